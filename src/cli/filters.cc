@@ -25,6 +25,7 @@ const std::vector<std::string>& other_fields(const std::string& kind) {
       {"actors", {"slot_id", "max_restarts", "resources", "gpu_memory", "accelerator_type", "label_selector"}},
       {"objects", {"object_id", "state", "node_id", "size_bytes", "job_id", "home", "processes", "nodes"}},
       {"leases", {"devices", "over_share", "resident"}},
+      {"transfers", {"since_at", "source_node_ids", "refusals"}},
       {"demands", {"priority", "gpu_memory", "accelerator_type", "label_selector"}}};
   static const std::vector<std::string> none;
   const auto found = all.find(kind);

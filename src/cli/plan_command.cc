@@ -4,9 +4,11 @@
 
 #include <cstdio>
 
+#include "cli/asker.h"
 #include "cli/exit_code.h"
 #include "cli/node_types.h"
 #include "cli/output.h"
+#include "cli/pager.h"
 #include "cli/tool_client.h"
 #include "planner/planner.h"
 
@@ -139,10 +141,8 @@ int show_plan(const CommandLine& line) {
   state->cluster.standing = types->standing;
   const auto document =
       plan_document(planner::plan(state->cluster, types->types, types->limits), *state);
-  const bool for_people =
-      line.output == OutputFormat::table || line.output == OutputFormat::wide;
-  const auto text = for_people ? format_plan(document) : format_document(document, line.output, "plan");
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return exit_failed;
+  const auto text = for_people(line) ? format_plan(document) : format_document(document, line.output, "plan");
+  if (print_page(text, line) != exit_done) return exit_failed;
   return document["infeasible"].empty() ? exit_done : exit_never_scheduled;
 }
 

@@ -18,6 +18,9 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { clear(); }
 
+  // Whether anybody sees it.
+  bool shown() const { return shown_; }
+
   // The first at once, later ones at most every 100 ms: what comes too soon is passed over.
   void tell(const std::string& what);
   void tell_bytes(const std::string& what, std::uint64_t have, std::uint64_t all);

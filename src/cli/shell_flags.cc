@@ -70,7 +70,8 @@ void add_global_options(CLI::App& app, std::string& colour, bool& pager) {
     commands[i]->add_option("--color", colour,
                             "auto, always or never: colours in tables and messages (default: auto, on a terminal unless NO_COLOR is set)");
     const std::string& name = commands[i]->get_name();
-    const bool has_pages = commands[i]->get_option_no_throw("--output") != nullptr && name != "start" && name != "repl";
+    const bool answers = commands[i]->get_option_no_throw("--output") != nullptr && name != "start" && name != "repl";
+    const bool has_pages = answers || name == "help";
     if (!has_pages) continue;
     commands[i]->add_flag("!--no-pager", pager, "pages longer than the terminal are not shown by $MOBULA_PAGER, $PAGER or less");
   }

@@ -110,6 +110,13 @@ Result<Json> list_of(Asker& asker, const CommandLine& line) {
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
     list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
   }
+  // Nor one of these names of fields; what it lists is chosen from here.
+  const auto is_newer = [](const auto& filter) { return filter.first == "node_id" || filter.first == "object_id"; };
+  if (!list && line.kind == "transfers" && list.error().code == ErrorCode::invalid_argument && std::ranges::any_of(filters, is_newer)) {
+    Filters older = filters;
+    std::erase_if(older, is_newer);
+    if (auto again = asker.ask("list", line.kind, filters_for_owners(line.kind, older))) list = std::move(again);
+  }
   if (!list) return list.error();
   if (line.kind == "submissions") in_order_of_submission((*list)["items"]);
   if (auto known = check_filters(line.kind, filters, (*list)["items"]); !known) return known.error();

@@ -112,6 +112,7 @@ std::vector<Column> columns_of(const std::string& kind) {
   if (kind == "transfers") {
     return {{"OBJECT_ID", "object_id"},      {"STATE", "state"},
             {"PATH", "path"},                {"BYTES", "bytes", false, Shows::size},
+            {"OF", "size_bytes", false, Shows::size},
             {"WIRE_S", "wire_seconds"},      {"ENCRYPTED", "encrypted"},
             {"IN_PLACE", "in_place"},        {"GROUP", "group"},
             {"NODE_ID", "node_id"},

@@ -10,6 +10,7 @@
 #include "cli/batch_command.h"
 #include "cli/exit_code.h"
 #include "cli/filters.h"
+#include "cli/pager.h"
 #include "cli/symmetric_options.h"
 
 namespace mobula::internal::cli {
@@ -233,9 +234,9 @@ std::string completion_script(const std::string& shell) {
 int show_help(const CommandLine& line) {
   const auto text = help_text(command_tree(), line.shell.topic);
   if (text && line.shell.topic == std::vector<std::string>{"list"}) {
-    return say(*text + "\nNames for --filter, also as the table's columns are called:\n" + fields_text());
+    return print_page(*text + "\nNames for --filter, also as the table's columns are called:\n" + fields_text(), line);
   }
-  return text ? say(*text) : complain(text.error());
+  return text ? print_page(*text, line) : complain(text.error());
 }
 
 int show_manual(const CommandLine& line) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "cli/asker.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/output.h"
@@ -140,7 +141,7 @@ int token_command(const CommandLine& line) {
     const std::string done = before ? "was revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
     return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()), answer->value("token_id", std::string()), done));
   }
-  return print_text(format_document(*answer, line.output, "tokens"));
+  return print(std::move(*answer), line, "tokens");
 }
 
 int join_by_ticket(CommandLine& line) {

@@ -417,6 +417,7 @@ void ProcessEngine::answered(HeadToProcess answer) {
   if (const auto* asked = std::get_if<AskTransfers>(&answer)) {
     TransfersTold none;
     none.request = asked->request;
+    none.knows_under_way = true;
     return step(AskHead{tensor_hooks_.asked ? tensor_hooks_.asked(*asked) : std::move(none)});
   }
   if (const auto* asked = std::get_if<AskSpans>(&answer)) return tell_spans(*asked);

@@ -15,7 +15,6 @@ namespace {
 
 using PublicKind = detail::ErrorKind;
 
-constexpr Duration counts_told_within = 1s;
 constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
 constexpr std::string_view why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
@@ -140,7 +139,7 @@ TensorDesk::TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::Exchange
                         });
                         if (exchange_) exchange_->dead(processes);
                       },
-                      .asked = [this](const AskTransfers& asked) { return books_.told(monotonic_now(), asked); },
+                      .asked = [this](const AskTransfers& asked) { return told(asked); },
                       .head_back =
                           [this] {
                             counts_due_ = !books_.empty();
@@ -308,21 +307,6 @@ std::vector<ObjectId> TensorDesk::kept_in(const detail::TensorStorage& storage) 
     if (kept.storage.get() == &storage) objects.push_back(object);
   }
   return objects;
-}
-
-void TensorDesk::note(TransferRecord record) {
-  books_.add(std::move(record));
-  if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_told_within);
-}
-
-void TensorDesk::note_of_group(TransferRecord record) {
-  // Whoever tells counts is the exchange; one that would have to open devices first waits for who needs them.
-  if (!exchange_ && !would_open_devices()) (void)prepare();
-  note(std::move(record));
-}
-
-void TensorDesk::hand_on_counts() {
-  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
 }
 
 void TensorDesk::evacuate() {
@@ -528,19 +512,6 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
   }
   callbacks_.changed();
   engine_.notify();
-}
-
-// Of a value in the store, which was made on a device.
-void TensorDesk::landed(const detail::Landing& landing) {
-  TransferRecord record;
-  record.size_bytes = landing.size_bytes;
-  record.moved = landing.took;
-  if (landing.device.kind == Device::cpu) {
-    record.refusals.push_back("cuda: it was made on " + landing.made_on +
-                              ", and this process has no GPU to put it on: it lies in host memory");
-  }
-  const auto held = engine_.lock();
-  note(std::move(record));
 }
 
 const detail::ErrorRecord* TensorDesk::why_missing(ObjectId object) const {

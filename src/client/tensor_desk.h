@@ -145,6 +145,7 @@ class TensorDesk {
   std::shared_ptr<const void> lease(ObjectId object, std::shared_ptr<const void> elements, bool viewed);
   void arrived(exchange::Arrival arrival);
   void note(TransferRecord record);
+  TransfersTold told(const AskTransfers& asked) const;
   void write_to_store();
   std::optional<Failure> write_one(ProcessEngine::Lock& lock, const ToStore& what);
   std::optional<Failure> write_held(ProcessEngine::Lock& lock, const ToStore& what, std::int64_t size);

@@ -265,6 +265,7 @@ void TensorExchange::carry_out(const transfer::StoreRegions& command) {
 // ---- what it wants -----------------------------------------------------------------------------
 
 void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments, std::optional<int> device) {
+  progress_.want(monotonic_now(), number, tensors);
   post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
     if (!paths_) return;
     Wish& wish = wishes_[number];
@@ -284,6 +285,7 @@ void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool argumen
 }
 
 void TensorExchange::unwant(std::uint64_t number) {
+  progress_.over(number);
   post([this, number] {
     const auto at = wishes_.find(number);
     if (at == wishes_.end()) return;
@@ -420,6 +422,7 @@ void TensorExchange::arrive(Arrival arrival) {
   const auto at = wishes_.find(arrival.wish);
   if (at == wishes_.end()) return;
   if (--at->second.due == 0) wishes_.erase(at);
+  progress_.over(arrival.wish, arrival.object);
   callbacks_.arrived(std::move(arrival));
 }
 
@@ -444,6 +447,7 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
   if (wish != wishes_.end()) {
     const Wanted& wanted = wish->second.pulls.at(command.pull);
     const TensorRecord& record = *wanted.ref.tensor;
+    progress_.moves(monotonic_now(), wish->first, wanted.ref.object, command.path);
     if (record.size_bytes == 0) return told(nothing_on(wanted.device));
     const bool stays = wanted.device == on_host ? record.device.empty()
                                                 : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;

@@ -18,6 +18,7 @@
 #include "exchange/kept_memory.h"
 #include "exchange/region_links.h"
 #include "exchange/tensor_paths.h"
+#include "exchange/tensor_progress.h"
 #include "model/task.h"
 #include "protocol/void_keys.h"
 #include "transfer/core/region_exchange.h"
@@ -99,6 +100,8 @@ class TensorExchange {
   void want(std::uint64_t wish, RefRecords tensors, bool arguments, std::optional<int> device = {});
   // Nothing arrives any more.
   void unwant(std::uint64_t wish);
+  // What has been wanted and has neither come nor failed.
+  std::vector<TensorProgress::Row> under_way() const { return progress_.rows(); }
   // Into the store with everything.
   void evacuate();
   void stored(ObjectId object, std::optional<Failure> failure);
@@ -222,6 +225,7 @@ class TensorExchange {
 
   const ExchangeOptions options_;
   const Callbacks callbacks_;
+  TensorProgress progress_;
   CopyOnWrite<Endpoint> self_;
   std::shared_ptr<Arena> arena_;  // shared with the tensors in it
 

@@ -80,7 +80,9 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
       share.holder = attempt.holder;
       share.path = attempt.path;
       share.encrypted = share.encrypted && gathering.encrypted[command.pull];
-      share.bytes += transfer::span_of(size, options_.regions.part_bytes, part).size_bytes;
+      const auto came = transfer::span_of(size, options_.regions.part_bytes, part).size_bytes;
+      share.bytes += came;
+      progress_.more(gathering.wish, ref.object, came);
       continue;
     }
     // That a keeper has nothing any more, or never answered, is no failure of the way.

@@ -84,6 +84,8 @@ void TensorExchange::issue_next(const transfer::Issue& command, const TensorPath
   if (wish != pulls_.end() && wishes_.contains(wish->second.wish)) {
     const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);
     const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
+    progress_.moves(monotonic_now(), wish->second.wish, wanted.ref.object, command.path);
+    progress_.there(wish->second.wish, wanted.ref.object, command.offset);
     if (command.offset + command.size_bytes == size) {
       fetched_[command.pull] = {.bytes = {first, size}, .owner = arriving_.at(command.pull).memory->owner,
                                  .device = wanted.device};

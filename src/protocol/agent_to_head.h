@@ -252,6 +252,9 @@ struct AgentFrame {
   std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
   std::uint64_t told_through = 0;  // last message of the agent's, sent or queued
+  // Of frames without a message: what has come to the node's store from others since the agent started. Whole counts,
+  // so that saying them twice changes nothing.
+  std::vector<TransferCount> stored{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &AgentFrame::head_epoch),
@@ -259,7 +262,7 @@ struct AgentFrame {
                  field("applied_through", &AgentFrame::applied_through),
                  field("slots_digest", &AgentFrame::slots_digest),
                  field("frame", &AgentFrame::frame),
-                 field("told_through", &AgentFrame::told_through));
+                 field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
@@ -267,9 +270,10 @@ struct AgentFrame {
 // The agent leaves in good order: its slots have ended.
 struct Farewell {
   ProcessId incarnation;
+  std::vector<TransferCount> stored{};  // as in frames
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &Farewell::incarnation));
+    return visit(field("incarnation", &Farewell::incarnation), field("stored", &Farewell::stored));
   }
   friend bool operator==(const Farewell&, const Farewell&) = default;
 };

@@ -126,13 +126,15 @@ struct ExecutorUsage {
   std::int64_t own_bytes = 0;       // of it, what nobody else has: not files, not the store
   std::uint32_t threads = 0;
   std::vector<DeviceTaken> devices;
+  bool partial = false;             // some of the processes below it were not looked at
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorUsage::slot), field("pid", &ExecutorUsage::pid),
                  field("running", &ExecutorUsage::running), field("cpu", &ExecutorUsage::cpu),
                  field("resident_bytes", &ExecutorUsage::resident_bytes),
                  field("own_bytes", &ExecutorUsage::own_bytes),
-                 field("threads", &ExecutorUsage::threads), field("devices", &ExecutorUsage::devices));
+                 field("threads", &ExecutorUsage::threads), field("devices", &ExecutorUsage::devices),
+                 field("partial", &ExecutorUsage::partial));
   }
   friend bool operator==(const ExecutorUsage&, const ExecutorUsage&) = default;
 };

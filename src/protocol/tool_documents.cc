@@ -89,7 +89,7 @@ void add_errors(Json& document, const std::vector<TaskError>& errors) {
 
 bool owners_apply(const std::string& kind, const std::string& member) {
   static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
-                                                                  {"transfers", {"state", "path", "job_id"}}};
+                                                                  {"transfers", {"state", "path", "job_id", "node_id", "object_id"}}};
   const auto names = known.find(kind);
   return names != known.end() && names->second.contains(member);
 }

@@ -1,6 +1,7 @@
 // What a process says of the tensors that have come to it, and of the operations of collective groups that it took
 // part in: the latest ones, when asked, and counts by path for as long as it lives. And what an agent says of the
-// objects that have come into its node's store from other nodes: the latest ones, when asked. Plain structs.
+// objects that have come into its node's store from other nodes: the latest ones, when asked. Both tell as well what
+// is still on its way to them, to who asks for that. Plain structs.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,13 @@
 
 namespace mobula::internal {
 
+// How far it is. A teller that knows nothing of this tells what has ended alone, which is the default.
+enum class TransferState : std::uint8_t {
+  ended = 0,    // it has come, or failed
+  pending = 1,  // waits for its turn, for room, or for a word from who has it
+  running = 2,  // bytes of it are asked for
+};
+
 // One tensor's way to the process that tells of it; or its part in one operation of a group, of no object and no holder;
 // or what one other node gave of an object to the agent that tells of it.
 struct TransferFact {
@@ -21,10 +29,10 @@ struct TransferFact {
   ProcessId holder;
   DirectPath path = DirectPath::store;  // by which it came; of one that failed: the last that was tried
   bool failed = false;
-  std::int64_t size_bytes = 0;
+  std::int64_t size_bytes = 0;  // that came
   Duration queued{};  // until there was room for it
   Duration moved{};
-  Duration ago{};     // from its end to the answer
+  Duration ago{};     // from its end to the answer; of what is on its way: from when it was wanted
   bool in_place = false;
   bool encrypted = false;
   std::vector<std::string> refusals;  // of other paths, and of tries that failed; at most `max_refusals`
@@ -34,6 +42,9 @@ struct TransferFact {
   std::int64_t sent_bytes = 0;  // by this process, in it
   NodeId holder_node;  // of an object in a store: who gave it; there is no holder then
   JobId job;           // likewise: whose it is
+  TransferState state = TransferState::ended;
+  std::int64_t whole_bytes = 0;  // of what is on its way: all that is to come
+  std::vector<NodeId> sources;   // likewise, of an object in a store: who is read from
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),
@@ -43,7 +54,9 @@ struct TransferFact {
                  field("in_place", &TransferFact::in_place), field("encrypted", &TransferFact::encrypted),
                  field("refusals", &TransferFact::refusals), field("group", &TransferFact::group),
                  field("operation", &TransferFact::operation), field("sent_bytes", &TransferFact::sent_bytes),
-                 field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job));
+                 field("holder_node", &TransferFact::holder_node), field("job", &TransferFact::job),
+                 field("state", &TransferFact::state), field("whole_bytes", &TransferFact::whole_bytes),
+                 field("sources", &TransferFact::sources));
   }
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };
@@ -67,7 +80,8 @@ struct TransferCount {
   friend bool operator==(const TransferCount&, const TransferCount&) = default;
 };
 
-// Head to process, and to agents: what has come to you? Answered by TransfersTold.
+// Head to process, and to agents: what has come to you, and what is on its way? Answered by TransfersTold. Who asks for
+// failed ones alone and for arrived ones alone asks for nothing that has ended.
 struct AskTransfers {
   std::uint64_t request = 0;
   std::vector<DirectPath> paths;  // not empty: by one of these alone
@@ -75,12 +89,15 @@ struct AskTransfers {
   bool arrived_only = false;
   std::uint64_t limit = 0;        // of the latest ones
   JobId job;                      // not empty, to agents: of it alone
+  std::vector<TransferState> under_way;  // what is on its way, in one of these states; empty: nothing of that
+  ObjectId object;                // not empty: of it alone
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &AskTransfers::request), field("paths", &AskTransfers::paths),
                  field("failed_only", &AskTransfers::failed_only),
                  field("arrived_only", &AskTransfers::arrived_only), field("limit", &AskTransfers::limit),
-                 field("job", &AskTransfers::job));
+                 field("job", &AskTransfers::job), field("under_way", &AskTransfers::under_way),
+                 field("object", &AskTransfers::object));
   }
   friend bool operator==(const AskTransfers&, const AskTransfers&) = default;
 };
@@ -88,12 +105,14 @@ struct AskTransfers {
 // Process or agent to head.
 struct TransfersTold {
   std::uint64_t request = 0;
-  std::vector<TransferFact> transfers;  // the latest first
+  std::vector<TransferFact> transfers;  // what is on its way, then the latest first
   std::uint64_t left_out = 0;           // that were asked for as well, forgotten ones included
+  bool knows_under_way = false;         // it would have told what is on its way
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &TransfersTold::request), field("transfers", &TransfersTold::transfers),
-                 field("left_out", &TransfersTold::left_out));
+                 field("left_out", &TransfersTold::left_out),
+                 field("knows_under_way", &TransfersTold::knows_under_way));
   }
   friend bool operator==(const TransfersTold&, const TransfersTold&) = default;
 };

@@ -275,7 +275,10 @@ class Console {
       const detail::RawId id = detail::require_id(found->second.anchor.get(), target);
       const auto ready = target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + patience, true);
       if (!ready.ok()) return refusal(ready.error());
-      if (!ready.value().front()) return Json{{"ok", true}, {"pending", true}};
+      if (!ready.value().front()) {
+        const auto where = target->context();
+        return Json{{"ok", true}, {"pending", true}, {"object_id", detail::hex(id)}, {"job_id", where->job_id}, {"node_id", where->node_id}};
+      }
       detail::StoredValue stored;
       if (const auto failed = target->get({&id, 1}, {}, {&stored, 1})) return refusal(*failed);
       if (stored.error) return refusal(*stored.error);

@@ -6,7 +6,7 @@
 //   {"do": "call", "as": "x", "function": "f", "arguments": […], "options": {…}}
 //   {"do": "create", "as": "c", "class": "Counter", "arguments": […], "options": {…}}
 //   {"do": "method", "as": "x", "actor": "c", "method": "add", "arguments": […], "options": {…}}
-//   {"do": "get", "name": "x"}                                  -> value, or pending
+//   {"do": "get", "name": "x"}                                  -> value, or pending and which object, job and node
 //   {"do": "kill", "name": "c"}
 //
 // An argument is {"json": VALUE} or {"name": "x"}, the result of an earlier call. Answers are {"ok": true, …} or

@@ -7,6 +7,7 @@ Usage: repl_test.py MOBULA CONSOLE_PROGRAM [TEST...]
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import stat
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 import pexpect
@@ -192,6 +194,72 @@ class Programs(OnACluster):
         self.assertEqual(self.mobula("repl", "-c", "call f 1").returncode, 2)
 
 
+class BesideAnotherNode(OnACluster):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.other = os.path.join(cls.folder, "other")
+        address = json.loads(cls.mobula("status", "-o", "json").stdout)["address"]
+        cls.mobula("start", "--address", address, "--key", os.path.join(cls.env["MOBULA_STATE_DIR"], "default", "default.key"),
+                   "--num-cpus", "1", "--resources", '{"there": 1}', "--bulk-connections", "1", "--state-dir", cls.other, check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.mobula("stop", "--grace", "0", "--state-dir", cls.other)
+        super().tearDownClass()
+
+    @staticmethod
+    def agent_at(folder):
+        with open(os.path.join(folder, "default", "agent", "agent.json")) as file:
+            return json.load(file)["pid"]
+
+    @staticmethod
+    def resident_bytes(pid):
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def finished(self):
+        items = json.loads(self.mobula("list", "tasks", "--filter", "state=FINISHED", "-o", "json").stdout)["items"]
+        return len(items)
+
+    def test_a_value_that_takes_long_says_how_much_of_it_has_come(self):
+        """Whoever has it is stopped half way."""
+        shell = pexpect.spawn(MOBULA, ["repl"], env=self.env, timeout=PATIENCE, encoding="utf-8", dimensions=(40, 200))
+        prompt = r"\(default 2n [0-9.]+/3 CPU\) > "
+        shell.expect(prompt)
+        shell.send(f"use {PROGRAM}\r")
+        shell.expect("functions")
+        shell.expect(prompt)
+        reader, holder = self.agent_at(self.env["MOBULA_STATE_DIR"]), self.agent_at(self.other)
+        bar = r"\rmobula: fetching x\d \[#*\.*\] (\d+\.\d) of 1\d\d\.\d MiB"
+        seen = False
+        for number in range(1, 9):  # it may have come before it is stopped
+            shell.send('let x%d = call greet "you" 13000000 with resources={"there":1}\r' % number)
+            shell.expect(prompt)
+            while self.finished() < number:
+                pass
+            before = self.resident_bytes(reader)
+            shell.send(f"get x{number}\r")
+            until = time.monotonic() + PATIENCE
+            while self.resident_bytes(reader) < before + (24 << 20) and time.monotonic() < until:
+                pass
+            os.kill(holder, signal.SIGSTOP)
+            try:
+                # What has come is more than can be shown.
+                seen = shell.expect([bar, "are shown"]) == 0
+                if seen:
+                    self.assertGreater(float(shell.match.group(1)), 0)
+            finally:
+                os.kill(holder, signal.SIGCONT)
+            if seen:
+                shell.expect("are shown")
+            shell.expect(prompt)
+            if seen:
+                break
+        self.assertTrue(seen)
+        shell.close(force=True)
+
+
 class BesideAHeadThatHangs(OnACluster):
     def setUp(self):
         with open(os.path.join(self.env["MOBULA_STATE_DIR"], "default", "head", "head.json")) as file:
@@ -316,7 +384,7 @@ class OnATerminal(OnACluster):
         self.say("let x = call square 5 with resources={\"nobody\":1}")
         self.shell.expect(PROMPT)
         self.say("get x")
-        self.shell.expect("x is waited for, [0-9]+ s")
+        self.shell.expect("x is waited for, [0-9]+ s; Ctrl-C leaves it; its task waits for a slot: [a-z]")
         self.shell.send("\x03")
         self.shell.expect("it goes on")
         self.say("call square 6")

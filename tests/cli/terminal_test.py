@@ -109,6 +109,22 @@ class Pager(OnACluster):
             self.assertIn(b"RESOURCE", file.read())
         self.assertIn(b"RESOURCE", shown)
 
+    def test_help_findings_tokens_and_plans_go_through_it(self):
+        types = os.path.join(self.folder, "types.yaml")
+        with open(types, "w", encoding="utf-8") as file:
+            file.write("max_workers: 2\navailable_node_types:\n  a: {resources: {CPU: 4}, max_workers: 2}\n")
+        for words, part in ((["help", "list"], b"Usage: mobula list"), (["help", "environment"], b"MOBULA_"), (["doctor"], b"CHECK"),
+                            (["token", "list"], b"TOKEN_ID"), (["plan", "--types", types], b"nothing to launch")):
+            seen = os.path.join(self.folder, "seen-" + words[0] + "-" + words[-1].replace("/", "_"))
+            _, shown = self.on_terminal(*words, rows=1, MOBULA_PAGER=f"tee {seen}")
+            self.assertTrue(os.path.exists(seen), shown)
+            with open(seen, "rb") as file:
+                self.assertIn(part, file.read(), words)
+        mark = os.path.join(self.folder, "unwanted")
+        code, shown = self.on_terminal("help", "list", "--no-pager", rows=5, MOBULA_PAGER=f"cat > {mark}")
+        self.assertEqual(code, 0, shown)
+        self.assertFalse(os.path.exists(mark))
+
     def test_it_is_left_out_where_it_has_no_place(self):
         mark = os.path.join(self.folder, "mark")
         pager = f"cat > {mark}"

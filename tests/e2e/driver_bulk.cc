@@ -71,6 +71,21 @@ int read_while_a_holder_goes(const Words& nodes) {
   return report.exit_code();
 }
 
+// For each line a value is made on the node, and brought here for the next line; all are kept.
+int bring(const Words& nodes) {
+  Report report;
+  std::vector<mobula::ObjectRef<Bytes>> made;
+  while (hear() == "make") {
+    made.push_back(mobula::task<pattern>.options(on(nodes.at(0))).remote(std::uint64_t{192} << 20));
+    mobula::wait(made, {.num_returns = static_cast<int>(made.size()), .timeout = seconds(90), .fetch_local = false});
+    tell("made");
+    hear();
+    report.equal("wrong words", wrong_words(mobula::get_view(made.back(), seconds(90))), 0u);
+    tell("brought");
+  }
+  return report.exit_code();
+}
+
 // One value, read on all nodes at once, and at the end here.
 int broadcast(const Words& nodes) {
   Report report;
@@ -89,7 +104,7 @@ int broadcast(const Words& nodes) {
 }  // namespace
 
 std::map<std::string, Scenario> bulk_scenarios() {
-  return {{"read_while_a_holder_goes", read_while_a_holder_goes}, {"broadcast", broadcast}};
+  return {{"read_while_a_holder_goes", read_while_a_holder_goes}, {"broadcast", broadcast}, {"bring", bring}};
 }
 
 }  // namespace mobula::e2e

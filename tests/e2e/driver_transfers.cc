@@ -111,6 +111,24 @@ int transfers_told(const Words& arguments) {
   return report.exit_code();
 }
 
+// A tensor is read from a process that the test stops and lets go on.
+int read_from_a_stopped_process(const Words&) {
+  Report report;
+  auto maker = mobula::actor<Sharer>.remote();
+  auto user = mobula::actor<Sharer>.remote();
+  const auto made = maker.method<&Sharer::make>().options(by_tcp).remote(many_floats);
+  mobula::wait({made}, {.num_returns = 1, .timeout = seconds(30), .fetch_local = false});
+  report.holds("the user is there", mobula::get(user.call<&Sharer::pid>(), seconds(30)) > 0);
+  tell("holder " + std::to_string(mobula::get(maker.call<&Sharer::pid>(), seconds(30))));
+  hear();
+  const auto sum = user.call<&Sharer::sum>(made);
+  tell("asked");
+  report.equal("the sum", mobula::get(sum, seconds(60)), ramp_sum(many_floats));
+  tell("read");
+  hear();
+  return report.exit_code();
+}
+
 // A task's tensor whose process is killed as soon as it is made. Another task of its class, so in the same process,
 // keeps that from ending on purpose before, which would store the elements.
 mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retries) {
@@ -191,6 +209,7 @@ int lost_elements(const Words& arguments) {
 
 std::map<std::string, Scenario> transfer_scenarios() {
   return {{"transfers_told", &transfers_told},
+          {"read_from_a_stopped_process", &read_from_a_stopped_process},
           {"lost_elements", &lost_elements},
           {"calls_behind_lost_elements", &calls_behind_lost_elements}};
 }

@@ -98,6 +98,16 @@ TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
     EXPECT_EQ(each["state"], "FINISHED");
   }
 
+  // Agents state sums in their heartbeats.
+  Json counted;
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
+    counted = Json::parse(mobula({"status", "-o", "json"}).out, nullptr, false)["transfers"];
+    return counted.size() == 1 && counted[0]["transfers"] == 6;
+  })) << counted;
+  EXPECT_EQ(counted[0]["path"], "store");
+  EXPECT_GE(counted[0]["bytes"], 6 << 20);
+  EXPECT_EQ(counted[0]["encrypted"], 6);
+
   const auto count = [&](const Words& more) {
     Words words{"timeline", "--output", "-"};
     words.insert(words.end(), more.begin(), more.end());

@@ -94,6 +94,37 @@ TEST_F(Transfers, OfWhoCannotAnswerAreSaidToBeUnknown) {
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
 }
 
+TEST_F(Transfers, ATensorThatIsOnItsWayIsListed) {
+  start_head({"--num-cpus", "3"});
+  Process driver = start_driver({"read_from_a_stopped_process"});
+  ASSERT_TRUE(driver.prints("holder", Milliseconds(60'000))) << driver.err();
+  const std::string said = driver.out();
+  const pid_t holder = std::stoi(said.substr(said.find("holder ") + 7));
+  ASSERT_GT(holder, 0) << said;
+  ASSERT_EQ(::kill(holder, SIGSTOP), 0);
+  driver.say("go on");
+  ASSERT_TRUE(driver.prints("asked", Milliseconds(60'000))) << driver.err();
+  Json items;
+  EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
+    items = listed({"state=PENDING"})["items"];
+    return !items.empty();
+  }));
+  EXPECT_EQ(::kill(holder, SIGCONT), 0);
+  ASSERT_EQ(items.size(), 1u) << items;
+  EXPECT_EQ(items[0]["bytes"], 0);
+  EXPECT_EQ(items[0]["size_bytes"], 1 << 20);
+  EXPECT_NE(items[0]["peer"], "") << "a process has it";
+  EXPECT_NE(items[0]["reason"], "");
+  ASSERT_TRUE(driver.prints("read", Milliseconds(60'000))) << driver.err();
+  EXPECT_TRUE(listed({"state=PENDING"})["items"].empty());
+  const Json then = listed({"object_id=" + items[0]["object_id"].get<std::string>()})["items"];
+  ASSERT_EQ(then.size(), 1u) << then;
+  EXPECT_EQ(then[0]["state"], "FINISHED");
+  EXPECT_EQ(then[0]["bytes"], 1 << 20);
+  driver.say("go on");
+  EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
+}
+
 TEST_F(Transfers, AreSealedUnlessBothNodesNameTheSameFabric) {
   start_head({"--num-cpus", "3", "--resources", R"({"here": 1})", "--trusted-fabric", "rack 1"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"same": 1})", "--trusted-fabric", "rack 1"});

@@ -22,6 +22,7 @@
 #include "cli/find_cluster.h"
 #include "cli/log_lines.h"
 #include "cli/output.h"
+#include "cli/pager.h"
 #include "cli/tool_client.h"
 #include "device/pci.h"
 #include "device/probe.h"
@@ -109,15 +110,15 @@ Document document_of(const Findings& findings) {
 
 void show(const Findings& findings, const CommandLine& line) {
   const OutputFormat output = line.output;
-  std::fputs(format_document(document_of(findings), output, "checks", style_of(line), 0).value().c_str(), stdout);
-  if (output != OutputFormat::table && output != OutputFormat::wide) return;
+  std::string text = format_document(document_of(findings), output, "checks", style_of(line), 0).value();
   bool begun = false;
   for (const auto& each : findings) {
-    if (each.fix.empty() || each.verdict == Verdict::ok || (each.verdict == Verdict::note && output == OutputFormat::table))
-      continue;
-    std::printf("%s  %s: %s\n", begun ? "" : "\nto mend:\n", each.name.c_str(), printable(each.fix).c_str());
+    const bool asks = !each.fix.empty() && each.verdict != Verdict::ok && (each.verdict != Verdict::note || output != OutputFormat::table);
+    if (!asks || !for_people(line)) continue;
+    text += fmt::format("{}  {}: {}\n", begun ? "" : "\nto mend:\n", each.name, printable(each.fix));
     begun = true;
   }
+  (void)print_page(text, line);
 }
 
 // Of the agent in this folder: its lock goes with its process, whatever has become of its files.

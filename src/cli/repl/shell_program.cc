@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/repl/live_names.h"
 #include "cli/repl/shell.h"
+#include "cli/repl/waited_value.h"
 #include "cli/text_table.h"
 
 namespace mobula::internal::cli::repl {
@@ -196,12 +197,12 @@ int Shell::make_actor(const MakeActor& actor) {
 // Asks again until the value is there: each question is answered soon, and Ctrl-C ends them.
 int Shell::show(const std::string& name) {
   Progress progress(true);
+  WaitedValue value(line_, name == "_" ? "" : name);
   const Time asked = monotonic_now();
   for (;;) {
     const auto answer = ask_program({{"do", "get"}, {"name", name}});
-    const Duration waited = monotonic_now() - asked;
-    if (answer && answer->value("pending", false) && waited >= 1s) {
-      progress.tell(fmt::format("{} is waited for, {} s; Ctrl-C leaves it", name == "_" ? "the value" : name, waited / 1s));
+    if (answer && answer->value("pending", false)) {
+      value.tell(progress, *answer, monotonic_now() - asked);
       continue;
     }
     progress.clear();
@@ -211,7 +212,7 @@ int Shell::show(const std::string& name) {
     }
     if (!answer) return complain(answer.error());
     if (!answer->value("ok", false)) return refused(*answer);
-    if (!answer->value("pending", false)) return print(answer->value("value", Json()));
+    return print(answer->value("value", Json()));
   }
 }
 

@@ -21,12 +21,13 @@ std::string name_of(const Parts& parts, ProcessId process) {
 }  // namespace
 
 // Drivers first: most of what is asked about is theirs.
-AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings) {
+AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings, NodeId only) {
   AskedProcesses asked;
   std::uint64_t passed_over = 0;
   for (const Role role : {Role::driver, Role::executor}) {
     for (const auto& [process, row] : parts.processes.rows()) {
       if (row.principal.role != role || (!job.empty() && row.principal.job != job)) continue;
+      if (!only.empty() && row.node != only) continue;
       const Node* node = parts.nodes.find(row.node);
       if (node == nullptr || !node->registered()) {
         warnings.push_back(name_of(parts, process) + " cannot be asked: its node is not connected");
@@ -44,10 +45,10 @@ AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::
   return asked;
 }
 
-void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings) {
+void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings, NodeId only) {
   std::uint64_t older = 0, passed_over = 0;
   for (const auto& [id, node] : parts.nodes.rows()) {
-    if (!node.registered()) continue;
+    if (!node.registered() || (!only.empty() && id != only)) continue;
     if (node.protocol < version_with_stored_transfers) {
       ++older;
     } else if (asked.size() >= max_asked) {

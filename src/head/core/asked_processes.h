@@ -14,10 +14,10 @@ struct Parts;
 
 using AskedProcesses = std::map<ProcessId, std::string>;  // and what each is, for people
 
-// All of the job, or of all jobs; a bounded number. `warnings` say who is not asked.
-AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings);
+// All of the job, or of all jobs; a bounded number. `warnings` say who is not asked. With `only` those of that node.
+AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings, NodeId only = {});
 // Besides, the agents that know what has come to their nodes' stores, by their incarnations.
-void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings);
+void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings, NodeId only = {});
 // To each of them, process or agent.
 template <class Question>
 void ask_each(Parts& parts, const std::vector<ProcessId>& asked, const Question& question);

@@ -78,6 +78,8 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   send_frames(node, std::move(frames));
   if (message) take_agent_message(parts_, node.id, std::move(*message));
   const bool told_all = node.registered() && frame.told_through == node.session->received();
+  const bool counts = only_acknowledges && node.registered();
+  if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored)) ++parts_.changes;
   if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
   // Agents hear from the head as often as the head hears from them.
   if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
@@ -110,6 +112,7 @@ void NodeTable::stated(NodeId id, const FullFacts& message) {
 void NodeTable::farewell(LinkId link, const Principal& principal, const Farewell& message) {
   const NodeId* id = incarnations_.find(message.incarnation);
   if (id == nullptr || nodes_.at(*id).principal != principal) return;
+  parts_.transfer_counts.told(message.incarnation, *id, message.stored);
   declare_dead(nodes_.at(*id), DeathKind::left, "its agent left in good order");
   parts_.commands.push_back(CloseLink{link});
 }
@@ -341,6 +344,7 @@ void NodeTable::fence(Node& node, ProcessId incarnation) {
   incarnations_.erase(incarnation);
   parts_.transfers.process_ended(incarnation);
   parts_.spans.process_ended(incarnation);
+  parts_.transfer_counts.ended(incarnation);
   fenced_.insert(incarnation, node.id);
   node.fenced.push_back(incarnation);
   if (node.fenced.size() > max_fenced_per_node) {

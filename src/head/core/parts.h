@@ -72,7 +72,7 @@ struct Parts {
   TaskQuestions tasks{*this};
   TransferLists transfers{*this};
   SpanQuestions spans{*this};
-  TransferCounts transfer_counts{*this};
+  TransferCounts transfer_counts;
   SubmissionTable submissions{*this};
   JobLogQuestions job_logs{*this};
   NodeQuestions node_questions{*this};

@@ -123,7 +123,7 @@ void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   parts_.tasks.process_ended(process);
   parts_.transfers.process_ended(process);
   parts_.spans.process_ended(process);
-  parts_.transfer_counts.process_ended(process, row.node);
+  parts_.transfer_counts.ended(process);
 }
 
 void ProcessTable::tell(ProcessId process, HeadToProcess message) {

@@ -89,7 +89,9 @@ struct ProcessVoice {
   void operator()(const TasksTold& message) const { parts.tasks.told(process, message); }
   void operator()(const TransfersTold& message) const { parts.transfers.told(process, node, message); }
   void operator()(const SpansTold& message) const { parts.spans.told(process, node, message); }
-  void operator()(const TransfersCounted& message) const { parts.transfer_counts.told(process, message); }
+  void operator()(const TransfersCounted& message) const {
+    if (parts.processes.find(process) != nullptr) parts.transfer_counts.told(process, node, message.counts);
+  }
 };
 
 // A driver whose agent has died speaks through another one.

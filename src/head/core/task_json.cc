@@ -327,6 +327,7 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
                           item_json(parts, item));
     Item place = item;
     place.fact.reason.clear();  // the head's own, as the owner was told it before
+    json["demand_reason"] = json["reason"];
     json["reason"] =
         "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();
   } else {

@@ -1,6 +1,6 @@
 #include "head/core/transfer_counts.h"
 
-#include "head/core/parts.h"
+#include <utility>
 
 namespace mobula::internal::head {
 namespace {
@@ -25,33 +25,37 @@ bool is_path(DirectPath path) {
 
 }  // namespace
 
-void TransferCounts::told(ProcessId process, const TransfersCounted& message) {
-  if (parts_.processes.find(process) == nullptr) return;
-  PathCounts counts;
-  for (const auto& each : message.counts) {
-    if (is_path(each.path)) counts.emplace(each.path, each);
+bool TransferCounts::told(ProcessId teller, NodeId node, const std::vector<TransferCount>& counts) {
+  if (counts.empty()) return false;
+  PathCounts known;
+  for (const auto& each : counts) {
+    if (is_path(each.path)) known.emplace(each.path, each);
   }
-  live_[process] = std::move(counts);
+  Live& live = live_[teller];
+  const bool is_new = live.counts != known;
+  live = {node, std::move(known)};
+  return is_new;
 }
 
-void TransferCounts::process_ended(ProcessId process, NodeId node) {
-  const auto at = live_.find(process);
+void TransferCounts::ended(ProcessId teller) {
+  const auto at = live_.find(teller);
   if (at == live_.end()) return;
+  const NodeId node = at->second.node;
   const bool room = ended_.size() < max_nodes || ended_.contains(node);
-  add(ended_[room ? node : NodeId()], at->second);
+  add(ended_[room ? node : NodeId()], at->second.counts);
   live_.erase(at);
 }
 
 std::map<NodeId, PathCounts> TransferCounts::by_node() const {
   auto sums = ended_;
-  for (const auto& [process, counts] : live_) add(sums[parts_.processes.node_of(process)], counts);
+  for (const auto& [teller, live] : live_) add(sums[live.node], live.counts);
   return sums;
 }
 
 PathCounts TransferCounts::of_cluster() const {
   PathCounts sums;
   for (const auto& [node, counts] : ended_) add(sums, counts);
-  for (const auto& [process, counts] : live_) add(sums, counts);
+  for (const auto& [teller, live] : live_) add(sums, live.counts);
   return sums;
 }
 

@@ -11,18 +11,32 @@ namespace {
 double ms(Duration span) { return static_cast<double>(span.count()) * 1e-6; }
 double seconds(Duration span) { return static_cast<double>(span.count()) * 1e-9; }
 
+const char* state_of(const TransferFact& fact) {
+  switch (fact.state) {
+    case TransferState::pending: return "PENDING";
+    case TransferState::running: return "RUNNING";
+    case TransferState::ended: break;
+  }
+  return fact.failed ? "FAILED" : "FINISHED";
+}
+
 Json transfer_json(const Parts& parts, const TransferItem& item) {
   const TransferFact& fact = item.fact;
   Json refusals = Json::array();
   for (const auto& each : fact.refusals) refusals.push_back(each);
+  Json sources = Json::array();
+  for (const NodeId each : fact.sources) sources.push_back(each.hex());
+  const Json size = fact.state == TransferState::ended ? Json() : Json(fact.whole_bytes);
   return {{"object_id", fact.group.empty() ? fact.object.hex() : std::string()},
-          {"state", fact.failed ? "FAILED" : "FINISHED"},
+          {"state", state_of(fact)},
           {"path", std::string(to_string(fact.path))},
           {"bytes", fact.size_bytes},
+          {"size_bytes", size},
           {"process_id", item.process.hex()},
           {"node_id", id_json(item.node)},
           {"peer", fact.holder.empty() ? std::string() : fact.holder.hex()},
           {"peer_node_id", id_json(fact.holder.empty() ? fact.holder_node : parts.processes.node_of(fact.holder))},
+          {"source_node_ids", std::move(sources)},
           {"group", fact.group},
           {"operation", fact.operation},
           {"sent_bytes", fact.sent_bytes},
@@ -62,21 +76,33 @@ Result<void> add_filter(TransferFilters& filters, const std::string& name, const
     return {};
   }
   if (name == "state") {
-    if (wanted != "FINISHED" && wanted != "FAILED") return refuse(fmt::format("'{}' is none of FINISHED, FAILED", wanted));
-    (wanted == "FAILED" ? filters.asked.failed_only : filters.asked.arrived_only) = true;
+    const bool is_under_way = wanted == "PENDING" || wanted == "RUNNING";
+    if (!is_under_way && wanted != "FINISHED" && wanted != "FAILED") {
+      return refuse(fmt::format("'{}' is none of PENDING, RUNNING, FINISHED, FAILED", wanted));
+    }
+    filters.asked.failed_only = wanted != "FINISHED";
+    filters.asked.arrived_only = wanted != "FAILED";
+    filters.asked.under_way.clear();
+    if (is_under_way) filters.asked.under_way = {wanted == "PENDING" ? TransferState::pending : TransferState::running};
     return {};
   }
-  if (name != "job_id") return refuse("is not known; known are path, state, job_id");
-  const auto job = JobId::from_hex(wanted);
-  if (!job) return refuse("'" + wanted + "' is no id");
-  filters.job = *job;
-  return {};
+  const auto take = [&]<class Tag>(Id<Tag>& into) -> Result<void> {
+    const auto id = Id<Tag>::from_hex(wanted);
+    if (!id) return refuse("'" + wanted + "' is no id");
+    into = *id;
+    return {};
+  };
+  if (name == "job_id") return take(filters.job);
+  if (name == "node_id") return take(filters.node);
+  if (name == "object_id") return take(filters.asked.object);
+  return refuse("is not known; known are path, state, job_id, node_id, object_id");
 }
 
 }  // namespace
 
 Result<TransferFilters> transfer_filters(const std::string& text) {
   TransferFilters filters;
+  filters.asked.under_way = {TransferState::running, TransferState::pending};
   if (text.empty()) return filters;
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return failure(ErrorCode::invalid_argument, "filters of transfers: no JSON object");

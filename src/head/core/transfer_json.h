@@ -1,4 +1,5 @@
-// What has been said of transfers of tensors and of stored objects, as JSON documents of apiVersion mobula/v1. Value functions.
+// What has been said of transfers of tensors and of stored objects, as JSON documents of apiVersion mobula/v1. Value
+// functions.
 #pragma once
 
 #include <string>
@@ -12,10 +13,12 @@ namespace mobula::internal::head {
 
 struct TransferFilters {
   JobId job;
+  NodeId node;  // to which it came, or comes
   AskTransfers asked;
 };
 
-// "" or {"path": ..., "state": "FINISHED"|"FAILED", "job_id": ...}, each where it is wanted.
+// "" or {"path": ..., "state": "PENDING"|"RUNNING"|"FINISHED"|"FAILED", "job_id": ..., "node_id": ..., "object_id": ...},
+// each where it is wanted.
 Result<TransferFilters> transfer_filters(const std::string& text);
 
 std::string transfers_json(const Parts& parts, const TransferAnswers& answers);

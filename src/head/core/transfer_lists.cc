@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/mark.h"
 #include "head/core/parts.h"
@@ -12,6 +13,13 @@ namespace mobula::internal::head {
 namespace {
 
 const Mark mark_silent_process("head.transfer_answer_without_a_process");
+
+// Who has an older Mobula applies what it knows.
+bool is_asked_for(const AskTransfers& asked, const TransferFact& fact) {
+  if (!asked.object.empty() && fact.object != asked.object) return false;
+  if (fact.state == TransferState::ended) return !(asked.failed_only && asked.arrived_only);
+  return std::ranges::find(asked.under_way, fact.state) != asked.under_way.end();
+}
 
 }  // namespace
 
@@ -30,8 +38,9 @@ Result<void> TransferLists::ask(Asker asker, const std::string& text) {
   question.asker = asker;
   question.until = parts_.now + parts_.options.list_within;
   asked.job = filters->job;
-  question.missing = processes_to_ask(parts_, filters->job, question.answers.warnings);
-  add_agents(parts_, question.missing, question.answers.warnings);
+  question.asked = asked;
+  question.missing = processes_to_ask(parts_, filters->job, question.answers.warnings, filters->node);
+  add_agents(parts_, question.missing, question.answers.warnings, filters->node);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
   questions_.emplace(asked.request, std::move(question));
@@ -43,19 +52,26 @@ Result<void> TransferLists::ask(Asker asker, const std::string& text) {
 void TransferLists::told(ProcessId teller, NodeId node, const TransfersTold& message) {
   const auto at = questions_.find(message.request);
   if (at == questions_.end() || at->second.missing.erase(teller) == 0) return;
-  TransferAnswers& answers = at->second.answers;
+  Question& question = at->second;
+  TransferAnswers& answers = question.answers;
+  if (!question.asked.under_way.empty() && !message.knows_under_way) ++question.older;
   const Process* row = parts_.processes.find(teller);
   answers.left_out += message.left_out;
   for (const auto& fact : message.transfers) {
+    if (!is_asked_for(question.asked, fact)) continue;
     answers.items.push_back({teller, node, row == nullptr ? fact.job : row->principal.job, fact});
   }
   if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
-  if (at->second.missing.empty()) settle(message.request);
+  if (question.missing.empty()) settle(message.request);
 }
 
-// Of all of them, not of each process.
+// Of all of them, not of each process. What is on its way comes first, and of that what moves.
 void TransferLists::keep_latest(TransferAnswers& answers) const {
-  std::ranges::stable_sort(answers.items, {}, [](const TransferItem& each) { return each.fact.ago; });
+  const auto place = [](const TransferItem& each) {
+    const int rank = each.fact.state == TransferState::running ? 0 : each.fact.state == TransferState::pending ? 1 : 2;
+    return std::pair(rank, each.fact.ago);
+  };
+  std::ranges::stable_sort(answers.items, {}, place);
   if (answers.items.size() <= parts_.options.max_listed) return;
   answers.left_out += answers.items.size() - parts_.options.max_listed;
   answers.items.resize(parts_.options.max_listed);
@@ -94,6 +110,10 @@ void TransferLists::settle(std::uint64_t number) {
   Question question = std::move(at->second);
   questions_.erase(at);
   keep_latest(question.answers);
+  if (question.older > 0) {
+    question.answers.warnings.push_back(fmt::format(
+        "{} of those asked have an older Mobula, which does not know what is on its way to them", question.older));
+  }
   answer(parts_, question.asker, transfers_json(parts_, question.answers));
 }
 

@@ -1,4 +1,4 @@
-// Questions about the tensors that have gone between processes: asks those to which they came, gathers what
+// Questions about the tensors and objects that have gone, or go, between processes and nodes: asks those to which they come, gathers what
 // they answer, and replies when all have, or after `list_within` with what has come, naming who is missing.
 // Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
 #pragma once
@@ -32,7 +32,7 @@ class TransferLists {
  public:
   explicit TransferLists(Parts& parts) : parts_(parts) {}
 
-  // `filters`: nothing, or a JSON object with "path", "state" or "job_id". Refused where that is wrong, or
+  // `filters`: nothing, or a JSON object as transfer_filters() takes it. Refused where that is wrong, or
   // too many questions are open.
   Result<void> ask(Asker asker, const std::string& filters);
   // A process of the node, or the incarnation of its agent.
@@ -49,6 +49,8 @@ class TransferLists {
     Asker asker;
     AskedProcesses missing;
     TransferAnswers answers;
+    AskTransfers asked;
+    std::uint64_t older = 0;  // have answered, and do not know what is on its way
     Time until;
   };
   void keep_latest(TransferAnswers& answers) const;

@@ -59,6 +59,7 @@ Json executor_usage_json(const Parts& parts, NodeId node, const UsageTold& usage
           {"resident_bytes", each.resident_bytes},
           {"own_bytes", each.own_bytes},
           {"threads", each.threads},
+          {"partial", each.partial},
           {"gpus", bytes_json(each.devices)}};
 }
 
@@ -69,17 +70,23 @@ Json usage_json(const Parts& parts, const std::map<NodeId, UsageTold>& usages, s
   Json json = document("Usage");
   json["nodes"] = Json::array();
   json["items"] = Json::array();
-  std::uint64_t left_out = 0;
+  std::uint64_t left_out = 0, partial = 0;
   for (const auto& [id, usage] : usages) {
     json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), usage));
     left_out += usage.left_out;
     for (const auto& each : usage.executors) {
+      partial += each.partial ? 1 : 0;
       if (json["items"].size() >= limit) {
         ++left_out;
       } else {
         json["items"].push_back(executor_usage_json(parts, id, usage, each));
       }
     }
+  }
+  if (partial > 0) {
+    warnings.push_back(fmt::format("of {} executors not all that they use is counted: they have more processes below them "
+                                   "than are looked at",
+                                   partial));
   }
   if (left_out > 0) warnings.push_back(fmt::format("{} executors are left out", left_out));
   json["warnings"] = warnings;

@@ -76,4 +76,28 @@ std::vector<PullShare> Pull::shares() const {
   return shares;
 }
 
+PullProgress Pull::progress() const {
+  PullProgress progress{.key = key, .size_bytes = size_bytes, .wanted = wanted, .failure = failure};
+  progress.there_bytes = chunks_there * chunk_bytes;
+  const auto last = static_cast<std::uint32_t>(chunks.size() - 1);
+  if (chunks[last] == Chunk::there) progress.there_bytes -= chunk_bytes - length_of(last);
+  std::vector<const Source*> open;
+  for (const Source& each : sources) {
+    if (each.began && (!progress.began || *each.began < *progress.began)) progress.began = each.began;
+    progress.sealed = progress.sealed || !each.right.secret.empty();
+    if (each.state == Source::State::open) open.push_back(&each);
+  }
+  std::ranges::stable_sort(open, std::ranges::greater(), &Source::bytes);
+  for (const Source* each : open) progress.sources.push_back(each->node);
+  switch (stage) {
+    case Stage::waiting: progress.wait = PullProgress::Wait::turn; break;
+    case Stage::placing: progress.wait = PullProgress::Wait::placing; break;
+    case Stage::parked: progress.wait = PullProgress::Wait::room; break;
+    case Stage::running: progress.wait = open.empty() ? PullProgress::Wait::sources : PullProgress::Wait::none; break;
+    case Stage::finishing:
+    case Stage::ending: break;
+  }
+  return progress;
+}
+
 }  // namespace mobula::internal::transfer

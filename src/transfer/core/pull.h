@@ -65,6 +65,7 @@ struct Pull {
   Source* source_of(NodeId node);
   // Of all that were read from.
   std::vector<PullShare> shares() const;
+  PullProgress progress() const;
   bool counted() const { return stage != Stage::waiting && stage != Stage::parked; }
 
   PullKey key;

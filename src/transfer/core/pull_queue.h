@@ -66,6 +66,16 @@ class PullQueue {
   std::uint64_t chunk_bytes() const { return options_.chunk_bytes; }
   // Nothing if it has no place. Others may read these.
   std::optional<std::vector<std::uint32_t>> chunks_of(PullId pull) const;
+  // Of those that are not over `visit(const PullProgress&)`: those that have their turn, then the others, each in the
+  // order in which they were wanted.
+  template <class Visit>
+  void each_under_way(Visit visit) const {
+    for (const bool has_turn : {true, false}) {
+      for (const auto& [id, pull] : pulls_) {
+        if (pull.counted() == has_turn && pull.stage != Pull::Stage::ending) visit(pull.progress());
+      }
+    }
+  }
 
  private:
   struct Flight {

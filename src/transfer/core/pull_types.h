@@ -117,6 +117,25 @@ struct PullShare {
   bool sealed = false;
   friend bool operator==(const PullShare&, const PullShare&) = default;
 };
+// How far one is that is not over.
+struct PullProgress {
+  enum class Wait : unsigned char {
+    none,
+    turn,    // others come first
+    placing, // room is looked for
+    room,    // there is none, until something goes
+    sources, // nobody has given leave to read yet
+  };
+  PullKey key;
+  Wait wait = Wait::none;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t there_bytes = 0;
+  std::vector<NodeId> sources;    // that may be read from, the one that gave most first
+  bool sealed = false;            // what they send
+  Time wanted{};
+  std::optional<Time> began{};    // when the first chunk was asked for
+  std::optional<Failure> failure{};  // of the source that failed last
+};
 // The pull is over and its number is forgotten; nobody writes any more.
 struct PullDone {
   PullId pull = 0;

@@ -6,10 +6,41 @@
 namespace mobula::internal::transfer {
 namespace {
 
-// Of what is forgotten nobody knows whose it was.
+bool has_path(const AskTransfers& asked, DirectPath path) {
+  return asked.paths.empty() || std::ranges::find(asked.paths, path) != asked.paths.end();
+}
+
+// Of what is forgotten nobody knows which object it was, and whose.
 bool is_asked_for(const AskTransfers& asked, DirectPath path, bool failed) {
   if ((asked.failed_only && !failed) || (asked.arrived_only && failed)) return false;
-  return asked.paths.empty() || std::ranges::find(asked.paths, path) != asked.paths.end();
+  return has_path(asked, path);
+}
+
+bool is_about(const AskTransfers& asked, ObjectId object, JobId job) {
+  if (!asked.object.empty() && object != asked.object) return false;
+  return asked.job.empty() || job.empty() || job == asked.job;
+}
+
+TransferFact fact_of(const TransferRecord& record, Time now) {
+  TransferFact fact;
+  fact.object = record.object;
+  fact.holder = record.holder;
+  fact.path = record.path;
+  fact.failed = record.failed;
+  fact.size_bytes = record.size_bytes;
+  fact.queued = record.queued;
+  fact.moved = record.moved;
+  fact.ago = now - record.ended;
+  fact.in_place = record.in_place;
+  fact.encrypted = record.encrypted;
+  fact.group = record.group;
+  fact.operation = record.operation;
+  fact.sent_bytes = record.sent_bytes;
+  fact.holder_node = record.holder_node;
+  fact.job = record.job;
+  const auto refusals = std::min(record.refusals.size(), TransferFact::max_refusals);
+  fact.refusals.assign(record.refusals.begin(), record.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
+  return fact;
 }
 
 }  // namespace
@@ -38,40 +69,34 @@ void TransferBooks::add(TransferRecord record) {
   latest_.pop_front();
 }
 
+// ---- what is told of it ------------------------------------------------------------------------
+
+bool TransferAnswer::has_room() {
+  if (told_.transfers.size() < asked_.limit) return true;
+  ++told_.left_out;
+  return false;
+}
+
+void TransferAnswer::add(TransferFact under_way) {
+  const bool of_state = std::ranges::find(asked_.under_way, under_way.state) != asked_.under_way.end();
+  if (!of_state || !has_path(asked_, under_way.path) || !is_about(asked_, under_way.object, under_way.job)) return;
+  if (has_room()) told_.transfers.push_back(std::move(under_way));
+}
+
+void TransferAnswer::add(const TransferBooks& ended, Time now) {
+  for (auto at = ended.latest_.rbegin(); at != ended.latest_.rend(); ++at) {
+    if (!is_asked_for(asked_, at->path, at->failed) || !is_about(asked_, at->object, at->job)) continue;
+    if (has_room()) told_.transfers.push_back(fact_of(*at, now));
+  }
+  for (const auto& [kind, count] : ended.forgotten_) {
+    if (is_asked_for(asked_, kind.first, kind.second)) told_.left_out += count;
+  }
+}
+
 TransfersTold TransferBooks::told(Time now, const AskTransfers& asked) const {
-  TransfersTold told;
-  told.request = asked.request;
-  for (auto at = latest_.rbegin(); at != latest_.rend(); ++at) {
-    const TransferRecord& each = *at;
-    if (!is_asked_for(asked, each.path, each.failed)) continue;
-    if (!asked.job.empty() && !each.job.empty() && each.job != asked.job) continue;
-    if (told.transfers.size() >= asked.limit) {
-      ++told.left_out;
-      continue;
-    }
-    TransferFact& fact = told.transfers.emplace_back();
-    fact.object = each.object;
-    fact.holder = each.holder;
-    fact.path = each.path;
-    fact.failed = each.failed;
-    fact.size_bytes = each.size_bytes;
-    fact.queued = each.queued;
-    fact.moved = each.moved;
-    fact.ago = now - each.ended;
-    fact.in_place = each.in_place;
-    fact.encrypted = each.encrypted;
-    fact.group = each.group;
-    fact.operation = each.operation;
-    fact.sent_bytes = each.sent_bytes;
-    fact.holder_node = each.holder_node;
-    fact.job = each.job;
-    const auto refusals = std::min(each.refusals.size(), TransferFact::max_refusals);
-    fact.refusals.assign(each.refusals.begin(), each.refusals.begin() + static_cast<std::ptrdiff_t>(refusals));
-  }
-  for (const auto& [kind, count] : forgotten_) {
-    if (is_asked_for(asked, kind.first, kind.second)) told.left_out += count;
-  }
-  return told;
+  TransferAnswer answer(asked);
+  answer.add(*this, now);
+  return answer.take();
 }
 
 TransfersCounted TransferBooks::counted() const {

@@ -1,5 +1,5 @@
 // What has come to one process, or to the store of one node: tensors, operations of groups that it took part in,
-// objects. The latest of them, and counts by path of all. Not thread-safe.
+// objects. The latest of them, and counts by path of all. And the answer to who asks for them. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -36,6 +37,30 @@ struct TransferRecord {
   JobId job{};
 };
 
+class TransferBooks;
+
+// What is told to one who asks, up to his limit: first what is on its way, in the order in which it is added, then
+// what has ended. What he has not asked for is passed over, what is beyond his limit is counted.
+class TransferAnswer {
+ public:
+  explicit TransferAnswer(const AskTransfers& asked) : asked_(asked) {
+    told_.request = asked.request;
+    told_.knows_under_way = true;
+  }
+  // Where it is not, nothing on its way need be added.
+  bool asks_for_under_way() const { return !asked_.under_way.empty(); }
+  void add(TransferFact under_way);
+  // The last thing that is added.
+  void add(const TransferBooks& ended, Time now);
+  TransfersTold take() { return std::move(told_); }
+
+ private:
+  bool has_room();
+
+  const AskTransfers& asked_;
+  TransfersTold told_;
+};
+
 class TransferBooks {
  public:
   static constexpr std::size_t max_remembered = 1024;
@@ -43,11 +68,14 @@ class TransferBooks {
   void add(TransferRecord record);
   // The latest ones, oldest first.
   const std::deque<TransferRecord>& latest() const { return latest_; }
+  // What has ended.
   TransfersTold told(Time now, const AskTransfers& asked) const;
   TransfersCounted counted() const;
   bool empty() const { return ended_ == 0; }
 
  private:
+  friend TransferAnswer;
+
   std::deque<TransferRecord> latest_;
   std::map<DirectPath, TransferCount> counts_;
   std::uint64_t ended_ = 0;

@@ -75,7 +75,7 @@ bool HeadSession::relay(FromProcess message) {
   return true;
 }
 
-void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation}}); }
+void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation, state_.stored()}}); }
 
 // A frame without a message is only made where nothing has happened yet in the step, so that its
 // digest, what was applied and what was told belong together.
@@ -83,8 +83,9 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
   for (auto& frame : frames) {
     const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
+    auto stored = frame.message ? std::vector<TransferCount>{} : state_.stored();
     outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
-                                     std::move(frame), told_}});
+                                     std::move(frame), told_, std::move(stored)}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }

@@ -29,6 +29,7 @@ class HeadSession {
   struct NodeState {
     std::function<Facts()> facts;
     std::function<std::uint64_t()> slots_digest;
+    std::function<std::vector<TransferCount>()> stored;  // as AgentFrame has them
   };
 
   // What the head's word means to the rest of the core.

@@ -86,6 +86,7 @@ struct WorkerCore::Parts {
   void said(ReadLog& message) { outbox.emit(std::move(message)); }
   void said(AskUsage& message) { outbox.emit(std::move(message)); }
   void said(AskTransfers& message);
+  TransfersTold transfers_told(const AskTransfers& asked) const;
   void said(AskSpans& message);
   void tell_spans(const AskSpans& asked);
   void node_died(NodeId node);

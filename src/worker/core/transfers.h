@@ -6,9 +6,11 @@
 // Of an object that is still being pulled a peer may read the chunks that are there, and is told of
 // more. Where such a pull fails its end is held back until nobody reads from its place any more.
 //
-// Of objects that came here, or did not, the latest are remembered, for lists and timelines.
+// Of objects that came here, or did not, the latest are remembered, for lists and timelines; what is on its way is told
+// to who asks for it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -60,8 +62,12 @@ class Transfers {
 
   // ---- what has come ---------------------------------------------------------------------------
   void remember(const transfer::PullDone& done, JobId job);
-  TransfersTold told(const AskTransfers& asked) const { return books_.told(outbox_.now(), asked); }
+  // What is on its way, where that is asked for, and what has ended.
+  using JobOf = std::function<JobId(ObjectId)>;
+  TransfersTold told(const AskTransfers& asked, const JobOf& job_of) const;
   bool remembers() const { return !books_.empty(); }
+  // Of all that has come, since the agent started.
+  std::vector<TransferCount> counts() const { return books_.counted().counts; }
 
   void node_dead(NodeId node);
   void tick();

@@ -1,7 +1,42 @@
-// What is remembered of objects that came to this node, and what the head is told of it.
+// What is remembered of objects that came to this node, what is on its way, and what the head is told of it.
+#include <fmt/format.h>
+
 #include "worker/core/parts.h"
 
 namespace mobula::internal::worker {
+namespace {
+
+std::string why_it_waits(transfer::PullProgress::Wait wait) {
+  switch (wait) {
+    case transfer::PullProgress::Wait::none: break;
+    case transfer::PullProgress::Wait::turn: return "it waits for its turn: others are fetched before it";
+    case transfer::PullProgress::Wait::placing:
+    case transfer::PullProgress::Wait::room: return "it waits for room in the store of this node";
+    case transfer::PullProgress::Wait::sources: return "no node that has it has given leave to read it yet";
+  }
+  return {};
+}
+
+// One row for all that it is read from.
+TransferFact fact_of(const transfer::PullProgress& progress, Time now) {
+  TransferFact fact;
+  fact.object = progress.key.object;
+  fact.path = DirectPath::store;
+  fact.state = progress.wait == transfer::PullProgress::Wait::none ? TransferState::running : TransferState::pending;
+  fact.size_bytes = static_cast<std::int64_t>(progress.there_bytes);
+  fact.whole_bytes = static_cast<std::int64_t>(progress.size_bytes);
+  fact.ago = now - progress.wanted;
+  fact.queued = progress.began.value_or(now) - progress.wanted;
+  fact.moved = now - progress.began.value_or(now);
+  fact.encrypted = progress.sealed;
+  fact.sources = progress.sources;
+  if (!progress.sources.empty()) fact.holder_node = progress.sources.front();
+  if (auto why = why_it_waits(progress.wait); !why.empty()) fact.refusals.push_back(std::move(why));
+  if (progress.failure) fact.refusals.push_back(progress.failure->text);
+  return fact;
+}
+
+}  // namespace
 
 // One record for each node that gave a part; where none did, one that says why.
 void Transfers::remember(const transfer::PullDone& done, JobId job) {
@@ -29,7 +64,28 @@ void Transfers::remember(const transfer::PullDone& done, JobId job) {
   }
 }
 
-void WorkerCore::Parts::said(AskTransfers& message) { head.tell(transfers.told(message)); }
+TransfersTold Transfers::told(const AskTransfers& asked, const JobOf& job_of) const {
+  transfer::TransferAnswer answer(asked);
+  if (answer.asks_for_under_way()) {
+    queue_.each_under_way([&](const transfer::PullProgress& progress) {
+      if (progress.key.object.empty()) return;  // a program file, which is in no list
+      TransferFact fact = fact_of(progress, outbox_.now());
+      fact.job = job_of(progress.key.object);
+      answer.add(std::move(fact));
+    });
+  }
+  answer.add(books_, outbox_.now());
+  return answer.take();
+}
+
+TransfersTold WorkerCore::Parts::transfers_told(const AskTransfers& asked) const {
+  return transfers.told(asked, [this](ObjectId object) {
+    const ObjectRow* row = objects->table().find(object);
+    return row == nullptr ? JobId{} : row->job;
+  });
+}
+
+void WorkerCore::Parts::said(AskTransfers& message) { head.tell(transfers_told(message)); }
 
 // Ages are as of now; the shell says which time of day that is.
 void WorkerCore::Parts::said(AskSpans& message) { tell_spans(message); }
@@ -38,7 +94,7 @@ void WorkerCore::Parts::tell_spans(const AskSpans& asked) {
   AskTransfers latest;
   latest.job = asked.job;
   latest.limit = asked.limit;
-  TransfersTold told = transfers.told(latest);
+  TransfersTold told = transfers_told(latest);
   SpansTold spans;
   spans.request = asked.request;
   spans.transfers = std::move(told.transfers);

@@ -13,7 +13,7 @@ WorkerCore& WorkerCore::operator=(WorkerCore&&) noexcept = default;
 
 WorkerCore::Parts::Parts(WorkerOptions given)
     : options(given),
-      head(outbox, options, {[this] { return facts(); }, [this] { return slots.digest(); }}),
+      head(outbox, options, {[this] { return facts(); }, [this] { return slots.digest(); }, [this] { return transfers.counts(); }}),
       processes(outbox, options),
       peers(outbox, options),
       transfers(outbox, options, peers),

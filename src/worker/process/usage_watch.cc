@@ -81,25 +81,27 @@ bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
 }
 
 // A process has the children of all its threads.
-void UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const {
+bool UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const {
   std::error_code code;
   std::filesystem::directory_iterator threads(fmt::format("{}/{}/task", paths_.proc, pid), code);
-  for (const std::filesystem::directory_iterator end; !code && threads != end && reads_left > 0; threads.increment(code)) {
+  for (const std::filesystem::directory_iterator end; !code && threads != end; threads.increment(code)) {
+    if (reads_left == 0) return false;
     --reads_left;
     Text buffer;  // has room for so many numbers
-    const auto children = numbers_of(read_small(threads->path().string() + "/children", buffer), max_below);
+    const auto children = numbers_of(read_small(threads->path().string() + "/children", buffer), max_below + 1);
     for (const auto child : children) {
-      if (processes.size() > max_below) return;
+      if (processes.size() > max_below) return false;
       processes.push_back(static_cast<pid_t>(child));
     }
   }
+  return true;
 }
 
 void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const {
   std::vector<pid_t> processes{pid};
   for (std::size_t i = 0; i < processes.size(); ++i) {
     if (i > 0 && !add(processes[i], usage)) continue;
-    append_children(processes[i], processes, reads_left);
+    if (!append_children(processes[i], processes, reads_left)) usage.partial = true;
   }
 }
 

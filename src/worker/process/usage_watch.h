@@ -1,6 +1,7 @@
 // How busy the machine and the node's executors are, each with the processes below it, read from /proc when somebody
 // asks, and no more often than `answers_serve`: who asks in between is told the same. Costs nothing while nobody asks.
-// Where a kernel lists no children, or there are more than is looked at, what is left out is not counted. One thread.
+// Where a kernel lists no children, what runs below an executor is not counted; where there is more than is looked at,
+// the answer says so. One thread.
 #pragma once
 
 #include <optional>
@@ -42,7 +43,8 @@ class UsageWatch {
   void look_at_machine(UsageTold& told) const;
   bool add(pid_t pid, ExecutorUsage& usage) const;
   void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
-  void append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const;
+  // False: some were left out.
+  bool append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const;
 
   const HostPaths paths_;
   const std::int64_t page_bytes_;

@@ -177,7 +177,7 @@ TEST_F(NodeQuestions, UsageIsThatOfAllNodesAndNamesWhatRuns) {
     told.at = 5s;
     told.cpu = 2s;
     told.cpus = 4;
-    if (each == &agent) told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}});
+    if (each == &agent) told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
     cluster.says(*each, told);
   }
   const Json usage = document();
@@ -187,6 +187,9 @@ TEST_F(NodeQuestions, UsageIsThatOfAllNodesAndNamesWhatRuns) {
   EXPECT_EQ(usage["items"][0]["job_id"], JobId::of(1).hex());
   EXPECT_EQ(usage["items"][0]["cpu_s"], 1.5);
   EXPECT_EQ(usage["items"][0]["gpus"][0]["used_bytes"], 7);
+  EXPECT_EQ(usage["items"][0]["partial"], true);
+  ASSERT_EQ(usage["warnings"].size(), 1u) << usage["warnings"];
+  EXPECT_NE(usage["warnings"][0].get<std::string>().find("of 1 executors not all"), std::string::npos) << usage["warnings"];
   ask("usage", "no-such-node");
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }

@@ -238,7 +238,7 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
 }
 
 void SmallCluster::tell_of_objects(TestAgent& agent) {
-  for (const auto& asked : take<AskTransfers>(agent)) says(agent, TransfersTold{asked.request, agent.stored, 0});
+  for (const auto& asked : take<AskTransfers>(agent)) says(agent, TransfersTold{asked.request, agent.stored, 0, agent.knows_under_way});
   for (const auto& asked : take<AskSpans>(agent)) {
     SpansTold told;
     told.request = asked.request;

@@ -38,6 +38,7 @@ struct TestAgent {
   std::string user_id{};  // what the table of keys calls its key
   bool tells_of_objects = true;  // as `stored` says, when it is asked what came to it
   std::vector<TransferFact> stored{};
+  bool knows_under_way = true;  // what is on its way to it
   std::uint32_t protocol = own_protocol.newest;
 };
 

@@ -22,17 +22,20 @@ class TransferQuestions : public testing::Test {
     request.kind = kind;
     request.argument = argument;
     cluster.replies.clear();
+    asked_last.clear();
     cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
     return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
   }
   AskTransfers asked(int job) {
     const auto questions = cluster.heard<AskTransfers>(agent, SmallCluster::driver(job));
-    return questions.empty() ? AskTransfers{} : questions.back();
+    if (!questions.empty()) asked_last[job] = questions.back();
+    return asked_last[job];
   }
   void answers(int job, std::vector<Duration> ages, std::uint64_t left_out = 0) {
     TransfersTold told;
     told.request = asked(job).request;
     told.left_out = left_out;
+    told.knows_under_way = true;
     for (const Duration ago : ages) {
       TransferFact& fact = told.transfers.emplace_back();
       fact.object = ObjectId::of(7);
@@ -51,6 +54,7 @@ class TransferQuestions : public testing::Test {
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
   Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
 
+  std::map<int, AskTransfers> asked_last;  // of each job's driver, by the latest question
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
@@ -101,6 +105,89 @@ TEST_F(TransferQuestions, AgentsSayWhichObjectsCameToTheirNodes) {
   EXPECT_TRUE(document()["warnings"].empty()) << document()["warnings"];
 }
 
+TransferFact on_its_way(TransferState state, Duration ago) {
+  TransferFact fact = stored_object(JobId::of(1), ago);
+  fact.state = state;
+  fact.whole_bytes = 3 << 20;
+  fact.sources = {NodeId::of(9), NodeId::of(10)};
+  fact.moved = 1s;
+  if (state == TransferState::pending) fact.refusals = {"it waits for room"};
+  return fact;
+}
+
+TEST_F(TransferQuestions, WhatIsOnItsWayComesFirstWithHowFarItIs) {
+  agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 30s),
+                  on_its_way(static_cast<TransferState>(77), 1s), stored_object(JobId::of(2), 2s)};
+  ask("list", "transfers");
+  EXPECT_EQ(asked(1).under_way, (std::vector{TransferState::running, TransferState::pending}));
+  answers(1, {1s});
+  answers(2, {});
+  const Json items = document()["items"];
+  ASSERT_EQ(items.size(), 4u) << "of a state that nobody knows nothing is said: " << document();
+  EXPECT_EQ(items[0]["state"], "RUNNING");
+  EXPECT_EQ(items[0]["bytes"], 1 << 20);
+  EXPECT_EQ(items[0]["size_bytes"], 3 << 20);
+  EXPECT_EQ(items[0]["source_node_ids"], Json({NodeId::of(9).hex(), NodeId::of(10).hex()}));
+  EXPECT_EQ(items[0]["peer_node_id"], NodeId::of(9).hex());
+  EXPECT_EQ(items[0]["since_ms"], 30'000) << "wanted since then";
+  EXPECT_EQ(items[0]["wire_seconds"], 1.0);
+  EXPECT_EQ(items[1]["state"], "PENDING");
+  EXPECT_EQ(items[1]["reason"], "it waits for room");
+  EXPECT_EQ(items[2]["state"], "FINISHED");
+  EXPECT_TRUE(items[2]["size_bytes"].is_null());
+  EXPECT_TRUE(document()["warnings"].empty()) << document()["warnings"];
+}
+
+TEST_F(TransferQuestions, FiltersOfStatesAskForWhatIsOnItsWayAlone) {
+  for (const auto& [name, state] : {std::pair("RUNNING", TransferState::running), std::pair("PENDING", TransferState::pending)}) {
+    agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s), stored_object(JobId::of(2), 2s)};
+    ask("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
+    EXPECT_EQ(asked(1).under_way, std::vector{state});
+    EXPECT_TRUE(asked(1).failed_only && asked(1).arrived_only) << "so that an earlier release lists nothing";
+    answers(1, {1s});
+    answers(2, {});
+    const Json items = document()["items"];
+    ASSERT_EQ(items.size(), 1u) << document();
+    EXPECT_EQ(items[0]["state"], name);
+  }
+  ask("list", "transfers", R"({"state": "FAILED"})");
+  EXPECT_TRUE(asked(1).under_way.empty());
+  EXPECT_FALSE(asked(1).arrived_only);
+  EXPECT_EQ(ask("list", "transfers", R"({"state": "ENDED"})").code, ErrorCode::invalid_argument);
+}
+
+TEST_F(TransferQuestions, OneNodeAloneIsAskedWhatComesToItAndOneObjectIsListed) {
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
+  other.stored = {on_its_way(TransferState::running, 3s)};
+  agent.stored = {on_its_way(TransferState::running, 3s)};
+  ask("list", "transfers", R"({"node_id": ")" + other.node.hex() + "\"}");
+  ASSERT_EQ(cluster.replies.size(), 1u) << "the drivers of the other node are not asked";
+  ASSERT_EQ(document()["items"].size(), 1u);
+  EXPECT_EQ(document()["items"][0]["node_id"], other.node.hex());
+
+  ask("list", "transfers", R"({"object_id": ")" + ObjectId::of(8).hex() + "\"}");
+  EXPECT_EQ(asked(1).object, ObjectId::of(8));
+  answers(1, {1s});  // of another object, as who does not know the filter answers
+  answers(2, {});
+  EXPECT_EQ(document()["items"].size(), 2u) << document();
+  EXPECT_EQ(ask("list", "transfers", R"({"object_id": "x"})").code, ErrorCode::invalid_argument);
+  EXPECT_EQ(ask("list", "transfers", R"({"node_id": "x"})").code, ErrorCode::invalid_argument);
+}
+
+TEST_F(TransferQuestions, WhoDoesNotKnowWhatIsOnItsWayIsCounted) {
+  agent.knows_under_way = false;
+  agent.stored = {stored_object(JobId::of(2), 2s)};
+  ask("list", "transfers");
+  answers(1, {});
+  answers(2, {});
+  EXPECT_EQ(document()["items"].size(), 1u);
+  EXPECT_NE(document()["warnings"].dump().find("1 of those asked have an older Mobula"), std::string::npos) << document();
+  ask("list", "transfers", R"({"state": "FINISHED"})");
+  answers(1, {});
+  answers(2, {});
+  EXPECT_TRUE(document()["warnings"].empty()) << "nobody has asked for that: " << document();
+}
+
 TEST_F(TransferQuestions, AgentsThatCannotSayAreNamedAndThoseThatDieNotWaitedFor) {
   TestAgent& older = cluster.node_joins(2, SmallCluster::shape(1));
   older.protocol = version_with_stored_transfers - 1;
@@ -132,6 +219,7 @@ TEST_F(TransferQuestions, FiltersGoToTheProcessesOrAreRefused) {
   const AskTransfers question = asked(2);
   EXPECT_EQ(question.paths, std::vector{DirectPath::tcp});
   EXPECT_TRUE(question.failed_only);
+  EXPECT_TRUE(question.under_way.empty());
   TransfersTold none;
   none.request = question.request;
   cluster.driver_says(agent, 2, none);
@@ -164,6 +252,40 @@ TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
   EXPECT_EQ(counted()[0]["transfers"], 10);
   const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
   EXPECT_EQ(nodes["items"][0]["transfers"][0]["transfers"], 10);
+}
+
+TEST_F(TransferQuestions, CountsOfStoresComeWithHeartbeatsAndTheLastOnesWithTheFarewell) {
+  const auto heartbeat = [&](TestAgent& of, std::uint64_t transfers) {
+    AgentFrame frame{of.registered->head_epoch, of.incarnation, 0, 0, {}};
+    frame.stored = {{.path = DirectPath::store, .transfers = transfers, .bytes = 100 * transfers, .encrypted = transfers}};
+    cluster.raw(of, frame);
+  };
+  const auto changes = [&] { return Json::parse(ask("changes", "").json, nullptr, false)["number"].get<std::uint64_t>(); };
+  heartbeat(agent, 3);
+  const auto before = changes();
+  heartbeat(agent, 3);
+  EXPECT_EQ(changes(), before) << "it says nothing new";
+  heartbeat(agent, 5);
+  EXPECT_GT(changes(), before) << "who watches the status looks again";
+  TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
+  heartbeat(other, 7);
+  EXPECT_EQ(counted()[0]["path"], "store");
+  EXPECT_EQ(counted()[0]["transfers"], 12);
+  EXPECT_EQ(counted()[0]["bytes"], 1200);
+  const auto of_node = [&](const TestAgent& of) {
+    const Json nodes = Json::parse(ask("list", "nodes").json, nullptr, false);
+    for (const auto& each : nodes["items"]) {
+      if (each["node_id"] == of.node.hex()) return each["transfers"];
+    }
+    return Json();
+  };
+  EXPECT_EQ(of_node(other)[0]["transfers"], 7);
+  cluster.raw(other, Farewell{other.incarnation, {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
+  EXPECT_EQ(counted()[0]["transfers"], 13);
+  heartbeat(other, 100);
+  EXPECT_EQ(counted()[0]["transfers"], 13) << "of one that has left nothing is heard";
+  heartbeat(agent, 6);
+  EXPECT_EQ(counted()[0]["transfers"], 14);
 }
 
 }  // namespace

@@ -78,6 +78,11 @@ class PullQueueTest : public ::testing::Test {
     std::erase(flying_, chunk);
     queue_.fetched(now_, chunk.chunk, std::move(why), out_);
   }
+  std::vector<PullProgress> under_way() const {
+    std::vector<PullProgress> all;
+    queue_.each_under_way([&](PullProgress each) { all.push_back(std::move(each)); });
+    return all;
+  }
   void tick() {
     const auto due = queue_.next_deadline();
     ASSERT_TRUE(due);
@@ -237,6 +242,57 @@ TEST_F(PullQueueTest, IgnoresALateAnswer) {
   EXPECT_EQ(take<PullDone>().at(0).failure->code, ErrorCode::timed_out);
   queue_.answered(now_, node_a, late, out_);
   EXPECT_TRUE(take<FetchChunk>().empty());
+}
+
+// Chunks 0 and 2 of a pull from two nodes have come; another one waits for room, and a third for its turn.
+TEST_F(PullQueueTest, WhatIsUnderWayIsToldWithHowFarItIs) {
+  const Time wanted = now_;
+  want(7, 250, {node_a, node_b});
+  EXPECT_EQ(under_way().at(0).wait, PullProgress::Wait::sources);
+  EXPECT_FALSE(under_way().at(0).began);
+  now_ = now_ + 1s;
+  ready(node_a, 250);
+  const Time began = now_;
+  const auto of_a = fetches();
+  ASSERT_EQ(of_a.size(), 3u);
+  now_ = now_ + 1s;
+  partly_ready(node_b, 250, {});
+  for (const FetchChunk& each : of_a) {
+    if (each.offset != 100) arrived(each);
+  }
+  queue_.want(now_, {.key = object(8), .size_bytes = 40, .sources = {node_a}}, out_).value();
+  queue_.waits_for_room(now_, take<BeginPull>().at(0).pull, out_);
+  queue_.want(now_, {.key = object(9), .size_bytes = 50, .sources = {node_a}}, out_).value();
+  EXPECT_EQ(under_way().at(1).wait, PullProgress::Wait::placing) << "its owner has not found room yet";
+  queue_.want(now_, {.key = object(10), .size_bytes = 60, .sources = {node_a}}, out_).value();
+  const auto all = under_way();
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all[0].key, object(7));
+  EXPECT_EQ(all[0].wait, PullProgress::Wait::none);
+  EXPECT_EQ(all[0].size_bytes, 250u);
+  EXPECT_EQ(all[0].there_bytes, 150u) << "the last chunk is a short one";
+  EXPECT_EQ(all[0].sources, (std::vector{node_a, node_b})) << "who gave most comes first";
+  EXPECT_TRUE(all[0].sealed);
+  EXPECT_EQ(all[0].wanted, wanted);
+  EXPECT_EQ(all[0].began, began);
+  EXPECT_EQ(all[1].key, object(9)) << "what waits comes after what has its turn";
+  EXPECT_EQ(all[2].key, object(8));
+  EXPECT_EQ(all[2].wait, PullProgress::Wait::room);
+  EXPECT_EQ(all[2].there_bytes, 0u);
+  EXPECT_EQ(all[3].key, object(10));
+  EXPECT_EQ(all[3].wait, PullProgress::Wait::turn);
+}
+
+TEST_F(PullQueueTest, WhatIsOverIsNotUnderWayAndWhatHasFailedOnceSaysWhy) {
+  const PullId pull = want(7, 250, {node_a});
+  ready(node_a, 250);
+  const auto chunks = fetches();
+  arrived(chunks.at(0), failure(ErrorCode::unavailable, "the line broke"));
+  ASSERT_EQ(under_way().size(), 1u);
+  ASSERT_TRUE(under_way()[0].failure);
+  EXPECT_EQ(under_way()[0].failure->text, "the line broke");
+  queue_.unwant(now_, pull, out_);
+  EXPECT_TRUE(under_way().empty()) << "it only waits for what is written";
 }
 
 TEST_F(PullQueueTest, RefusesBytesOfAnotherSize) {

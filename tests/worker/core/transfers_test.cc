@@ -125,6 +125,50 @@ TEST_F(TransfersTest, WhatHasComeIsToldWithWhoGaveIt) {
   release_all();
 }
 
+TEST_F(TransfersTest, WhatIsOnItsWayIsToldToWhoAsksForIt) {
+  world_.bytes_flow = false;
+  Agent& reader = world_.at(1);
+  want(reader);
+  world_.advance(2s);
+  one_arrives(reader);
+  one_arrives(reader);
+  const auto told = [&](AskTransfers asked) {
+    asked.limit = 10;
+    reader.forget();
+    reader.head_says(asked);
+    world_.settle();
+    const auto answers = reader.told<TransfersTold>();
+    EXPECT_EQ(answers.size(), 1u);
+    EXPECT_TRUE(answers.at(0).knows_under_way);
+    return answers.at(0).transfers;
+  };
+  EXPECT_TRUE(told({.request = 1, .paths = {}, .job = {}}).empty()) << "a head of an earlier release asks so";
+  const auto all = told({.request = 2, .paths = {}, .job = job, .under_way = {TransferState::running, TransferState::pending}, .object = {}});
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].object, value);
+  EXPECT_EQ(all[0].state, TransferState::running);
+  EXPECT_EQ(all[0].size_bytes, 200);
+  EXPECT_EQ(all[0].whole_bytes, size);
+  EXPECT_EQ(all[0].holder_node, home_.node());
+  EXPECT_EQ(all[0].sources, std::vector{home_.node()});
+  EXPECT_EQ(all[0].job, job);
+  EXPECT_EQ(all[0].moved, Duration(2s));
+  EXPECT_TRUE(all[0].encrypted);
+  EXPECT_TRUE(told({.request = 3, .paths = {}, .job = {}, .under_way = {TransferState::pending}, .object = {}}).empty());
+  EXPECT_TRUE(told({.request = 4, .paths = {DirectPath::tcp}, .job = {}, .under_way = {TransferState::running}, .object = {}}).empty());
+  EXPECT_TRUE(told({.request = 5, .paths = {}, .job = JobId::of(6), .under_way = {TransferState::running}, .object = {}}).empty());
+  EXPECT_TRUE(told({.request = 6, .paths = {}, .job = {}, .under_way = {TransferState::running}, .object = ObjectId::of(78)}).empty());
+  world_.bytes_flow = true;
+  world_.settle();
+  const auto then = told({.request = 7, .paths = {}, .job = {}, .under_way = {TransferState::running}, .object = value});
+  ASSERT_EQ(then.size(), 1u);
+  EXPECT_EQ(then[0].state, TransferState::ended);
+  EXPECT_EQ(then[0].size_bytes, size);
+  EXPECT_TRUE(told({.request = 8, .paths = {}, .failed_only = true, .arrived_only = true, .job = {}, .under_way = {TransferState::running}, .object = {}}).empty())
+      << "of what has ended nothing is asked for";
+  release_all();
+}
+
 TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
   world_.bytes_flow = false;
   Agent& reader = world_.at(1);
@@ -144,6 +188,27 @@ TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
   EXPECT_EQ(told[0].transfers[0].moved, Duration(2s));
   EXPECT_EQ(told[0].transfers[0].ago, Duration(1s));
   release_all();
+}
+
+TEST_F(TransfersTest, CountsOfWhatHasComeAreInHeartbeatsAndInTheFarewell) {
+  Agent& reader = world_.at(1);
+  want(reader);
+  world_.advance(2s);
+  ASSERT_TRUE(reader.heartbeat);
+  ASSERT_EQ(reader.heartbeat->stored.size(), 1u);
+  EXPECT_EQ(reader.heartbeat->stored[0].path, DirectPath::store);
+  EXPECT_EQ(reader.heartbeat->stored[0].transfers, 1u);
+  EXPECT_EQ(reader.heartbeat->stored[0].bytes, static_cast<std::uint64_t>(size));
+  EXPECT_EQ(reader.heartbeat->stored[0].encrypted, 1u);
+  EXPECT_TRUE(home_.heartbeat->stored.empty()) << "nothing came to it";
+  reader.step(Stop{false});
+  world_.settle();
+  std::vector<Farewell> farewells;
+  for (const SendHead& each : reader.did<SendHead>()) {
+    if (const auto* farewell = std::get_if<Farewell>(&each.message)) farewells.push_back(*farewell);
+  }
+  ASSERT_EQ(farewells.size(), 1u);
+  EXPECT_EQ(farewells[0].stored, reader.heartbeat->stored);
 }
 
 TEST_F(TransfersTest, WhatDoesNotComeIsToldWithWhy) {

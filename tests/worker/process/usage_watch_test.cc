@@ -98,6 +98,7 @@ TEST_F(UsageWatchTest, WhatRunsBelowAnExecutorIsCountedWithIt) {
   EXPECT_EQ(told.executors[0].threads, 4 * 5u);
   EXPECT_EQ(told.executors[0].resident_bytes, 4 * 300 * page);
   EXPECT_EQ(told.executors[0].own_bytes, 4 * 200 * page);
+  EXPECT_FALSE(told.executors[0].partial);
 }
 
 TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
@@ -114,6 +115,7 @@ TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
   const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(told.executors.size(), 1u);
   EXPECT_EQ(told.executors[0].threads, (UsageWatch::max_below + 1) * 5);
+  EXPECT_TRUE(told.executors[0].partial) << "and it is said";
 }
 
 TEST_F(UsageWatchTest, ManyAreNotAllLookedAt) {

@@ -1,0 +1,65 @@
+// What is remembered of tensors that came here, what is on its way, and what the head is told of it.
+#include <utility>
+
+#include "client/tensor_desk.h"
+
+namespace mobula::internal::client {
+namespace {
+
+constexpr Duration counts_told_within = 1s;
+
+}  // namespace
+
+// Tensors that lie in the store are on their way to the node, whose agent tells of them.
+TransfersTold TensorDesk::told(const AskTransfers& asked) const {
+  const Time now = monotonic_now();
+  transfer::TransferAnswer answer(asked);
+  if (answer.asks_for_under_way()) {
+    for (const auto& row : exchange_ ? exchange_->under_way() : std::vector<exchange::TensorProgress::Row>{}) {
+      TransferFact fact;
+      fact.object = row.object;
+      fact.holder = row.holder;
+      fact.path = row.path;
+      fact.state = row.began ? TransferState::running : TransferState::pending;
+      fact.size_bytes = static_cast<std::int64_t>(row.there_bytes);
+      fact.whole_bytes = static_cast<std::int64_t>(row.size_bytes);
+      fact.ago = now - row.wanted;
+      fact.queued = row.began.value_or(now) - row.wanted;
+      fact.moved = now - row.began.value_or(now);
+      if (!row.began) fact.refusals.emplace_back("it waits for its turn, or for a word from who has it");
+      answer.add(std::move(fact));
+    }
+  }
+  answer.add(books_, now);
+  return answer.take();
+}
+
+void TensorDesk::note(TransferRecord record) {
+  books_.add(std::move(record));
+  if (!std::exchange(counts_due_, true) && exchange_) exchange_->wake(counts_told_within);
+}
+
+void TensorDesk::note_of_group(TransferRecord record) {
+  // Whoever tells counts is the exchange; one that would have to open devices first waits for who needs them.
+  if (!exchange_ && !would_open_devices()) (void)prepare();
+  note(std::move(record));
+}
+
+void TensorDesk::hand_on_counts() {
+  if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
+}
+
+// Of a value in the store, which was made on a device.
+void TensorDesk::landed(const detail::Landing& landing) {
+  TransferRecord record;
+  record.size_bytes = landing.size_bytes;
+  record.moved = landing.took;
+  if (landing.device.kind == Device::cpu) {
+    record.refusals.push_back("cuda: it was made on " + landing.made_on +
+                              ", and this process has no GPU to put it on: it lies in host memory");
+  }
+  const auto held = engine_.lock();
+  note(std::move(record));
+}
+
+}  // namespace mobula::internal::client
