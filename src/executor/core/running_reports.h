@@ -26,7 +26,7 @@ class RunningReports {
     later,  // ask again() after `pause`
   };
   static constexpr Duration pause = 10ms;
-  static constexpr int at_once = 32;                       // then one for each
+  static constexpr int at_once = 32;         // then one for each of so long between two calls
   static constexpr Duration for_each = 1ms;
 
   // Nothing has changed that starts() would note.
@@ -54,12 +54,10 @@ class RunningReports {
   const Running& runs() const { return runs_; }
 
  private:
+  // What is earned is earned by calls that take their time, and by pauses: never by many short ones together.
   bool may_say(Time now) {
-    const auto gained = (now - counted_) / for_each;
-    if (gained > 0) {
-      left_ = static_cast<int>(std::min<std::int64_t>(at_once, left_ + gained));
-      counted_ = now;
-    }
+    const auto gained = (now - std::exchange(counted_, now)) / for_each;
+    left_ = static_cast<int>(std::min<std::int64_t>(at_once, left_ + gained));
     if (left_ == 0) return false;
     --left_;
     return true;
