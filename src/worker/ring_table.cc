@@ -12,7 +12,8 @@ RingTable::RingTable(ProcessLinks& links, std::size_t max_rings_per_process)
     : links_(links), max_rings_(std::min(max_rings_per_process, max_rings)) {}
 
 void RingTable::joined(LinkId link, ProcessId process, JobId job) {
-  if (max_rings_ == 0) return;
+  // Its end has been told, and would not be told again.
+  if (max_rings_ == 0 || !links_.is_open(link)) return;
   auto doorbell = DoorbellFiles::create();
   auto copy = doorbell ? doorbell->copy() : Result<DoorbellFiles>(doorbell.error());
   if (!copy) return log_warn("a process has no rings: {}", copy.error().text);
@@ -22,13 +23,13 @@ void RingTable::joined(LinkId link, ProcessId process, JobId job) {
   if (auto spin = spin_limit_ != nullptr ? spin_limit_->file() : Result<Fd>(Fd()); spin && *spin) {
     fds.push_back(std::move(*spin));
   }
-  links_.send(link, UseDoorbell{}, std::move(fds));
   Process row;
   row.link = link;
   row.job = job;
   row.doorbell = std::move(*doorbell);
   processes_.insert_or_assign(process, std::move(row));
   of_link_[link] = process;
+  links_.send(link, UseDoorbell{}, std::move(fds));  // last: it may be cut off by this
 }
 
 void RingTable::left(LinkId link) {

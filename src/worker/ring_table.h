@@ -23,7 +23,8 @@ class RingTable {
   // Processes that join from here on get its page with their doorbell. Outlives the table, too.
   void limit_spinners(SpinLimit& limit) { spin_limit_ = &limit; }
 
-  // The process behind `link` may have rings with others of its job; it gets its doorbell.
+  // The process behind `link` may have rings with others of its job; it gets its doorbell. Nothing
+  // happens for a link that is gone.
   void joined(LinkId link, ProcessId process, JobId job);
   // Its peers are told.
   void left(LinkId link);

@@ -362,7 +362,12 @@ void SlotProcesses::link_lost(LinkId link) {
   const ProcessId process = at->second;
   of_link_.erase(at);
   const auto executor = executors_.find(process);
-  if (executor != executors_.end() && executor->second.exit) conclude(process);
+  if (executor == executors_.end()) return;
+  if (executor->second.exit) return conclude(process);
+  if (executor->second.assigned) return;
+  // No slot is to get what has ended, or cannot be told anything. A process is gone a moment after its link.
+  forget_reserve(executor->second.nursery, process);
+  pool_->kill(process, Duration(0));
 }
 
 void SlotProcesses::conclude(ProcessId process) {

@@ -76,7 +76,7 @@ class SlotProcesses {
   void start_command(CommandSlot slot);
   // SIGKILL at once, or after SIGTERM and `grace`.
   void kill(SlotId slot, std::uint32_t generation, Duration grace);
-  // The core has been told that this link is gone.
+  // The core has been told that this link is gone. An executor in reserve ends with it.
   void link_lost(LinkId link);
   // What the executor behind this link runs now; stands on its log lines.
   void running(LinkId link, const std::string& name);

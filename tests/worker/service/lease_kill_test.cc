@@ -223,6 +223,7 @@ class LeaseTest : public AgentProcessTest {
     end_job();
     ASSERT_TRUE(until([&] { return sockets_left().empty(); })) << sockets_left();
     descriptors_before_ = settled_descriptors();
+    targets_before_ = descriptor_targets();
     begin_job();
   }
   void begin_job() {
@@ -383,7 +384,8 @@ class LeaseTest : public AgentProcessTest {
     end_job();
     // Fewer: a loaded machine had not closed all of the first job's when they were counted.
     EXPECT_TRUE(until([&] { return descriptors() <= descriptors_before_; }))
-        << descriptors() << " descriptors are open, and were " << descriptors_before_;
+        << descriptors() << " descriptors are open, and were " << descriptors_before_
+        << "; new are:" << new_descriptors();
     // The last goes a moment after the process that had it.
     EXPECT_TRUE(until([&] { return sockets_left().empty(); })) << "sockets are left: " << sockets_left();
   }
@@ -411,8 +413,36 @@ class LeaseTest : public AgentProcessTest {
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
   }
 
+  // What each stands for, by its number; an eventfd and a pidfd are told from others of their kind.
+  std::map<std::string, std::string> descriptor_targets() const {
+    std::map<std::string, std::string> targets;
+    const std::filesystem::path process("/proc/" + std::to_string(agent_));
+    std::error_code code;
+    for (const auto& file : std::filesystem::directory_iterator(process / "fd", code)) {
+      std::string target = std::filesystem::read_symlink(file.path(), code).string();
+      std::ifstream details(process / "fdinfo" / file.path().filename());
+      for (std::string line; std::getline(details, line);) {
+        if (line.starts_with("ino") || line.starts_with("Pid") || line.starts_with("eventfd-id")) {
+          target += ", " + line;
+        }
+      }
+      targets.emplace(file.path().filename().string(), std::move(target));
+    }
+    return targets;
+  }
+  std::string new_descriptors() const {
+    std::string out;
+    for (const auto& [number, target] : descriptor_targets()) {
+      const auto before = targets_before_.find(number);
+      if (before == targets_before_.end() || before->second != target)
+        out += "\n  " + number + ": " + target;
+    }
+    return out;
+  }
+
   pid_t agent_ = 0;
   std::size_t descriptors_before_ = 0;
+  std::map<std::string, std::string> targets_before_;
   JobId job_;
   std::unique_ptr<Lessee> lessee_;
   std::uint64_t slots_ = 0;

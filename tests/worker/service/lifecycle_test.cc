@@ -163,6 +163,24 @@ TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
   EXPECT_EQ(started(second)->endpoint.local, socket(3));
 }
 
+// As one that ends does a moment before it is gone.
+TEST_F(ReserveTest, OneThatHasClosedItsLinkIsGivenToNoSlot) {
+  settings_.reserve_idle = 3600s;
+  FakeDriver& driver = start_with_program();
+  const StartSlot first = slot(1, "small", driver);
+  head_->say(first);
+  ASSERT_TRUE(until([&] { return started(first) && std::filesystem::exists(socket(2)); }));
+  const auto reserve = reserve_beside(pid_of(started(first)->endpoint.process));
+  ASSERT_TRUE(reserve);
+  ::kill(*reserve, SIGUSR1);  // closes its link, and stays
+  ASSERT_TRUE(until([&] { return !std::filesystem::exists(socket(2)); }))
+      << "it is kept, and hears nothing";
+  const StartSlot second = slot(2, "small", driver);
+  head_->say(second);
+  ASSERT_TRUE(until([&] { return started(second) != nullptr; }));
+  EXPECT_EQ(started(second)->endpoint.local, socket(3));
+}
+
 TEST_F(ReserveTest, OfManyProgramsTheLongestUnusedEnds) {
   settings_.max_reserves = 1;
   FakeDriver& driver = start_with_program();

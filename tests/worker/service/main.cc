@@ -3,8 +3,12 @@
 // that, on arguments in the order of `run_agent`.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "executor/nursery.h"
@@ -22,6 +26,8 @@ void print_variable(const char* name) {
   std::printf("%s=%s\n", name, value == nullptr ? "(unset)" : value);
 }
 
+int link_of_small_executor = -1;
+
 [[noreturn]] void run_small_executor() {
   using namespace executor;
   ForkedExecutor self = started_as() == StartedAs::nursery
@@ -33,7 +39,13 @@ void print_variable(const char* name) {
     if (!frame) leave_executor(0);
     return decode<AgentToProcess>(frame->bytes).value();
   };
+  link_of_small_executor = self.link.get();
+  std::signal(SIGUSR1, [](int) {
+    ::close(link_of_small_executor);
+    while (true) ::pause();
+  });
   const auto prepare = std::get<PrepareExecutor>(hear());
+  std::ofstream(prepare.local_endpoint).flush();  // as if it listened there
   const auto assign = std::get<AssignExecutor>(hear());
   for (const auto& [name, value] : assign.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
   const auto say = [&](const ProcessToAgent& said) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -43,6 +45,11 @@ struct Member {
   std::vector<Fd> bell_files;
   std::vector<std::uint64_t> ended;
 };
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
 
 class RingTableTest : public ::testing::Test {
  protected:
@@ -164,6 +171,19 @@ TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothH
   EXPECT_EQ(table_.size(), 1u);
   table_.left(caller.link);
   table_.left(executor.link);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+// A process may end between its start and the word that it is started.
+TEST_F(RingTableTest, AProcessWhoseLinkIsGoneDoesNotJoin) {
+  Member& caller = joins(1);
+  Member late(*loop_, links_, 2);
+  links_.close(late.link);
+  const auto before = open_descriptors();
+  table_.joined(late.link, late.id, JobId::of(1));
+  EXPECT_EQ(open_descriptors(), before) << "nobody closes what is kept for it";
+  open(caller, late);
+  EXPECT_EQ(caller.rings.back().message.ring, 0u);
   EXPECT_EQ(table_.size(), 0u);
 }
 
