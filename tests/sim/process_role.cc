@@ -357,7 +357,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
     step_client(client::WantObject{argument.ref.object, true});
   }
   fetches_[command.token].tensors = command.tensors;
-  if (const auto lent = lent_tensors(command.tensors); !lent.empty()) step_client(client::LendRefs{lent});
+  if (!command.tensors.empty()) step_client(client::LendRefs{command.tensors});
   check_fetches();
 }
 
@@ -380,13 +380,6 @@ void Process::check_fetches() {
     ready.push_back(std::move(news));
   }
   for (auto& news : ready) step_executor(std::move(news));
-}
-
-// Its own are not lent to it: it has the memory.
-RefRecords Process::lent_tensors(const RefRecords& tensors) const {
-  RefRecords lent;
-  std::ranges::copy_if(tensors, std::back_inserter(lent), [this](const RefRecord& each) { return each.owner != id(); });
-  return lent;
 }
 
 // What a process had that was killed is nowhere.
@@ -412,7 +405,7 @@ void Process::drop_fetched(std::uint64_t token) {
   const auto tensors = std::move(at->second.tensors);
   fetches_.erase(at);
   RecycledVector<ObjectId> lent;
-  for (const auto& tensor : lent_tensors(tensors)) {
+  for (const auto& tensor : tensors) {
     step_client(client::ReleaseRef{tensor.object});
     lent.push_back(tensor.object);
   }

@@ -115,7 +115,6 @@ class Process final : public Role {
   void tell_executor(const client::TellExecutor& command);
   void fetch_arguments(const executor::FetchArguments& command);
   std::vector<ObjectId> lost_elements(const Fetch& fetch);
-  RefRecords lent_tensors(const RefRecords& tensors) const;
   void check_fetches();
   void start_call(const executor::RunCall& run);
   void poll_threads();
