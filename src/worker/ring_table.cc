@@ -84,16 +84,23 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   rings_[ring] = {caller, executor, false};
   from->second.rings[ring] = *callers_place;
   to->second.rings[ring] = *executors_place;
-  const auto send = [&](const Process& process, RingOpened opened, Fd file, DoorbellFiles peer) {
+  const LinkId callers_link = from->second.link;
+  const auto send = [&](LinkId link, RingOpened opened, Fd file, DoorbellFiles peer) {
     std::vector<Fd> fds;
     fds.push_back(std::move(file));
     fds.push_back(std::move(peer.page));
     fds.push_back(std::move(peer.event));
-    links_.send(process.link, opened, std::move(fds));
+    links_.send(link, opened, std::move(fds));
   };
-  send(to->second, {caller, false, *executors_place, *callers_place, ring},
-       std::move(*other_memory), std::move(*to_caller));
-  send(from->second, {executor, true, *callers_place, *executors_place, ring}, std::move(*memory),
+  send(to->second.link, {caller, false, *executors_place, *callers_place, ring}, std::move(*other_memory),
+       std::move(*to_caller));
+  // Who does not take what it is sent is cut off by that, and its peer may be by the news of it.
+  if (const auto opened = rings_.find(ring); opened == rings_.end() || opened->second.ending) {
+    if (const auto alive = processes_.find(caller); alive != processes_.end()) give_place(alive->second, ring);
+    rings_.erase(ring);
+    return false;
+  }
+  send(callers_link, {executor, true, *callers_place, *executors_place, ring}, std::move(*memory),
        std::move(*to_executor));
   return true;
 }

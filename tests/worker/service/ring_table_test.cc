@@ -72,7 +72,7 @@ class RingTableTest : public ::testing::Test {
   ProcessLinks links_{*loop_,
                       {.connected = [](LinkId, std::string, std::int64_t) {},
                        .said = [](LinkId, ProcessToAgent) {},
-                       .lost = [](LinkId) {}}};
+                       .lost = [this](LinkId link) { table_.left(link); }}};
   RingTable table_{links_, 3};
   std::vector<std::unique_ptr<Member>> members_;
 };
@@ -203,6 +203,39 @@ TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
   EXPECT_EQ(others.taken(), 1u);
   table_.left(one.link);
   EXPECT_EQ(others.taken(), 0u);
+}
+
+// So much has been sent to an executor that does not read that the next message cuts it off.
+TEST_F(RingTableTest, WhoIsCutOffByItsRingIsNobodysPeer) {
+  const auto send = [&](const Member& to, std::size_t bytes) {
+    links_.send(to.link, EndExecutor{true, std::string(bytes, 'x'), false});
+    return links_.is_open(to.link);
+  };
+  unsigned number = 10;
+  std::vector<std::pair<std::size_t, int>> fill;  // messages of so many bytes, and how many of them a link takes
+  const auto filled = [&]() -> Member& {
+    Member& member = joins(number++);
+    for (const auto& [bytes, count] : fill) {
+      for (int i = 0; i < count; ++i) EXPECT_TRUE(send(member, bytes));
+    }
+    return member;
+  };
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{1} << 14, std::size_t{1} << 8, std::size_t{0}}) {
+    Member& tried = filled();
+    int count = 0;
+    while (send(tried, bytes)) ++count;
+    fill.emplace_back(bytes, count);
+  }
+  Member& executor = filled();
+  Member& caller = joins(1);
+  open(caller, executor);
+  EXPECT_FALSE(links_.is_open(executor.link));
+  EXPECT_EQ(caller.rings.back().message.ring, 0u) << "none";
+  EXPECT_EQ(table_.size(), 0u);
+  for (unsigned other = 2; other < 5; ++other) {
+    open(caller, joins(other));
+    EXPECT_NE(caller.rings.back().message.ring, 0u) << "its places are free";
+  }
 }
 
 }  // namespace
