@@ -3,7 +3,10 @@
 #include "protocol/recent_values.h"
 
 namespace mobula::internal {
-void write(Writer& out, const CopyOnWrite<CallForm>& value) { out.binary(recent_values<CallForm>().bytes_of(value)); }
+void write(Writer& out, const CopyOnWrite<CallForm>& value) {
+  Bytes memory;
+  out.binary(recent_values<CallForm>().bytes_of(value, memory));
+}
 
 void read(Reader& in, CopyOnWrite<CallForm>& value) {
   const auto bytes = in.binary();

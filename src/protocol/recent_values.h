@@ -1,5 +1,6 @@
 // Values that come again and again, each with its bytes: whoever keeps some of them neither writes nor reads
-// such a value anew, and has the same object each time. For one thread.
+// such a value anew, and has the same object each time. Long ones are not kept: nobody who sends some fills
+// the memory of who reads them. For one thread.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,16 @@ namespace mobula::internal {
 template <class T>
 class RecentValues {
  public:
-  const Bytes& bytes_of(const CopyOnWrite<T>& value) {
+  static constexpr std::size_t longest_kept = 4096;  // bytes
+
+  // Until the next call. `memory` is for those that are not kept.
+  std::span<const std::byte> bytes_of(const CopyOnWrite<T>& value, Bytes& memory) {
     for (std::size_t i = 0; i < used_; ++i) {
       if (entries_[i].value.is_same(value)) return entries_[i].bytes;
     }
-    return keep(value, encode(*value)).bytes;
+    memory = encode(*value);
+    if (memory.size() > longest_kept) return memory;
+    return keep(value, std::move(memory)).bytes;
   }
 
   Result<CopyOnWrite<T>> value_of(std::span<const std::byte> bytes) {
@@ -29,6 +35,7 @@ class RecentValues {
     }
     auto value = decode<T>(bytes);
     if (!value) return value.error();
+    if (bytes.size() > longest_kept) return CopyOnWrite<T>(std::move(*value));
     return keep(std::move(*value), Bytes(bytes.begin(), bytes.end())).value;
   }
 

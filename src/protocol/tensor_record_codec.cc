@@ -18,7 +18,10 @@ void read(Reader& in, CopyOnWrite<TensorRecord>& value) {
   value = std::move(record);
 }
 
-void write(Writer& out, const CopyOnWrite<Endpoint>& value) { out.encoded(recent_values<Endpoint>().bytes_of(value)); }
+void write(Writer& out, const CopyOnWrite<Endpoint>& value) {
+  Bytes memory;
+  out.encoded(recent_values<Endpoint>().bytes_of(value, memory));
+}
 
 void read(Reader& in, CopyOnWrite<Endpoint>& value) {
   const auto bytes = in.skip();

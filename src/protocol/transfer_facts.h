@@ -44,7 +44,8 @@ struct TransferFact {
   JobId job;           // likewise: whose it is
   TransferState state = TransferState::ended;
   std::int64_t whole_bytes = 0;  // of what is on its way: all that is to come
-  std::vector<NodeId> sources;   // likewise, of an object in a store: who is read from
+  std::vector<NodeId> sources;   // likewise, of an object in a store: who is read from; at most `max_sources`
+  static constexpr std::size_t max_sources = 16;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &TransferFact::object), field("holder", &TransferFact::holder),

@@ -31,6 +31,14 @@ TEST(WaitedValue, IsNotOnItsWayWhereNobodySaysSo) {
   }
 }
 
+TEST(WaitedValue, IsAskedForByWhatItsProgramSays) {
+  const auto filters = [](const char* pending) { return Json::parse(filters_of_transfers(Json::parse(pending))); };
+  const Json all = filters(R"({"pending": true, "object_id": "0a", "job_id": "0b", "node_id": "0c"})");
+  EXPECT_EQ(all, Json({{"object_id", "0a"}, {"job_id", "0b"}, {"node_id", "0c"}}));
+  EXPECT_EQ(filters(R"({"object_id": "0a"})"), Json({{"object_id", "0a"}}));
+  EXPECT_EQ(filters(R"({"object_id": "0a", "job_id": 7, "node_id": ""})"), Json({{"object_id", "0a"}}));
+}
+
 TEST(WaitedValue, ElseItIsSaidWhatItsTaskDoes) {
   const auto words = [](const char* state, Json more = Json::object()) {
     more["subject"] = {{"state", state}, {"node_id", "1f2e3d4c5b6a"}};

@@ -1,4 +1,4 @@
-// What calls have in common is one object for all of them on the side that reads, too.
+// What calls, or tensors, have in common is one object for all of them on the side that reads, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,6 +85,35 @@ TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
     EXPECT_FALSE(decode<CallRecord>(std::span(whole).first(size)).ok()) << size;
   }
   EXPECT_EQ(there_and_back(call), call);
+}
+
+// Whoever sends them would fill the memory of who reads them.
+TEST(Forms, ThatAreLongComeBackAndAreNotKept) {
+  CallRecord call = call_of(5);
+  call.form.edit().name = std::string(100'000, 'x');
+  const CallRecord a = there_and_back(call);
+  const CallRecord b = there_and_back(call);
+  EXPECT_EQ(a, call);
+  EXPECT_EQ(b, call);
+  EXPECT_FALSE(a.form.is_same(b.form));
+}
+
+TensorRecord tensor_at(const std::string& address) {
+  TensorRecord tensor;
+  tensor.holder.edit().address = address;
+  return tensor;
+}
+
+TEST(TensorHolders, ComeBackAsOneObjectUnlessTheyAreLong) {
+  for (const std::size_t length : {20u, 100'000u}) {
+    const TensorRecord tensor = tensor_at(std::string(length, 'a'));
+    const auto a = decode<TensorRecord>(encode(tensor));
+    const auto b = decode<TensorRecord>(encode(tensor));
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_EQ(*a, tensor);
+    EXPECT_EQ(*b, tensor);
+    EXPECT_EQ(a->holder.is_same(b->holder), length == 20u) << length;
+  }
 }
 
 }  // namespace

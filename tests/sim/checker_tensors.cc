@@ -24,6 +24,20 @@ void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
 }
 
 void Checkers::elements_there(Process& executor, const executor::RunCall& run, bool fetched) {
+  // Its own are not lent to it: its caller refers to them while it waits.
+  const Process* caller = world_.process_of(run.caller);
+  const auto is_referred_to = [&](ObjectId tensor) {
+    const auto* row = caller != nullptr && caller->alive() ? caller->client().object(tensor) : nullptr;
+    return row != nullptr && (row->refs > 0 || row->pins > 0);
+  };
+  for (const auto& argument : *run.call.arguments) {
+    for (const auto& ref : argument.value.contained) {
+      if (ref.tensor.is_empty() || ref.owner != executor.id() || !is_referred_to(ref.object)) continue;
+      if (std::ranges::find(executor.held(), ref.object) != executor.held().end()) continue;
+      return world_.violation("tensors", executor.name() + " starts " + run.call.form->name + " and has freed its own elements " +
+                                             ref.object.brief() + " in its argument");
+    }
+  }
   if (fetched) return;
   for (const auto& argument : *run.call.arguments) {
     if (argument.is_ref) continue;

@@ -61,6 +61,14 @@ std::string words_of_task(const Json& explanation) {
   return why.empty() ? "its task waits for a slot" : "its task waits for a slot: " + why;
 }
 
+std::string filters_of_transfers(const Json& pending) {
+  Json filters = Json::object();
+  for (const char* member : {"object_id", "job_id", "node_id"}) {
+    if (auto text = text_in(pending, member); !text.empty()) filters[member] = std::move(text);
+  }
+  return filters.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 void WaitedValue::tell(Progress& progress, const Json& pending, Duration waited) {
   if (waited < first_line || !progress.shown()) return;
   if (waited >= next_at_) ask(pending, waited);
@@ -87,24 +95,22 @@ void WaitedValue::ask(const Json& pending, Duration waited) {
   }
 }
 
-// Of the program's own node and job alone: that is where it comes.
 void WaitedValue::ask_for_transfers(const Json& pending, const ClusterAddress& cluster) {
   on_its_way_.reset();
   auto client = ToolClient::open(cluster);
   if (!client) return;
-  const Json filters = {{"object_id", pending["object_id"]}, {"job_id", pending["job_id"]}, {"node_id", pending["node_id"]}};
-  const auto answer = client->ask("list", "transfers", filters.dump(), head_patience);
+  const auto answer = client->ask("list", "transfers", filters_of_transfers(pending), head_patience);
   // A head of an earlier release knows no such filters.
   if (!answer && answer.error().code == ErrorCode::invalid_argument) lists_ = false;
   if (!answer) return;
   const Json list = Json::parse(*answer, nullptr, false);
-  if (list.is_object()) on_its_way_ = value_on_its_way(list, pending["object_id"].get<std::string>());
+  if (list.is_object()) on_its_way_ = value_on_its_way(list, text_in(pending, "object_id"));
 }
 
 void WaitedValue::ask_for_task(const Json& pending, const ClusterAddress& cluster) {
   auto client = ToolClient::open(cluster);
   if (!client) return;
-  const auto answer = client->ask("explain", {}, pending["object_id"].get<std::string>(), head_patience);
+  const auto answer = client->ask("explain", {}, text_in(pending, "object_id"), head_patience);
   const Json explanation = answer ? Json::parse(*answer, nullptr, false) : Json();
   task_ = explanation.is_object() ? words_of_task(explanation) : std::string();
 }

@@ -26,6 +26,8 @@ struct ValueOnItsWay {
 std::optional<ValueOnItsWay> value_on_its_way(const Json& transfers, const std::string& object);
 // "its task runs on node 1f2e3d4c", of the answer to `explain`; empty where that says nothing.
 std::string words_of_task(const Json& explanation);
+// To the program's own node and job alone, as far as it says which they are: that is where a value comes.
+std::string filters_of_transfers(const Json& pending);
 
 class WaitedValue {
  public:

@@ -14,11 +14,25 @@ namespace {
 
 const Mark mark_silent_process("head.transfer_answer_without_a_process");
 
+constexpr std::size_t max_text_bytes = 4096;
+
 // Who has an older Mobula applies what it knows.
 bool is_asked_for(const AskTransfers& asked, const TransferFact& fact) {
   if (!asked.object.empty() && fact.object != asked.object) return false;
   if (fact.state == TransferState::ended) return !(asked.failed_only && asked.arrived_only);
   return std::ranges::find(asked.under_way, fact.state) != asked.under_way.end();
+}
+
+// A teller that lies takes little more of a list than one that does not.
+TransferFact bounded(TransferFact fact) {
+  fact.refusals.resize(std::min(fact.refusals.size(), TransferFact::max_refusals));
+  fact.sources.resize(std::min(fact.sources.size(), TransferFact::max_sources));
+  const auto cut = [](std::string& text) { text.resize(std::min(text.size(), max_text_bytes)); };
+  std::ranges::for_each(fact.refusals, cut);
+  cut(fact.group);
+  cut(fact.operation);
+  fact.ago = std::max(fact.ago, Duration(0));
+  return fact;
 }
 
 }  // namespace
@@ -57,9 +71,14 @@ void TransferLists::told(ProcessId teller, NodeId node, const TransfersTold& mes
   if (!question.asked.under_way.empty() && !message.knows_under_way) ++question.older;
   const Process* row = parts_.processes.find(teller);
   answers.left_out += message.left_out;
+  std::uint64_t taken = 0;
   for (const auto& fact : message.transfers) {
     if (!is_asked_for(question.asked, fact)) continue;
-    answers.items.push_back({teller, node, row == nullptr ? fact.job : row->principal.job, fact});
+    if (taken++ < question.asked.limit) {
+      answers.items.push_back({teller, node, row == nullptr ? fact.job : row->principal.job, bounded(fact)});
+    } else {
+      ++answers.left_out;
+    }
   }
   if (answers.items.size() > 2 * parts_.options.max_listed) keep_latest(answers);
   if (question.missing.empty()) settle(message.request);

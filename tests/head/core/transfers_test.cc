@@ -174,6 +174,29 @@ TEST_F(TransferQuestions, OneNodeAloneIsAskedWhatComesToItAndOneObjectIsListed) 
   EXPECT_EQ(ask("list", "transfers", R"({"node_id": "x"})").code, ErrorCode::invalid_argument);
 }
 
+// The driver of a job is a program of its user's.
+TEST_F(TransferQuestions, WhoLiesTakesNoMoreOfAListThanOthers) {
+  TransferFact lie = on_its_way(TransferState::running, -5s);
+  lie.sources.assign(100'000, NodeId::of(9));
+  lie.refusals.assign(1000, "no");
+  lie.refusals.front() = std::string(100'000, 'x');
+  lie.group = lie.operation = lie.refusals.front();
+  ask("list", "transfers");
+  TransfersTold told{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
+  TransferFact more = on_its_way(TransferState::running, 0s);
+  told.transfers.resize(asked(1).limit + 7, more);
+  cluster.driver_says(agent, 1, told);
+  answers(2, {1s});
+  const Json list = document();
+  ASSERT_EQ(list["items"].size(), asked(1).limit + 1) << list["warnings"];
+  EXPECT_NE(list["warnings"].dump().find("and 7 more"), std::string::npos) << list["warnings"];
+  const Json& first = list["items"][0];
+  EXPECT_EQ(first["source_node_ids"].size(), TransferFact::max_sources);
+  EXPECT_EQ(first["refusals"].size(), TransferFact::max_refusals);
+  EXPECT_LT(first.dump().size(), 20'000u);
+  EXPECT_EQ(first["since_ms"], 0);
+}
+
 TEST_F(TransferQuestions, WhoDoesNotKnowWhatIsOnItsWayIsCounted) {
   agent.knows_under_way = false;
   agent.stored = {stored_object(JobId::of(2), 2s)};
