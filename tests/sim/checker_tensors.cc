@@ -24,7 +24,7 @@ void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
 }
 
 void Checkers::elements_there(Process& executor, const executor::RunCall& run, bool fetched) {
-  // Its own are not lent to it: its caller refers to them while it waits.
+  // Real processes are not lent their own: the caller refers to them while it waits.
   const Process* caller = world_.process_of(run.caller);
   const auto is_referred_to = [&](ObjectId tensor) {
     const auto* row = caller != nullptr && caller->alive() ? caller->client().object(tensor) : nullptr;
