@@ -88,7 +88,7 @@ void ProcessEngine::stop() {
 Result<void> ProcessEngine::open(Fd agent) {
   timer_ = std::make_unique<Timer>(loop(), [this] {
     const auto held = lock();
-    armed_.reset();
+    ring_time_.rang();
     step(Tick{});
     if (hooks_.tick) hooks_.tick();
     schedule_flush();
@@ -158,7 +158,7 @@ void ProcessEngine::step(Event event) {
   commands_.clear();
   follow_ups_.clear();
   stepping_ = false;
-  if (sooner_than_armed(core_.next_deadline()) || something_waits()) schedule_flush();
+  if (ring_time_.want(core_.next_deadline()) || something_waits()) schedule_flush();
 }
 
 void ProcessEngine::step_one(Event&& event) {
@@ -258,15 +258,7 @@ std::optional<Time> ProcessEngine::next_deadline() const {
 }
 
 void ProcessEngine::rearm() {
-  if (!flush_scheduled_ && sooner_than_armed(next_deadline())) schedule_flush();
-}
-
-// What is asked for here is armed by the next flush, whether it is still due by then or not: what comes and goes
-// with each call, as acknowledgements that ride on the next message do, would wake the loop for each call.
-bool ProcessEngine::sooner_than_armed(std::optional<Time> deadline) {
-  if (!deadline || (armed_ && *armed_ <= *deadline)) return false;
-  if (!to_arm_ || *deadline < *to_arm_) to_arm_ = deadline;
-  return true;
+  if (!flush_scheduled_ && ring_time_.want(next_deadline())) schedule_flush();
 }
 
 // ---- what comes in -----------------------------------------------------------------------------

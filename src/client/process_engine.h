@@ -32,6 +32,7 @@
 #include "transport/process_sockets.h"
 #include "client/leader_sleep.h"
 #include "client/ring_links.h"
+#include "client/ring_time.h"
 #include "client/span_answer.h"
 #include "protocol/encoder.h"
 #include "protocol/local_control.h"
@@ -197,7 +198,6 @@ class ProcessEngine {
   bool something_waits() const { return !outbox_.empty() || gathered_bytes_ > 0; }
   bool worth_sending(bool at_once) const;
   bool flush_due();
-  bool sooner_than_armed(std::optional<Time> deadline);
   void schedule_flush();
   void turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most);
   void loop_let_go();
@@ -281,7 +281,7 @@ class ProcessEngine {
   bool stepping_ = false;
   bool flush_scheduled_ = false;
   bool stopping_ = false;
-  std::optional<Time> armed_, to_arm_;  // the timer; and sooner, by the next flush
+  RingTime ring_time_;  // of the timer, which flush() arms
   std::map<ObjectId, RoomMade> rooms_;
   std::map<ObjectId, bool> sealed_;            // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;

@@ -42,7 +42,7 @@ bool ProcessEngine::worth_sending(bool at_once) const {
   return at_once || first || !outbox_.empty() || gathered_bytes_ >= bytes_worth_sending;
 }
 
-bool ProcessEngine::flush_due() { return sooner_than_armed(next_deadline()) || something_waits(); }
+bool ProcessEngine::flush_due() { return ring_time_.want(next_deadline()) || something_waits(); }
 
 // While nobody has the loop nobody is woken for a few frames: who attends or waits next sends them,
 // else the loop's own thread when it comes back.
@@ -97,12 +97,8 @@ void ProcessEngine::flush() {
     flush_scheduled_ = false;
     outbox.swap(outbox_);
     move_gathered(outbox);
-    // One that has become later is found when the timer rings for nothing: rarer than calls begin and end.
-    (void)sooner_than_armed(next_deadline());
-    if (to_arm_) {
-      timer_->arm(*to_arm_);
-      armed_ = std::exchange(to_arm_, std::nullopt);
-    }
+    (void)ring_time_.want(next_deadline());
+    if (const auto at = ring_time_.take()) timer_->arm(*at);
   }
   for (auto& each : outbox) {
     if (auto* agent = std::get_if<ProcessToAgent>(&each)) {

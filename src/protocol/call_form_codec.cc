@@ -3,6 +3,7 @@
 #include "protocol/recent_values.h"
 
 namespace mobula::internal {
+
 void write(Writer& out, const CopyOnWrite<CallForm>& value) {
   Bytes memory;
   out.binary(recent_values<CallForm>().bytes_of(value, memory));
@@ -10,10 +11,7 @@ void write(Writer& out, const CopyOnWrite<CallForm>& value) {
 
 void read(Reader& in, CopyOnWrite<CallForm>& value) {
   const auto bytes = in.binary();
-  if (in.failed() || !in.claim(1, sizeof(CallForm) + bytes.size())) return;
-  auto form = recent_values<CallForm>().value_of(bytes);
-  if (!form) return in.fail(form.error().text);
-  value = std::move(*form);
+  read_recent(in, bytes, value);
 }
 
 }  // namespace mobula::internal

@@ -66,4 +66,13 @@ RecentValues<T>& recent_values() {
   return values;
 }
 
+// `bytes` are the whole of one, and have been read.
+template <class T>
+void read_recent(Reader& in, std::span<const std::byte> bytes, CopyOnWrite<T>& value) {
+  if (in.failed() || !in.claim(1, sizeof(T) + bytes.size())) return;
+  auto known = recent_values<T>().value_of(bytes);
+  if (!known) return in.fail(known.error().text);
+  value = std::move(*known);
+}
+
 }  // namespace mobula::internal

@@ -25,10 +25,7 @@ void write(Writer& out, const CopyOnWrite<Endpoint>& value) {
 
 void read(Reader& in, CopyOnWrite<Endpoint>& value) {
   const auto bytes = in.skip();
-  if (in.failed() || !in.claim(1, sizeof(Endpoint) + bytes.size())) return;
-  auto known = recent_values<Endpoint>().value_of(bytes);
-  if (!known) return in.fail(known.error().text);
-  value = std::move(*known);
+  read_recent(in, bytes, value);
 }
 
 }  // namespace mobula::internal

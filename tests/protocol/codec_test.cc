@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/random.h"
 #include "protocol/all_messages.h"
 
@@ -256,6 +258,26 @@ TEST(Codec, TextAndBytesOfEveryLengthClassComeBack) {
     EXPECT_EQ(*decode<std::string>(encode(text)), text);
     const Bytes bytes(size, std::byte{9});
     EXPECT_EQ(*decode<Bytes>(encode(bytes)), bytes);
+  }
+}
+
+// A writer has memory before it needs it, and takes more for what does not fit.
+TEST(Codec, WhatFollowsBytesOfAnyLengthComesBackToo) {
+  Bytes memory;
+  for (std::size_t size = 0; size < 1500; ++size) {
+    const Bytes bytes(size, static_cast<std::byte>(size));
+    Writer out(std::move(memory));
+    out.binary(bytes);
+    out.text("between");
+    out.binary(bytes);
+    out.id(size, 7);
+    memory = out.take();
+    Reader in(memory);
+    ASSERT_TRUE(std::ranges::equal(in.binary(), bytes)) << size;
+    ASSERT_EQ(in.text(), "between") << size;
+    ASSERT_TRUE(std::ranges::equal(in.binary(), bytes)) << size;
+    ASSERT_EQ(in.binary().size(), 16u) << size;
+    ASSERT_TRUE(in.at_end()) << size;
   }
 }
 

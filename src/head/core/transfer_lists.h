@@ -1,6 +1,6 @@
-// Questions about the tensors and objects that have gone, or go, between processes and nodes: asks those to which they come, gathers what
-// they answer, and replies when all have, or after `list_within` with what has come, naming who is missing.
-// Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+// Questions about the tensors and objects that have gone, or go, between processes and nodes: asks those to which
+// they come, gathers what they answer, and replies when all have, or after `list_within` with what has come, naming
+// who is missing. Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
 #pragma once
 
 #include <cstdint>

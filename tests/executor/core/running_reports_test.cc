@@ -47,6 +47,15 @@ TEST_F(RunningReportsTest, OfManyInTurnTheLastIsSaidLater) {
   EXPECT_FALSE(reports_.again());
 }
 
+TEST_F(RunningReportsTest, ManyShortOnesTogetherEarnNothing) {
+  int said = 0;
+  for (int call = 0; call < 1000; ++call) {
+    said += starts(call % 2 == 0 ? "make" : "look") == Say::now ? 1 : 0;
+    now_ = now_ + RunningReports::for_each / 10;
+  }
+  EXPECT_EQ(said, RunningReports::at_once);
+}
+
 TEST_F(RunningReportsTest, WhatRunsAgainAsItWasSaidNeedsNoWord) {
   const int said = turns_said();
   EXPECT_EQ(starts(said % 2 == 0 ? "look" : "make"), Say::nothing);  // the last that was said

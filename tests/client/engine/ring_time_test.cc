@@ -1,0 +1,40 @@
+#include "client/ring_time.h"
+
+#include <gtest/gtest.h>
+
+namespace mobula::internal::client {
+namespace {
+
+Time at(int ms) { return Time::from_ns(1'000'000'000) + ms * 1ms; }
+
+TEST(RingTimeTest, WhatWasAskedForIsArmedThoughItIsDueNoMore) {
+  RingTime time;
+  EXPECT_TRUE(time.want(at(20)));
+  EXPECT_FALSE(time.want(std::nullopt)) << "it is gone when the loop looks";
+  EXPECT_EQ(time.take(), at(20));
+  EXPECT_EQ(time.take(), std::nullopt) << "once";
+  EXPECT_FALSE(time.want(at(21))) << "the next one needs no loop";
+  EXPECT_EQ(time.take(), std::nullopt);
+}
+
+TEST(RingTimeTest, TheSoonestIsArmed) {
+  RingTime time;
+  EXPECT_TRUE(time.want(at(20)));
+  EXPECT_TRUE(time.want(at(5)));
+  EXPECT_TRUE(time.want(at(9)));
+  EXPECT_EQ(time.take(), at(5));
+  EXPECT_TRUE(time.want(at(2)));
+  EXPECT_EQ(time.take(), at(2));
+}
+
+TEST(RingTimeTest, OnceItHasRungItIsArmedAnew) {
+  RingTime time;
+  EXPECT_TRUE(time.want(at(20)));
+  EXPECT_EQ(time.take(), at(20));
+  time.rang();
+  EXPECT_TRUE(time.want(at(40)));
+  EXPECT_EQ(time.take(), at(40));
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
