@@ -42,7 +42,7 @@ constexpr Duration sign_of_life =
 constexpr Duration head_interval = 5s;  // between two questions whether the head is there
 constexpr Duration stillness = 10s;  // after which whoever held a place is taken to be gone
 constexpr int head_silences = 3;        // after which it is taken to be gone
-constexpr Duration farewell = 5s;       // for the other ranks to leave
+constexpr Duration farewell = 5s;       // for the other ranks to leave, and their grace
 constexpr int exit_cannot_run = 126;
 constexpr int exit_no_program = 127;
 constexpr std::size_t max_line = 4096;
@@ -100,7 +100,8 @@ class Rank {
     } catch (const Ends& end) {
       if (!end.why.empty()) complain(failure(ErrorCode::unavailable, end.why));
       code = end.code;
-      if (place_.rank != 0) say("failed", end.why.empty() ? last_words_ : end.why);
+      why_ = end.why.empty() ? last_words_ : end.why;
+      if (place_.rank != 0) say("failed", why_);
     }
     take_down(code);
     return code;
@@ -368,10 +369,10 @@ class Rank {
     if (!holds_place_ && !closing_) end_for_company();
   }
 
-  void say(const std::string& state, const std::string& why = {}) {
+  void say(const std::string& state, const std::string& why = {}, bool gone = false) {
     if (!meeting_ || !fs::exists(folder_)) return;
-    const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why});
-    if (!said && state != "left")
+    const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why, gone});
+    if (!said && !gone)
       std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());
   }
 
@@ -482,7 +483,7 @@ class Rank {
       note_.over = true;
       note_.code = code;
       static_cast<void>(meeting_->say(note_));
-      const Time until = monotonic_now() + farewell;
+      const Time until = monotonic_now() + options_.grace + farewell;
       while (!(all_have_left = others_have_left()) && monotonic_now() < until) watch(glance);
     }
     if (service_) {
@@ -494,7 +495,7 @@ class Rank {
     const bool others_came = meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
     if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
     if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
-    if (place_.rank != 0) say(code == exit_done ? "left" : "failed", last_words_);
+    if (place_.rank != 0) say(code == exit_done ? "left" : "failed", why_.empty() ? last_words_ : why_, true);
   }
 
   bool others_have_left() const {
@@ -502,8 +503,7 @@ class Rank {
       const auto rank = meeting_->of_rank(each);
       // One that has never come need not go; where it can only be of this launch, it is on its way.
       if (!place_.unique && (!rank || rank->token != note_.token)) continue;
-      if (!rank) return false;
-      if (rank->state != "left" && rank->state != "failed") return false;
+      if (!rank || !rank->gone) return false;
     }
     return true;
   }
@@ -520,6 +520,7 @@ class Rank {
   std::string told_;   // by it
   std::string words_;  // on its stderr: a line that is not whole yet
   std::string last_words_;
+  std::string why_;  // it ends
   int asked_ = 0;  // the signal that was sent to this process
   bool from_terminal_ = false;
   bool ending_ = false;

@@ -128,7 +128,7 @@ std::optional<RankNote> Meeting::of_rank(int rank) const {
   if (!json.is_object()) return std::nullopt;
   try {
     return RankNote{json.value("token", std::string()), json.value("host", std::string()),
-                    json.value("state", std::string()), json.value("why", std::string())};
+                    json.value("state", std::string()), json.value("why", std::string()), json.value("gone", false)};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -161,7 +161,8 @@ Result<void> Meeting::say(int rank, const RankNote& note) const {
                      {"token", note.token},
                      {"host", note.host},
                      {"state", note.state},
-                     {"why", note.why}};
+                     {"why", note.why},
+                     {"gone", note.gone}};
   return write_file(path(fmt::format("{}{}.json", rank_prefix, rank)), json.dump() + "\n", 0600);
 }
 

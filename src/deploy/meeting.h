@@ -32,6 +32,7 @@ struct RankNote {
   std::string
       state{};  // "waiting", "joined", "beside" (another rank of its machine joins), "failed", "left"
   std::string why{};  // when failed
+  bool gone = false;  // nothing of it runs any more, and it looks into the folder no more
 };
 
 // Who speaks as a rank, and that it still does: the number grows for as long as it lives.

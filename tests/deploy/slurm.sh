@@ -79,7 +79,11 @@ nothing_is_left() {
       # Of this Slurm: others may run the same program.
       grep -qsF "$work" "/proc/$pid/environ" && ps -o pid=,args= -p "$pid"
     done)
-  [[ -z $left ]] || { echo "$left"; return 1; }
+  [[ -z $left ]] && return
+  echo "$left"
+  # What ranks have said, and whether the key is still there.
+  (cd "$work/job" && ls .mobula*/ && tail -n 1 .mobula*/*.json) 2>/dev/null
+  return 1
 }
 
 begin=$(now_ms)

@@ -104,6 +104,20 @@ wait "$launched"
 check "a signal to rank 0 ends the program and all ranks" codes_are long 143 0 0
 check "nothing is left" within 10 nothing_is_left
 
+# A signal to all of them: the folder goes when the last has left, not when it has said that it will.
+(launch all 3 SLURM_JOB_ID=22 "${slurm[@]}" -- --grace 3 -- bash -c "echo up >$work/all.up; exec sleep 100") &
+launched=$!
+within 60 test -s "$work/all.up"
+running_at() { ps -o pid=,args= -p "$(ip netns pids "$(host_name "$1")" | paste -sd,)" | awk -v what="$2" '$2 != "timeout" && index($0, what) {print $1; exit}'; }
+slow=$(running_at 2 "start --block")
+kill -STOP "$slow"
+kill -TERM "$(running_at 1 symmetric)" "$(running_at 2 symmetric)" "$(running_at 3 symmetric)"
+within 20 sh -c "! test -e '$MOBULA_SHARED_FOLDER/.mobula-22.0.0'"
+check "the folder goes with the last of them" sh -c "! kill -0 $slow"
+wait "$launched"
+check "a signal to all ends all" codes_are all 143 143 143
+check "nothing is left" within 10 nothing_is_left
+
 # Rank 0 is killed: the head goes with it, and the others find out.
 (launch lost 3 SLURM_JOB_ID=19 "${slurm[@]}" -- -- bash -c "echo \$\$ >$work/lost.pid; exec sleep 300") &
 launched=$!
