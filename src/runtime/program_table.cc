@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+
+#include "base/edits.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -21,21 +22,6 @@ std::string last_part(const std::string& name) {
     if (depth == 0 && at > 0 && name[at] == ':' && name[at - 1] == ':') return name.substr(at + 1);
   }
   return name;
-}
-
-std::size_t edits_between(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
 }
 
 // ", did you mean 'add'?", or what there is.

@@ -130,7 +130,7 @@ struct PullProgress {
   Wait wait = Wait::none;
   std::uint64_t size_bytes = 0;
   std::uint64_t there_bytes = 0;
-  std::vector<NodeId> sources;    // that may be read from, the one that gave most first
+  std::vector<NodeId> sources{};  // that may be read from, the one that gave most first
   bool sealed = false;            // what they send
   Time wanted{};
   std::optional<Time> began{};    // when the first chunk was asked for
