@@ -61,6 +61,15 @@ Figure ratio(std::string name, std::string key, double value) {
   return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = "x"};
 }
 
+// The time of one thing of those that took turns over another's.
+Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t thing, std::size_t other) {
+  const auto found = turns.time_over(thing, other);
+  Figure figure = ratio(std::move(name), std::move(key), found.median);
+  figure.sd = (found.high - found.low) / 2;
+  figure.runs = static_cast<int>(turns.rates[thing].size());
+  return figure;
+}
+
 // Rounds of one size, beside two ordinary calls of which one passes a number on to the other as an inline argument, and
 // beside two that wait one after the other. How many a second.
 double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
@@ -78,15 +87,22 @@ double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, s
              }});
   const std::string suffix = "_" + std::to_string(bytes);
   figures.push_back(figure(name, key + suffix, turns.rate(tensor), "1/s"));
-  const auto beside = [&](std::size_t other, const std::string& text, const std::string& part) {
-    const auto found = turns.time_over(tensor, other);
-    figures.push_back(ratio("time of that over " + text, key + part + suffix, found.median));
-    figures.back().sd = (found.high - found.low) / 2;
-    figures.back().runs = static_cast<int>(turns.rates[tensor].size());
-  };
-  beside(passed_on, "a call whose argument is another's number", "_over_inline");
-  beside(apart, "two calls, each waited for", "_over_calls");
+  figures.push_back(ratio("time of that over a call whose argument is another's number", key + "_over_inline" + suffix,
+                          turns, tensor, passed_on));
+  figures.push_back(ratio("time of that over two calls, each waited for", key + "_over_calls" + suffix, turns, tensor, apart));
   return turns.rate(tensor);
+}
+
+// One call whose argument is a tensor that lies in the actor itself, beside one whose argument is a number.
+void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t bytes, std::vector<Figure>& figures) {
+  const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
+  enum { tensor, number };
+  const auto turns = measure_in_turns(
+      pace, {[&] { expect(get(maker.call<&Maker::look>(made)) == bytes, "the bytes of a tensor"); },
+             [&] { expect(get(maker.call<&Maker::number>(bytes)) == bytes, "a number"); }});
+  const std::string suffix = "_" + std::to_string(bytes);
+  figures.push_back(figure("pass to its maker, " + text_of(bytes), "direct_own" + suffix, turns.rate(tensor), "1/s"));
+  figures.push_back(ratio("time of that over an ordinary call", "direct_own_over_call" + suffix, turns, tensor, number));
 }
 
 std::vector<Figure> within_a_node(const Pace& pace) {
@@ -101,6 +117,7 @@ std::vector<Figure> within_a_node(const Pace& pace) {
     const std::string size = text_of(bytes);
     const double seen = beside_calls(pace, maker, user, bytes, "make and use, shm, " + size, "direct_shm", figures);
     beside_calls(pace, maker, maker, bytes, "make and use, same actor, " + size, "direct_same_actor", figures);
+    passed_to_its_maker(pace, maker, bytes, figures);
     if (bytes < 1 << 20) continue;
     auto copied = rounds(pace, "make, use and copy, shm, " + size, "direct_shm_copied_" + std::to_string(bytes), maker, user,
                          bytes, Transport::shm, Use::copy);

@@ -351,7 +351,11 @@ TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
     }
     const bool twice = std::ranges::any_of(wanted, [&](const RefRecord& each) { return each.object == ref.object; });
     if (twice) continue;
-    if (wish) ref.tensor.edit().wish = *wish;
+    if (wish) {
+      TensorRecord wished = *ref.tensor;  // others have the record, on other threads too
+      wished.wish = *wish;
+      ref.tensor = std::move(wished);
+    }
     if (see_in_place(*pull, ref)) continue;
     wanted.push_back(std::move(ref));
   }

@@ -5,13 +5,25 @@
 namespace mobula::internal {
 
 void write(Writer& out, const CopyOnWrite<CallForm>& value) {
-  Bytes memory;
-  out.binary(recent_values<CallForm>().bytes_of(value, memory));
+  auto& recent = recent_values<CallForm>();
+  if (const auto* known = recent.find(value)) return out.binary(known->bytes);
+  const Bytes bytes = encode(*value);
+  recent.keep(value, bytes);
+  out.binary(bytes);
 }
 
 void read(Reader& in, CopyOnWrite<CallForm>& value) {
   const auto bytes = in.binary();
-  read_recent(in, bytes, value);
+  if (in.failed() || !in.claim(1, sizeof(CallForm) + bytes.size())) return;
+  auto& recent = recent_values<CallForm>();
+  if (const auto* known = recent.find(bytes)) {
+    value = known->value;
+    return;
+  }
+  auto form = decode<CallForm>(bytes);
+  if (!form) return in.fail(form.error().text);
+  value = std::move(*form);
+  recent.keep(value, bytes);
 }
 
 }  // namespace mobula::internal

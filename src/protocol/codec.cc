@@ -45,14 +45,8 @@ void Writer::raw(const void* data, std::size_t size) {
   written_ = bytes_.size();
 }
 
-void Writer::nil() { byte(0xc0); }
-
-void Writer::boolean(bool value) { byte(value ? 0xc3 : 0xc2); }
-
-void Writer::unsigned_integer(std::uint64_t value) {
-  if (value < 0x80) {
-    byte(static_cast<unsigned>(value));
-  } else if (value <= 0xff) {
+void Writer::long_integer(std::uint64_t value) {
+  if (value <= 0xff) {
     tagged(0xcc, value, 1);
   } else if (value <= 0xffff) {
     tagged(0xcd, value, 2);
@@ -111,10 +105,8 @@ void Writer::id(std::uint64_t high, std::uint64_t low) {
   store(to + 2 + sizeof high, low);
 }
 
-void Writer::array(std::size_t count) {
-  if (count < 16) {
-    byte(0x90u | static_cast<unsigned>(count));
-  } else if (count <= 0xffff) {
+void Writer::long_array(std::size_t count) {
+  if (count <= 0xffff) {
     tagged(0xdc, count, 2);
   } else {
     tagged(0xdd, count, 4);
@@ -144,7 +136,7 @@ void Reader::fail(std::string_view why) {
 unsigned Reader::next_byte() {
   if (at_ >= bytes_.size()) {
     fail("ends too early");
-    return 0xc1;  // the one byte msgpack never uses
+    return nothing;
   }
   return static_cast<unsigned>(bytes_[at_++]);
 }
@@ -187,31 +179,30 @@ bool Reader::claim(std::size_t elements, std::size_t bytes_each) {
   return true;
 }
 
-bool Reader::nil() {
-  if (failed() || at_ >= bytes_.size() || bytes_[at_] != std::byte{0xc0}) return false;
-  ++at_;
+bool Reader::take(std::span<const std::byte> whole_value) {
+  if (failed() || whole_value.empty() || whole_value.size() > bytes_.size() - at_) return false;
+  if (std::memcmp(bytes_.data() + at_, whole_value.data(), whole_value.size()) != 0) return false;
+  at_ += whole_value.size();
   return true;
 }
 
-bool Reader::boolean() {
-  const unsigned tag = next_byte();
-  if (tag != 0xc2 && tag != 0xc3) fail("expected a boolean");
-  return !failed() && tag == 0xc3;
+bool Reader::no_boolean() {
+  (void)next_byte();
+  fail("expected a boolean");
+  return false;
 }
 
-std::uint64_t Reader::unsigned_integer() {
+std::uint64_t Reader::long_unsigned() {
   const unsigned tag = next_byte();
   if (failed()) return 0;
-  if (tag < 0x80) return tag;
   if (tag >= 0xcc && tag <= 0xcf) return big_endian(1 << (tag - 0xcc));
   fail("expected a number that is not negative");
   return 0;
 }
 
-std::int64_t Reader::integer() {
+std::int64_t Reader::long_integer() {
   const unsigned tag = next_byte();
   if (failed()) return 0;
-  if (tag < 0x80) return tag;
   if (tag >= 0xe0) return static_cast<std::int8_t>(tag);
   switch (tag) {
     case 0xcc: return static_cast<std::int64_t>(big_endian(1));
@@ -257,6 +248,13 @@ std::span<const std::byte> Reader::binary() {
     return {};
   }
   return raw(big_endian(1 << (tag - 0xc4)));
+}
+
+Hash128 Reader::id() {
+  const auto bytes = binary();
+  if (bytes.size() == 16) return {load(bytes.data()), load(bytes.data() + sizeof(std::uint64_t))};
+  fail("an id has 16 bytes");
+  return {};
 }
 
 std::size_t Reader::array() {
@@ -319,11 +317,7 @@ void Reader::skip_nested(int depth) {
 
 void write(Writer& out, Hash128 value) { out.id(value.high, value.low); }
 
-void read(Reader& in, Hash128& value) {
-  const auto bytes = in.binary();
-  if (bytes.size() != 16) return in.fail("an id has 16 bytes");
-  value = {load(bytes.data()), load(bytes.data() + sizeof(std::uint64_t))};
-}
+void read(Reader& in, Hash128& value) { value = in.id(); }
 
 void write(Writer& out, const ResourceSet& value) {
   out.map(value.amounts().size());

@@ -201,11 +201,7 @@ void read(Reader& in, std::vector<T, Allocator>& values) {
   const std::size_t count = in.array();
   if (!in.claim(count, sizeof(T))) return;
   values.reserve(std::min<std::size_t>(count, 256));
-  for (std::size_t i = 0; i < count && !in.failed(); ++i) {
-    T element{};
-    read(in, element);
-    values.push_back(std::move(element));
-  }
+  for (std::size_t i = 0; i < count && !in.failed(); ++i) read(in, values.emplace_back());
 }
 template <class T>
 void read(Reader& in, std::optional<T>& value) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/result.h"
@@ -43,14 +44,14 @@ class Writer {
     if (bytes_.size() < most_are_smaller) bytes_.resize(most_are_smaller);
   }
 
-  void nil();
-  void boolean(bool value);
-  void unsigned_integer(std::uint64_t value);
+  void nil() { byte(0xc0); }
+  void boolean(bool value) { byte(value ? 0xc3 : 0xc2); }
+  void unsigned_integer(std::uint64_t value) { value < 0x80 ? byte(static_cast<unsigned>(value)) : long_integer(value); }
   void integer(std::int64_t value);
   void text(std::string_view value);
   void binary(std::span<const std::byte> value);
   void id(std::uint64_t high, std::uint64_t low);  // as binary of 16 bytes
-  void array(std::size_t count);
+  void array(std::size_t count) { count < 16 ? byte(0x90u | static_cast<unsigned>(count)) : long_array(count); }
   void map(std::size_t count);
   void encoded(std::span<const std::byte> value) { raw(value.data(), value.size()); }  // one, as encode() made it
 
@@ -71,6 +72,8 @@ class Writer {
     return place;
   }
   void byte(unsigned value) { *room(1) = static_cast<std::byte>(value); }
+  void long_integer(std::uint64_t value);
+  void long_array(std::size_t count);
   void tagged(unsigned tag, std::uint64_t value, int width);
   void raw(const void* data, std::size_t size);
 
@@ -84,15 +87,20 @@ class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes, DecodeLimits limits = {});
 
-  bool nil();  // consumes a nil if one is next
-  bool boolean();
-  std::uint64_t unsigned_integer();
-  std::int64_t integer();
+  // What most messages are made of takes one byte, and is read here.
+  bool nil() { return consume(0xc0); }  // consumes a nil if one is next
+  bool boolean() { return consume(0xc3) || (!consume(0xc2) && no_boolean()); }
+  std::uint64_t unsigned_integer() { return peek() < 0x80 ? static_cast<std::uint64_t>(bytes_[at_++]) : long_unsigned(); }
+  std::int64_t integer() { return peek() < 0x80 ? static_cast<std::int64_t>(bytes_[at_++]) : long_integer(); }
   std::string text();
   std::span<const std::byte> binary();
+  Hash128 id();  // binary of 16 bytes
   std::size_t array();
   std::size_t map();
   std::span<const std::byte> skip();  // one value of any kind; its bytes
+  bool take(std::span<const std::byte> whole_value);  // consumes it if it is next
+  std::size_t position() const { return at_; }
+  std::span<const std::byte> since(std::size_t position) const { return bytes_.subspan(position, at_ - position); }
   // Counts memory that decoded elements will take, and fails where it is over the limit: an empty
   // struct is one byte on the wire and hundreds in memory.
   bool claim(std::size_t elements, std::size_t bytes_each);
@@ -103,6 +111,17 @@ class Reader {
   bool at_end() const { return at_ == bytes_.size(); }
 
  private:
+  static constexpr unsigned nothing = 0xc1;  // the one byte msgpack never uses
+
+  unsigned peek() const { return at_ < bytes_.size() ? static_cast<unsigned>(bytes_[at_]) : nothing; }
+  bool consume(unsigned tag) {
+    const bool is_next = peek() == tag;
+    at_ += is_next;
+    return is_next;
+  }
+  bool no_boolean();
+  std::uint64_t long_unsigned();
+  std::int64_t long_integer();
   unsigned next_byte();
   std::span<const std::byte> text_bytes();
   std::uint64_t big_endian(int width);

@@ -6,73 +6,72 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <span>
-#include <utility>
 
 #include "base/copy_on_write.h"
 #include "protocol/codec.h"
 
 namespace mobula::internal {
 
-template <class T>
+template <class T, std::size_t Most = 16>
 class RecentValues {
  public:
   static constexpr std::size_t longest_kept = 4096;  // bytes
 
-  // Until the next call. `memory` is for those that are not kept.
-  std::span<const std::byte> bytes_of(const CopyOnWrite<T>& value, Bytes& memory) {
-    for (std::size_t i = 0; i < used_; ++i) {
-      if (entries_[i].value.is_same(value)) return entries_[i].bytes;
-    }
-    memory = encode(*value);
-    if (memory.size() > longest_kept) return memory;
-    return keep(value, std::move(memory)).bytes;
-  }
-
-  Result<CopyOnWrite<T>> value_of(std::span<const std::byte> bytes) {
-    for (std::size_t i = 0; i < used_; ++i) {
-      if (std::ranges::equal(entries_[i].bytes, bytes)) return entries_[i].value;
-    }
-    auto value = decode<T>(bytes);
-    if (!value) return value.error();
-    if (bytes.size() > longest_kept) return CopyOnWrite<T>(std::move(*value));
-    return keep(std::move(*value), Bytes(bytes.begin(), bytes.end())).value;
-  }
-
- private:
   struct Entry {
     CopyOnWrite<T> value;
     Bytes bytes;
   };
 
-  // In the place of the oldest.
-  const Entry& keep(CopyOnWrite<T> value, Bytes bytes) {
-    Entry& entry = entries_[next_];
-    entry = {std::move(value), std::move(bytes)};
-    next_ = (next_ + 1) % entries_.size();
-    used_ = std::max(used_, next_ == 0 ? entries_.size() : next_);
-    return entry;
+  // The entry of this very object, until the next call; null: it is not kept.
+  const Entry* find(const CopyOnWrite<T>& value) {
+    return find_where([&](const Entry& entry) { return entry.value.is_same(value); });
+  }
+  // The entry whose bytes come next, which are taken; null: none has them, and nothing is taken.
+  const Entry* take_next(Reader& in) {
+    return find_where([&](const Entry& entry) { return in.take(entry.bytes); });
+  }
+  // The entry with these bytes.
+  const Entry* find(std::span<const std::byte> bytes) {
+    return find_where([&](const Entry& entry) {
+      return entry.bytes.size() == bytes.size() && std::memcmp(entry.bytes.data(), bytes.data(), bytes.size()) == 0;
+    });
   }
 
-  std::array<Entry, 16> entries_;
+  // In the place of the oldest. Not what is longer than may be kept, nor an equal of one that is kept.
+  void keep(const CopyOnWrite<T>& value, std::span<const std::byte> bytes) {
+    if (bytes.size() > longest_kept || find(bytes) != nullptr) return;
+    Entry& entry = entries_[next_];
+    entry.value = value;
+    entry.bytes.assign(bytes.begin(), bytes.end());
+    last_ = next_;
+    next_ = (next_ + 1) % Most;
+    used_ = std::max(used_, last_ + 1);
+  }
+
+ private:
+  // The last one that was found is looked at first.
+  template <class Is>
+  const Entry* find_where(Is is) {
+    if (used_ > 0 && is(entries_[last_])) return &entries_[last_];
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (i != last_ && is(entries_[i])) return &entries_[last_ = i];
+    }
+    return nullptr;
+  }
+
+  std::array<Entry, Most> entries_;
   std::size_t used_ = 0;
   std::size_t next_ = 0;
+  std::size_t last_ = 0;
 };
 
 // Those of the calling thread.
-template <class T>
-RecentValues<T>& recent_values() {
-  thread_local RecentValues<T> values;
+template <class T, std::size_t Most = 16>
+RecentValues<T, Most>& recent_values() {
+  thread_local RecentValues<T, Most> values;
   return values;
-}
-
-// `bytes` are the whole of one, and have been read.
-template <class T>
-void read_recent(Reader& in, std::span<const std::byte> bytes, CopyOnWrite<T>& value) {
-  if (in.failed() || !in.claim(1, sizeof(T) + bytes.size())) return;
-  auto known = recent_values<T>().value_of(bytes);
-  if (!known) return in.fail(known.error().text);
-  value = std::move(*known);
 }
 
 }  // namespace mobula::internal

@@ -104,6 +104,51 @@ TensorRecord tensor_at(const std::string& address) {
   return tensor;
 }
 
+RefRecord ref_of(int number) {
+  RefRecord ref{ObjectId::of(static_cast<std::uint64_t>(number) + 1), NodeId::of(2), ProcessId::of(3), {}};
+  ref.tensor = tensor_at("10.0.0." + std::to_string(number % 3) + ":7000");
+  ref.tensor.edit().block_offset = static_cast<std::uint64_t>(number) << 12;
+  return ref;
+}
+
+TEST(TensorRecords, OfOneTensorAreReadAsOneObject) {
+  const std::vector<RefRecord> refs{ref_of(1), ref_of(2), ref_of(1)};
+  const auto back = decode<std::vector<RefRecord>>(encode(refs));
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(*back, refs);
+  EXPECT_TRUE(back->at(0).tensor.is_same(back->at(2).tensor));
+  EXPECT_FALSE(back->at(0).tensor.is_same(back->at(1).tensor));
+}
+
+TEST(TensorRecords, MoreThanAreKeptComeBackRightFromWhoeverRead) {
+  std::vector<RefRecord> refs;
+  for (int i = 0; i < 40; ++i) refs.push_back(ref_of(i % 9));
+  for (int round = 0; round < 3; ++round) {
+    const auto back = decode<std::vector<RefRecord>>(encode(refs));
+    ASSERT_TRUE(back.ok());
+    ASSERT_EQ(*back, refs);
+    refs = *back;  // and written as the objects that they are now
+    refs[static_cast<std::size_t>(round)].tensor.edit().size_bytes = 77 + round;
+  }
+}
+
+TEST(TensorRecords, ThatAreCutOrDamagedAreAnErrorOrAnotherAndSpoilNoOther) {
+  const RefRecord ref = ref_of(4);
+  const Bytes whole = encode(ref);
+  ASSERT_EQ(*decode<RefRecord>(whole), ref);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_FALSE(decode<RefRecord>(std::span(whole).first(size)).ok()) << size;
+  }
+  Random random(7);
+  for (int i = 0; i < 5000; ++i) {
+    Bytes damaged = whole;
+    damaged[random.below(damaged.size())] = static_cast<std::byte>(random.below(256));
+    const auto back = decode<RefRecord>(damaged);
+    if (back.ok() && damaged != whole) EXPECT_NE(*back, ref);
+  }
+  EXPECT_EQ(*decode<RefRecord>(whole), ref);
+}
+
 TEST(TensorHolders, ComeBackAsOneObjectUnlessTheyAreLong) {
   for (const std::size_t length : {20u, 100'000u}) {
     const TensorRecord tensor = tensor_at(std::string(length, 'a'));

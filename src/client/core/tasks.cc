@@ -152,11 +152,10 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
       argument.value.size_bytes = row.value->size_bytes;
       continue;
     }
-    const ValueRecord value = *row.value;
     argument = Argument{};
-    argument.value = value;
+    argument.value = *row.value;
     argument.value.in_store = false;
-    escape_contained(value);
+    escape_contained(argument.value);
   }
   return result;
 }
