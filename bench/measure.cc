@@ -100,8 +100,8 @@ Figure figure(std::string name, std::string key, const Rate& rate, std::string u
           .runs = rate.runs};
 }
 
-void expect(bool holds, const std::string& what) {
-  if (!holds) throw std::runtime_error("wrong result: " + what);
+void expect(bool holds, std::string_view what) {
+  if (!holds) throw std::runtime_error("wrong result: " + std::string(what));
 }
 
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better) {

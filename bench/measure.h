@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mobula::bench {
@@ -78,7 +79,7 @@ Figure figure(std::string name, std::string key, double value, std::string unit)
 Figure figure(std::string name, std::string key, const Rate& rate, std::string unit);
 
 // Throws std::runtime_error: a benchmark whose results are wrong has no figure.
-void expect(bool holds, const std::string& what);
+void expect(bool holds, std::string_view what);
 
 // Gives the figure its floor: `achieved` is the figure in the floor's unit.
 void put_beside(Figure& figure, const Floor& floor, double achieved, bool less_is_better);

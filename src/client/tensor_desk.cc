@@ -328,6 +328,10 @@ detail::ApartTensor TensorDesk::find(ObjectId object) {
   return {std::move(storage), 0};
 }
 
+bool TensorDesk::has_made(const RefRecords& tensors) const {
+  return std::ranges::all_of(tensors, [&](const RefRecord& each) { return kept_.contains(each.object); });
+}
+
 TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
                                      const std::optional<DirectWish>& wish, std::optional<int> device) {
   const auto pull = make_recycled<Pull>();

@@ -100,6 +100,8 @@ class TensorDesk {
   void let_go(PullPtr pull, ProcessEngine::Lock& lock);
   // Elements that are here: own ones, or those that a pull keeps, or a tensor that is still used.
   detail::ApartTensor find(ObjectId object);
+  // All of these are own ones, which nothing has to be brought for: who refers to them has them kept.
+  bool has_made(const RefRecords& tensors) const;
   // Why the last pull of it failed; null if it did not.
   const detail::ErrorRecord* why_missing(ObjectId object) const;
 
