@@ -21,12 +21,13 @@ class RecentValues {
 
   struct Entry {
     CopyOnWrite<T> value;
+    CopyOnWrite<T> equal;  // another object of the same bytes, the last that was met
     Bytes bytes;
   };
 
   // The entry of this very object, until the next call; null: it is not kept.
   const Entry* find(const CopyOnWrite<T>& value) {
-    return find_where([&](const Entry& entry) { return entry.value.is_same(value); });
+    return find_where([&](const Entry& entry) { return entry.value.is_same(value) || entry.equal.is_same(value); });
   }
   // The entry whose bytes come next, which are taken; null: none has them, and nothing is taken.
   const Entry* take_next(Reader& in) {
@@ -39,11 +40,16 @@ class RecentValues {
     });
   }
 
-  // In the place of the oldest. Not what is longer than may be kept, nor an equal of one that is kept.
+  // In the place of the oldest, or beside its equal. Not what is longer than may be kept.
   void keep(const CopyOnWrite<T>& value, std::span<const std::byte> bytes) {
-    if (bytes.size() > longest_kept || find(bytes) != nullptr) return;
+    if (bytes.size() > longest_kept) return;
+    if (find(bytes) != nullptr) {
+      entries_[last_].equal = value;
+      return;
+    }
     Entry& entry = entries_[next_];
     entry.value = value;
+    entry.equal = value;
     entry.bytes.assign(bytes.begin(), bytes.end());
     last_ = next_;
     next_ = (next_ + 1) % Most;

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "model/task.h"
 #include "protocol/messages.h"
+#include "protocol/recent_values.h"
 
 namespace mobula::internal::test {
 namespace {
@@ -42,6 +43,20 @@ TEST(Forms, ThatAreEqualButOtherObjectsAreReadAsOne) {
   const CallRecord a = there_and_back(call_of(2));
   const CallRecord b = there_and_back(call_of(2));
   EXPECT_TRUE(a.form.is_same(b.form));
+}
+
+// Whoever makes a form anew writes it once, as often as it is sent.
+TEST(Forms, AreKnownByAllObjectsThatAreEqual) {
+  RecentValues<CallForm> recent;
+  const CopyOnWrite<CallForm> first = call_of(6).form;
+  const CopyOnWrite<CallForm> second = call_of(6).form;
+  const Bytes bytes = encode(*first);
+  recent.keep(first, bytes);
+  EXPECT_EQ(recent.find(second), nullptr);
+  recent.keep(second, bytes);
+  ASSERT_NE(recent.find(first), nullptr);
+  ASSERT_NE(recent.find(second), nullptr);
+  EXPECT_TRUE(recent.find(bytes)->value.is_same(first)) << "who reads has the first of them, always";
 }
 
 TEST(Forms, MoreThanAreKeptComeBackRight) {
