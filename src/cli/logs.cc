@@ -20,6 +20,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/log_stream.h"
+#include "cli/task_run.h"
 #include "protocol/codec.h"
 #include "protocol/span_facts.h"
 
@@ -34,9 +35,6 @@ constexpr Duration longest_look = 1s;
 constexpr Duration look_again = 2s;         // for logs that have come
 constexpr std::size_t max_sources = 64;     // read at once
 constexpr std::size_t name_digits = 8;
-// An agent reads a line a little after it was printed; where another task follows at once its lines come soon, too.
-constexpr std::int64_t read_later_us = 20'000;
-constexpr std::int64_t read_latest_us = 50'000;
 
 // ---- of this machine ---------------------------------------------------------------------------
 
@@ -193,32 +191,11 @@ int print_list(Asker& asker, const Json& list, const CommandLine& line, std::opt
 
 // ---- of one task -------------------------------------------------------------------------------
 
-// When it ran, and how many others ran in its process meanwhile.
-struct Run {
-  ProcessId process;
-  LinesWanted lines;
-  std::size_t beside = 0;
-};
-
-std::optional<Run> run_of(const Json& timeline, const std::vector<ProcessSpans>& all, TaskId task) {
-  for (const auto& each : all) {
-    const auto us = [&](Duration ago) { return each.spans.wall_us - std::chrono::duration_cast<std::chrono::microseconds>(ago).count(); };
-    const auto ran = std::ranges::find(each.spans.ran, task, &RanSpan::task);
-    if (ran == each.spans.ran.end()) continue;
-    const auto follows = [&](const RanSpan& other) {
-      return other.task != task && us(other.began) >= us(ran->ended) && us(other.began) < us(ran->ended) + read_latest_us;
-    };
-    const bool soon_another = std::ranges::any_of(each.spans.ran, follows);
-    Run run{each.process, {us(ran->began), us(ran->ended) + (soon_another ? read_later_us : read_latest_us), 0}, 0};
-    for (const auto& other : each.spans.ran) {
-      run.beside += other.task != task && us(other.began) < run.lines.to_us && us(other.ended) + read_later_us > run.lines.from_us ? 1 : 0;
-    }
-    for (const auto& process : timeline.value("processes", Json::array())) {
-      if (text_at(process, "process_id") == each.process.hex()) run.lines.pid = process.value("pid", std::int64_t{0});
-    }
-    return run;
+std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
+  for (const auto& process : timeline.value("processes", Json::array())) {
+    if (text_at(process, "process_id") == wanted.hex()) return process.value("pid", std::int64_t{0});
   }
-  return std::nullopt;
+  return 0;
 }
 
 // The lines that its process has printed while it ran, by the clock of its node.
@@ -245,17 +222,18 @@ int print_task(Asker& asker, const Json& task, const CommandLine& line) {
     if (!timeline) return complain(timeline.error());
     const std::string bytes = asker.bytes();
     const auto spans = decode<std::vector<ProcessSpans>>(std::as_bytes(std::span(bytes)));
-    const auto run = spans ? run_of(*timeline, *spans, *id) : std::nullopt;
+    const auto run = spans ? run_of(*spans, *id) : std::nullopt;
     if (!run) {
       return complain(failure(ErrorCode::not_found,
                               fmt::format("it is not known any more when task {} ran; `mobula logs JOB` has all that its job has printed", id->hex())));
     }
     executor = run->process.hex();
     wanted = run->lines;
+    wanted->pid = pid_of(*timeline, run->process);
     of.follow = false;
     if (run->beside > 0) {
       std::fprintf(stderr, "mobula: %zu other calls ran in this process within %jd ms of it: their lines are among these\n", run->beside,
-                   static_cast<std::intmax_t>(read_later_us / 1000));
+                   static_cast<std::intmax_t>(read_soon / 1ms));
     }
   }
   of.subject = executor;

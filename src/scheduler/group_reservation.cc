@@ -39,15 +39,16 @@ void GroupReservation::lift() {
   tried_again_at_ = {};
 }
 
-void GroupReservation::lift_unneeded() {
+void GroupReservation::lift_unneeded(Time now) {
   if (!held_) return;
-  const auto* row = groups_.first_waiting();
   const bool stands = std::ranges::all_of(held_->bundles, [&](const auto& each) {
     const auto* node = cluster_.nodes().find(each.first);
     return node != nullptr && node->state == NodeState::alive && node->reservation &&
            node->reservation->group == held_->group;
   });
-  if (row == nullptr || row->spec.id != held_->group || !stands) lift();
+  const auto* first = groups_.first_waiting();
+  const bool others_turn = first != nullptr && first->spec.id != held_->group && due(now) == nullptr;
+  if (!stands || others_turn || !groups_.is_waiting(held_->group)) lift();
 }
 
 void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId>& kept_for_others,
@@ -60,11 +61,13 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
       return returns_on(row, each.first, each.second).overdue;
     });
   };
-  if (!held_ || waits_in_vain()) {
+  const bool is_anothers = held_ && held_->group != row.spec.id;
+  if (!held_ || is_anothers || waits_in_vain()) {
     auto choice = choose(row, kept_for_others, false);
-    if (!choice && !held_) choice = choose(row, kept_for_others, true);
+    if (!choice && (!held_ || is_anothers)) choice = choose(row, kept_for_others, true);
     if (choice) move_to(row, std::move(*choice), now);
   }
+  if (held_ && held_->group != row.spec.id) lift();
   if (!held_) return;
   held_->revise_at = now + settings_.recall_again;
   held_->slots_to_return = 0;

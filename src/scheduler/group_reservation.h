@@ -3,8 +3,9 @@
 // on them is withheld from others but for what fits beside the bundles, and those slots are recalled.
 // One group at a time, the first in turn of those that could ever be placed; it takes nodes over that were
 // reserved for requests which have waited less long. It is chosen anew when a
-// node leaves, or when slots that were recalled are not back and other nodes would do without such. Not
-// thread-safe: owned by one core. Places nothing: that is groups.h.
+// node leaves, when another group comes first that has waited long enough (until then others cannot take what
+// is withheld: what a quota allows may change with every slot), or when slots that were recalled are not back
+// and other nodes would do without such. Not thread-safe: owned by one core. Places nothing: that is groups.h.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +47,8 @@ class GroupReservation {
                    std::vector<Recall>& out);
   // Reserves these nodes, none of which others have, and lets go what it had.
   void move_to(const Groups::Row& row, BundleChoice choice, Time now);
-  // If its group has its places, is gone or not the first in turn any more, or if a node of it is gone.
-  void lift_unneeded();
+  // If its group waits no longer, or behind another that has not waited long enough; or if a node of it is gone.
+  void lift_unneeded(Time now);
   void lift();
 
  private:

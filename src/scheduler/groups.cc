@@ -353,6 +353,11 @@ const Groups::Row* Groups::first_waiting() const {
   return nullptr;
 }
 
+bool Groups::is_waiting(GroupId id) const {
+  const auto* row = rows_.find(id);
+  return row != nullptr && queue_.contains(turn_of(*row)) && !row->infeasible && !over_quota(*row, false);
+}
+
 std::int64_t Groups::waiting_before(const Turn& turn) const {
   return std::count_if(queue_.begin(), queue_.lower_bound(turn),
                        [&](const auto& each) { return !rows_.at(each.second).infeasible; });

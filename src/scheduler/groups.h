@@ -106,6 +106,8 @@ class Groups {
   // The first in turn of those that the nodes present, and their jobs' quotas, have room for. Null:
   // there is none among the first few.
   const Row* first_waiting() const;
+  // It lacks a place, and could be that first one.
+  bool is_waiting(GroupId id) const;
 
   // How many that wait, and that nodes present could hold, come before tasks and actors of jobs of this priority.
   std::int64_t waiting_before(std::int32_t job_priority) const;

@@ -66,7 +66,7 @@ bool Reclaimer::is_outranked(JobId job, const Need& need) const {
   });
 }
 
-void Reclaimer::lift_unneeded() {
+void Reclaimer::lift_unneeded(Time now) {
   std::vector<ClassKey> unneeded;
   for (const auto& [key, id] : reserved_) {
     const auto* node = cluster_.nodes().find(id);
@@ -76,7 +76,7 @@ void Reclaimer::lift_unneeded() {
     if (!holds || is_outranked(key.first, node->reservation->need)) unneeded.push_back(key);
   }
   for (const auto& key : unneeded) lift(key);
-  for_group_.lift_unneeded();
+  for_group_.lift_unneeded(now);
   if (for_group_.held() && is_outranked(*groups_.find(for_group_.held()->group))) for_group_.lift();
 }
 

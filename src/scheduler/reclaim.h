@@ -38,7 +38,7 @@ class Reclaimer {
 
   // Drops reservations whose class or group waits no longer, or behind others of a higher priority that
   // may want what is withheld, and those whose node is gone.
-  void lift_unneeded();
+  void lift_unneeded(Time now);
   void lift(const ClassKey& key);
   const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
   const GroupReservation& for_group() const { return for_group_; }

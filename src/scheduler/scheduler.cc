@@ -203,7 +203,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   last_plan_ = now;
   pending_.note_returns(now);
   groups_.note_waiting(now);
-  reclaimer_.lift_unneeded();
+  reclaimer_.lift_unneeded(now);
   const auto stamp = cluster_.last_stamp();
   plan.groups = std::exchange(group_news_, {});
   const bool stopped_early = place(now, next_slot, plan);
@@ -211,7 +211,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     reclaimer_.lift(class_of(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
-  if (!plan.groups.empty()) reclaimer_.lift_unneeded();
+  if (!plan.groups.empty()) reclaimer_.lift_unneeded(now);
   report_infeasible(plan);
   if (!stopped_early) {
     reclaimer_.run(now, plan.recalls);

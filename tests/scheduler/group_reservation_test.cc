@@ -202,6 +202,51 @@ TEST_F(GroupReservations, ItMovesAwayFromSlotsThatDoNotComeBack) {
   EXPECT_TRUE(placed);
 }
 
+// The first in turn is over its job's quota while small tasks of its own job run, and within it whenever one of them ends.
+TEST_F(GroupReservations, ItStandsWhileAQuotaLetsAnotherComeFirstNowAndThen) {
+  bench.add_node(1, node_with(3, 0));
+  JobTerms terms;
+  terms.quota["CPU"] = amount(4);
+  bench.scheduler.set_job_terms(JobId::of(1), terms);
+  bench.want(1, 1, cpus(1), 1000);
+  bench.plan();
+  const auto of_quota = add(1, 1, GroupStrategy::strict_pack, {cpus(2)});
+  bench.plan();
+  const auto other = add(2, 2, GroupStrategy::strict_pack, {cpus(2)});
+  bench.plan();
+  bench.plan_after(2100ms);
+  ASSERT_THAT(reserved_for(other), SizeIs(1)) << "the first in turn is over its quota";
+  bench.scheduler.release(bench.granted.at(0).id);
+  EXPECT_THAT(bench.plan_after(1ms).grants, IsEmpty()) << "it is withheld, for one of the two";
+  bench.scheduler.release(bench.granted.at(1).id);
+  bench.plan_after(1ms);
+  EXPECT_TRUE(is_placed(of_quota) || is_placed(other));
+}
+
+// Whoever comes first takes the reservation over.
+TEST_F(GroupReservations, ItMovesToWhoHasComeWithinItsQuota) {
+  bench.add_node(1, node_with(3, 0));
+  bench.add_node(2, node_with(2, 0));
+  JobTerms terms;
+  terms.quota["CPU"] = amount(4);
+  bench.scheduler.set_job_terms(JobId::of(1), terms);
+  bench.want(1, 1, cpus(2), 1);
+  bench.plan();
+  bench.want(3, 3, cpus(1), 1000);
+  bench.plan();
+  const auto of_quota = add(1, 1, GroupStrategy::strict_pack, {cpus(3)});
+  bench.plan();
+  const auto other = add(2, 2, GroupStrategy::strict_pack, {cpus(3)});
+  bench.plan();
+  bench.plan_after(2100ms);
+  ASSERT_THAT(reserved_for(other), SizeIs(1));
+  bench.scheduler.release(bench.slots_of_job(1).front());
+  bench.plan_after(1ms);
+  bench.plan_after(2100ms);
+  EXPECT_THAT(reserved_for(other), IsEmpty());
+  EXPECT_THAT(reserved_for(of_quota), SizeIs(1));
+}
+
 TEST_F(GroupReservations, ItYieldsToAHigherPriority) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
