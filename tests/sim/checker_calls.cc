@@ -70,6 +70,11 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   last = std::max(last, submission.number);
 }
 
+void Checkers::sent_to_the_dead(const Process& executor, const CallerFrame& frame) {
+  const auto* push = frame.message ? std::get_if<PushCall>(&*frame.message) : nullptr;
+  if (push != nullptr) tasks_[push->call.task].lost.insert({executor.id(), push->call.attempt});
+}
+
 void Checkers::call_ended(Process& process, const executor::RunCall&) {
   auto& running = running_[process.id()];
   if (running.now > 0) --running.now;
@@ -119,7 +124,7 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
     if (mark.max_retries < 0) {
       return world_.violation("results", "a task with endless retries failed: " + error.text);
     }
-    const auto ran = static_cast<std::int32_t>(mark.runs.size() - mark.ended_for_others.size());
+    const auto ran = static_cast<std::int32_t>(mark.runs.size() + mark.lost.size() - mark.ended_for_others.size());
     if (ran <= mark.max_retries && !streams_lose_) {
       return world_.violation("results", "a task that may be retried " + std::to_string(mark.max_retries) +
                                              " times failed after " + std::to_string(ran) + " runs: " + error.text);

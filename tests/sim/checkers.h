@@ -99,6 +99,8 @@ class Checkers {
   void call_started(Process& process, const executor::RunCall& run);
   void call_ended(Process& process, const executor::RunCall& run);
   void executor_replied(Process& process, ProcessId caller, const ExecutorFrame& frame);
+  // It has died, which the caller could not know yet.
+  void sent_to_the_dead(const Process& executor, const CallerFrame& frame);
   void value_read(Process& process, ObjectId object, const Reading& reading);
   void store_refused(Process& process, const Failure& failure);
   void lost_name(Process& process, const Plan& plan);
@@ -136,6 +138,7 @@ class Checkers {
     ProcessId answered_to;             // who got the value itself in such a reply
     std::set<std::pair<ProcessId, std::uint32_t>> runs;  // where, and which attempt
     std::set<std::pair<ProcessId, std::uint32_t>> ended_for_others;  // of those
+    std::set<std::pair<ProcessId, std::uint32_t>> lost;  // sent to a dead one: for all its caller knows they ran
   };
 
   // checker_turns.cc

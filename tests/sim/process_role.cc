@@ -221,6 +221,7 @@ void Process::tell_executor(const client::TellExecutor& command) {
     wire->up = world().open_pipe(host(), executor->host(), true);
     wire->down = world().open_pipe(executor->host(), host(), true);
     if (!executor->alive()) {  // refused
+      world().checkers().sent_to_the_dead(*executor, command.frame);
       world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
       return;
     }
