@@ -17,6 +17,7 @@
 #include "cli/exit_code.h"
 #include "cli/symmetric_options.h"
 #include "cli/tool_client.h"
+#include "deploy/launch_folder.h"
 #include "deploy/meeting.h"
 #include "deploy/own_address.h"
 #include "deploy/process.h"
@@ -26,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using deploy::Command;
+using deploy::LaunchFolder;
 using deploy::Meeting;
 using deploy::Place;
 using deploy::PlaceNote;
@@ -56,28 +58,6 @@ std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
-
-// A folder of this process alone on this machine, gone with it.
-class LaunchFolder {
- public:
-  static Result<LaunchFolder> make() {
-    std::string path = variable("TMPDIR").value_or("/tmp") + "/mobula-XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return errno_failure("make a folder " + path, errno);
-    return LaunchFolder(path);
-  }
-  LaunchFolder(LaunchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  LaunchFolder& operator=(LaunchFolder&&) = delete;
-  LaunchFolder(const LaunchFolder&) = delete;
-  ~LaunchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit LaunchFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // Thrown within this file alone: how this rank ends, what has been said on stderr or is to be said.
 struct Ends {

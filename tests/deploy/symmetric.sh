@@ -108,8 +108,8 @@ check "nothing is left" within 10 nothing_is_left
 (launch all 3 SLURM_JOB_ID=22 "${slurm[@]}" -- --grace 3 -- bash -c "echo up >$work/all.up; exec sleep 100") &
 launched=$!
 within 60 test -s "$work/all.up"
-running_at() { ps -o pid=,args= -p "$(ip netns pids "$(host_name "$1")" | paste -sd,)" | awk -v what="$2" '$2 != "timeout" && index($0, what) {print $1; exit}'; }
-slow=$(running_at 2 "start --block")
+running_at() { ps -o pid=,args= -p "$(ip netns pids "$(host_name "$1")" | paste -sd,)" | awk -v what="$2" '$2 != "timeout" && $3 == what {print $1; exit}'; }
+slow=$(running_at 2 start)
 kill -STOP "$slow"
 kill -TERM "$(running_at 1 symmetric)" "$(running_at 2 symmetric)" "$(running_at 3 symmetric)"
 within 20 sh -c "! test -e '$MOBULA_SHARED_FOLDER/.mobula-22.0.0'"
