@@ -15,6 +15,19 @@ TEST_F(NewcomerTest, AnAddressThatIsNoneIsWrongUseAndNotWaitedFor) {
   EXPECT_EQ(outcome.err.find("trying again"), std::string::npos) << outcome.err;
 }
 
+TEST_F(NewcomerTest, ACopyOfAStateFolderEndsNothing) {
+  ASSERT_EQ(start_head().code, 0);
+  const std::string copy = folder_ + "/copy";
+  fs::copy(state(), copy, fs::copy_options::recursive);
+  const auto stopped = mobula({"stop", "--state-dir", copy});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("nothing runs from " + copy));
+  EXPECT_EQ(mobula({"status"}).code, 0) << "it goes on";
+  fs::rename(state(), folder_ + "/moved");
+  const auto moved = mobula({"stop", "--state-dir", folder_ + "/moved"});
+  EXPECT_THAT(moved.out, HasSubstr("cluster 'default' has been stopped")) << "it is the same folder";
+}
+
 TEST_F(NewcomerTest, CommandsThatAreShownCanBeTyped) {
   const auto started = mobula({"start", "--head", "--no-worker", "--name", "a b", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
