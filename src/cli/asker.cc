@@ -69,7 +69,7 @@ std::string Asker::bytes() const {
 
 int print(const std::string& text) {
   const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return written ? exit_done : exit_failed;
+  return written ? exit_done : complain_of_output();
 }
 
 int print(Json document, const CommandLine& line) { return print(std::move(document), line, line.kind); }

@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "cli/exit_code.h"
 #include "cli/flag_values.h"
 #include "cli/fleet_commands.h"
+#include "cli/log_lines.h"
 #include "cli/node_types.h"
 #include "protocol/cluster_files.h"
 #include "protocol/token.h"
@@ -131,6 +133,10 @@ class Grammar {
       const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;
       const auto chosen = app_.get_subcommands();
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
+      if (!chosen.empty() && argc > 1 && argv[1][0] == '-') {
+        return {std::nullopt, exit_wrong_use,
+                fmt::format("'{0}' stands before the command; write `mobula {1} {0} …`", argv[1], chosen.front()->get_name())};
+      }
       if (unknown) {
         const auto best = nearest_name(argv[1], names_of(tree().commands));
         return {std::nullopt, exit_wrong_use,
@@ -463,6 +469,9 @@ class Grammar {
     if (line_.cluster.size() > 256 || line_.cluster.find('/') != std::string::npos ||
         line_.cluster == "." || line_.cluster == "..") {
       wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a folder");
+    }
+    if (line_.cluster.find('\t') != std::string::npos || printable(line_.cluster) != line_.cluster) {
+      wrong("--name", "'" + line_.cluster + "' has control characters");
     }
   }
 

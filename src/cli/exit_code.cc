@@ -1,6 +1,8 @@
 #include "cli/exit_code.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "cli/colour.h"
 #include "cli/log_lines.h"
@@ -23,6 +25,12 @@ int complain(const Failure& why) { return complain(why, exit_code_of(why)); }
 int complain(const Failure& why, int code) {
   say(error_label(), why.text);
   return code;
+}
+
+int complain_of_output(const std::string& lost) {
+  const std::string why = errno == EPIPE ? "nobody reads it" : std::strerror(errno);
+  if (errno == EPIPE && lost.empty()) return exit_failed;
+  return complain(failure(ErrorCode::resource_exhausted, "standard output: " + why + (lost.empty() ? "" : "; " + lost)));
 }
 
 void warn(const std::string& text) { say(warning_label(), text); }

@@ -37,6 +37,9 @@ inline int exit_code_of(const Failure& why) {
 // Says why on stderr, on one line, and returns the code to end with.
 int complain(const Failure& why);
 int complain(const Failure& why, int code);
+// Of what standard output has not taken, by errno: nothing is said where its reader has gone. `lost` is what is
+// gone with it, if that matters.
+int complain_of_output(const std::string& lost = {});
 // Says something on stderr, on one line, that ends nothing.
 void warn(const std::string& text);
 

@@ -58,8 +58,9 @@ std::string only_dead_one(const std::string& state_folder) {
   return found;
 }
 
-// As a shell takes it.
-std::string word(const std::string& text) {
+}  // namespace
+
+std::string shell_word(const std::string& text) {
   if (!text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+[]") ==
                            std::string::npos) {
     return text;
@@ -68,8 +69,6 @@ std::string word(const std::string& text) {
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
-
-}  // namespace
 
 Result<void> save_head_flags(const StartOptions& start, const std::string& folder) {
   Json json = {{"schema", 1},
@@ -87,7 +86,7 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
   StartOptions& start = line.start;
   std::string added;
   const auto add = [&](const std::string& flag, const std::string& value = {}) {
-    added += fmt::format("{}{}{}", added.empty() ? "" : " ", flag, value.empty() ? "" : " " + word(value));
+    added += fmt::format("{}{}{}", added.empty() ? "" : " ", flag, value.empty() ? "" : " " + shell_word(value));
   };
   if (line.cluster.empty() && !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_folder, default_cluster))) {
     line.cluster = only_dead_one(line.state_folder);
@@ -127,10 +126,10 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
 
 std::string flags_of_place(const std::string& state_folder, const std::string& cluster) {
   std::string flags;
-  if (cluster != default_cluster) flags += " --name " + word(cluster);
+  if (cluster != default_cluster) flags += " --name " + shell_word(cluster);
   std::error_code code;
   const auto absolute = std::filesystem::absolute(state_folder, code).string();
-  if (state_folder != default_state_folder()) flags += " --state-dir " + word(code ? state_folder : absolute);
+  if (state_folder != default_state_folder()) flags += " --state-dir " + shell_word(code ? state_folder : absolute);
   return flags;
 }
 

@@ -19,6 +19,8 @@ Result<std::string> add_head_flags_of_before(CommandLine& line);
 
 // How the head of this cluster is started again, as a command to type.
 std::string restart_command(const std::string& state_folder, const std::string& cluster);
+// As a shell takes it as one word.
+std::string shell_word(const std::string& text);
 // " --name NAME --state-dir DIR", as far as it takes them to mean this cluster.
 std::string flags_of_place(const std::string& state_folder, const std::string& cluster);
 

@@ -377,7 +377,7 @@ int submit_job(const CommandLine& line) {
   if (!id) return complain(id.error());
   if (line.job.no_wait) {
     std::printf("%s\n", id->c_str());
-    return std::fflush(stdout) == 0 ? exit_done : exit_failed;
+    return std::fflush(stdout) == 0 ? exit_done : complain_of_output(fmt::format("job {} is submitted all the same", *id));
   }
   JobOutput output(line);
   return Follower(client, output, *id, OnInterrupt::leaves_it).follow();

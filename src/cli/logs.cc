@@ -22,6 +22,7 @@
 #include "cli/log_stream.h"
 #include "cli/task_run.h"
 #include "protocol/codec.h"
+#include "protocol/process_mark.h"
 #include "protocol/span_facts.h"
 
 namespace mobula::internal::cli {
@@ -72,18 +73,26 @@ std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::stri
   return found;
 }
 
-// Of the one cluster that is meant, if it has files here.
+bool runs_here(const std::string& folder) {
+  const auto head = load_head_file(folder + "/head/head.json");
+  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  return (head && runs(*head)) || (agent && runs(*agent));
+}
+
+// Of the one cluster that is meant, if it has files here: where several have, of the one that runs.
 Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   std::vector<std::string> names;
-  std::vector<LogFile> files;
+  std::vector<std::string> running;
   for (const auto& name : clusters_of(line.state_folder)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
-    auto found = files_below(line.state_folder + "/" + name);
-    if (found.empty()) continue;
+    const std::string folder = line.state_folder + "/" + name;
+    if (files_below(folder).empty()) continue;
     names.push_back(name);
-    files = std::move(found);
+    if (runs_here(folder)) running.push_back(name);
   }
-  if (names.size() <= 1) return files;
+  if (running.size() == 1) names = running;
+  if (names.empty()) return std::vector<LogFile>();
+  if (names.size() == 1) return files_below(line.state_folder + "/" + names.front());
   return failure(ErrorCode::invalid_argument,
                  fmt::format("{} has logs of several clusters ({}, {}, …); choose one with --name", line.state_folder, names[0],
                              names[1]));
@@ -284,7 +293,7 @@ int list_logs(const CommandLine& line) {
 // What lies here is read here, so that it can be read while there is no head.
 int show_logs(const CommandLine& line) {
   if (line.subject.empty()) return list_logs(line);
-  if (!line.address.empty()) return print_known(line);
+  if (!line.address.empty() || !line.token.empty()) return print_known(line);
   const auto files = files_here(line);
   if (!files) return complain(files.error());
   const auto found = matching(*files, line.subject);

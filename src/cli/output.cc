@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/colour.h"
+#include "cli/log_lines.h"
 #include "cli/table_columns.h"
 #include "cli/text_table.h"
 #include "cli/watch_page.h"
@@ -129,7 +130,7 @@ std::string table_of(const Json& document, const Json& items, const std::vector<
   if (!style.headers) text.erase(0, text.find('\n') + 1);
   if (width > 0) text = cut_to_screen(text, 0, width);
   if (const auto warnings = document.find("warnings"); warnings != document.end()) {
-    for (const auto& warning : *warnings) text += note_label(style.coloured) + cell_of(warning) + "\n";
+    for (const auto& warning : *warnings) text += note_label(style.coloured) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -222,7 +223,7 @@ std::string fabrics_text(const Json& fabrics) {
   for (const auto& each : fabrics) {
     if (each.value("encrypted", true)) continue;
     text += fmt::format("{}trusted fabric '{}' with {} nodes", text.empty() ? "fabrics: " : ", ",
-                        cell_at(each, "name"), cell_at(each, "nodes"));
+                        printable(cell_at(each, "name")), cell_at(each, "nodes"));
   }
   return text.empty() ? text : text + "; what goes elsewhere is encrypted\n";
 }
@@ -275,8 +276,8 @@ Result<std::string> format_document(Json document, OutputFormat format, const st
 std::string format_status(const Json& status, bool coloured) {
   std::string text =
       fmt::format("cluster {} is {} at {} (epoch {}, version {})\n",
-                  cell_at(status, "cluster_name"), painted_state(cell_at(status, "state"), coloured),
-                  cell_at(status, "address"), cell_at(status, "epoch"), cell_at(status, "version"));
+                  printable(cell_at(status, "cluster_name")), painted_state(cell_at(status, "state"), coloured),
+                  printable(cell_at(status, "address")), cell_at(status, "epoch"), printable(cell_at(status, "version")));
   for (const char* kind : {"nodes", "jobs", "actors"}) {
     if (status.contains(kind)) text += fmt::format("{}: {}\n", kind, counts_text(status[kind], coloured));
   }
@@ -305,7 +306,7 @@ std::string format_status(const Json& status, bool coloured) {
     text += "\n" + table_of(status["waiting"], "waiting", coloured);
   }
   if (status.contains("warnings")) {
-    for (const auto& warning : status["warnings"]) text += note_label(coloured) + cell_of(warning) + "\n";
+    for (const auto& warning : status["warnings"]) text += note_label(coloured) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -342,7 +343,7 @@ std::string format_memory(const Json& report, bool coloured) {
   }
   std::string text = stores.text(coloured) + "\n" + objects.text(coloured);
   for (const auto& warning : report.value("warnings", Json::array())) {
-    text += note_label(coloured) + cell_of(warning) + "\n";
+    text += note_label(coloured) + printable(cell_of(warning)) + "\n";
   }
   return text;
 }
@@ -404,7 +405,7 @@ std::string format_explanation(const Json& explanation, bool coloured) {
                         shape_of(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());
-  for (const auto& warning : warnings) text += note_label(coloured) + cell_of(warning) + "\n";
+  for (const auto& warning : warnings) text += note_label(coloured) + printable(cell_of(warning)) + "\n";
   return text;
 }
 

@@ -18,6 +18,7 @@
 #include "cli/asker.h"
 #include "cli/colour.h"
 #include "cli/exit_code.h"
+#include "cli/screen.h"
 #include "cli/write_all.h"
 
 extern "C" char** environ;
@@ -88,7 +89,7 @@ bool show_by(const std::string& command, const std::string& text) {
 
 bool may_page(const CommandLine& line) {
   const bool goes_on = line.watch || line.follow;
-  return line.pager && !goes_on && line.kept == nullptr && for_people(line) && ::isatty(STDOUT_FILENO) == 1 &&
+  return line.pager && !goes_on && line.kept == nullptr && for_people(line) && output_is_screen() &&
          ::isatty(STDIN_FILENO) == 1;
 }
 

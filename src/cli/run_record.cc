@@ -1,6 +1,7 @@
 #include "cli/run_record.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +14,12 @@ namespace mobula::internal::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Which folder it is, whatever it is called; 0: there is none.
+std::uint64_t inode_of(const std::string& folder) {
+  struct stat found {};
+  return ::stat(folder.c_str(), &found) == 0 ? found.st_ino : 0;
+}
 
 }  // namespace
 
@@ -38,13 +45,15 @@ Result<void> save(const RunRecord& record, const std::string& folder) {
                                        {"start_time", record.start_time},
                                        {"boot_id", record.boot_id},
                                        {"keeper", record.keeper},
-                                       {"head", record.head}};
+                                       {"head", record.head},
+                                       {"folder_inode", inode_of(folder + "/running")}};
   return write_file(fmt::format("{}/running/{}.json", folder, record.pid), json.dump() + "\n",
                     0600);
 }
 
 std::vector<RunRecord> records_of(const std::string& folder) {
   std::vector<RunRecord> records;
+  const std::uint64_t inode = inode_of(folder + "/running");
   std::error_code code;
   for (fs::directory_iterator at(folder + "/running", code), end; !code && at != end;
        at.increment(code)) {
@@ -54,6 +63,7 @@ std::vector<RunRecord> records_of(const std::string& folder) {
     const auto json = nlohmann::json::parse(text ? *text : "", nullptr, false);
     if (!json.is_object()) continue;
     try {
+      if (json.value("folder_inode", inode) != inode) continue;
       RunRecord record;
       record.pid = json.value("pid", 0);
       record.start_time = json.value("start_time", std::uint64_t{0});

@@ -28,7 +28,8 @@ struct RunRecord {
 };
 
 Result<void> save(const RunRecord& record, const std::string& folder);
-// All records of a cluster's folder, of ended processes too.
+// All records of a cluster's folder, of ended processes too; none that was made in another folder, of which this
+// one is a copy.
 std::vector<RunRecord> records_of(const std::string& folder);
 
 }  // namespace mobula::internal::cli

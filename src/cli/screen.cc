@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <string_view>
 
 #include "cli/exit_code.h"
 #include "cli/watch_page.h"
@@ -26,6 +28,12 @@ void take(int signal, void (*handler)(int)) {
 }
 
 }  // namespace
+
+bool output_is_screen() {
+  const char* term = std::getenv("TERM");
+  const bool dumb = term == nullptr || *term == '\0' || std::string_view(term) == "dumb";
+  return ::isatty(STDOUT_FILENO) == 1 && !dumb;
+}
 
 Screen::Screen() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) take(signal, end);

@@ -14,6 +14,9 @@
 
 namespace mobula::internal::cli {
 
+// Standard output is a terminal that shows more than lines: TERM says what it is, and not that it is dumb.
+bool output_is_screen();
+
 class Screen {
  public:
   Screen();

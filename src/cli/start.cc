@@ -20,6 +20,7 @@
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/head_flags.h"
+#include "cli/log_lines.h"
 #include "cli/output.h"
 #include "cli/start_for_driver.h"
 #include "cli/supervisor.h"
@@ -255,7 +256,7 @@ class Start {
     const std::string key = fmt::format("{}/{}.key", plan_.folder, cluster_);
     const bool keyless = line_.start.insecure;
     const std::string join = fmt::format("mobula start --address {}{}", address,
-                                         keyless ? " --insecure" : " --key " + key);
+                                         keyless ? " --insecure" : " --key " + shell_word(key));
     if (line_.output != OutputFormat::table) {
       Json json = {{"apiVersion", "mobula/v1"},      {"kind", "Started"},
                    {"cluster_name", cluster_},       {"address", address},
@@ -273,7 +274,7 @@ class Start {
       if (agent_runs_) std::printf("the agent of this machine runs already\n");
     } else {
       std::printf("node %s has joined cluster '%s' at %s\n",
-                  told.value("node_id", std::string()).c_str(), cluster_.c_str(), address.c_str());
+                  told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(), address.c_str());
     }
     std::fflush(stdout);
   }

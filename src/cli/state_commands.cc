@@ -1,7 +1,6 @@
 #include "cli/state_commands.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -54,7 +53,7 @@ int show_status(const CommandLine& line) {
   for (bool first = true;; first = false) {
     const auto status = asker.ask("status");
     if (!status && first) return complain(status.error());
-    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_status(asker, line);
+    if (line.watch && for_people(line) && output_is_screen()) return watch_status(asker, line);
     int code = exit_done;
     if (status) {
       code = for_people(line) ? print_page(format_status(*status, coloured(line)) + (line.watch ? "\n" : ""), line) : print(*status, line);
@@ -138,7 +137,7 @@ int list_items(const CommandLine& line) {
   for (;;) {
     auto list = list_of(asker, line);
     if (!list) return complain(list.error());
-    if (line.watch && for_people(line) && ::isatty(STDOUT_FILENO) == 1) return watch_on_screen(line.watch_seconds, on_screen);
+    if (line.watch && for_people(line) && output_is_screen()) return watch_on_screen(line.watch_seconds, on_screen);
     const int code = print(std::move(*list), line);
     if (!line.watch || code != exit_done) return code;
     pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));

@@ -99,7 +99,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
 }
 
 int say(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : complain_of_output();
 }
 
 // ---- man(7) ------------------------------------------------------------------------------------

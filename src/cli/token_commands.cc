@@ -28,8 +28,8 @@ bool shows_text(const CommandLine& line) {
   return line.output == OutputFormat::table || line.output == OutputFormat::wide;
 }
 
-int print_text(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
+int print_text(const std::string& text, const std::string& lost = {}) {
+  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : complain_of_output(lost);
 }
 
 Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb, const std::string& argument) {
@@ -79,14 +79,16 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   } else {
     (*made)["token"] = text;
   }
-  if (!shows_text(line)) return print_text(format_document(*made, line.output, "tokens"));
+  const std::string id = made->value("token_id", std::string());
+  const std::string lost = flags.file.empty() ? fmt::format("nobody has the token: `mobula token revoke {}`, and make another", id) : "";
+  if (!shows_text(line)) return print_text(format_document(*made, line.output, "tokens"), lost);
   const std::string holder = flags.file.empty() ? "it is shown this once" : "it lies in " + flags.file;
   const std::string join = fmt::format(", and lets one machine in with: mobula start --join {}",
                                        flags.file.empty() ? "TOKEN" : "@" + flags.file);
   std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
-               made->value("token_id", std::string()).c_str(), holder.c_str(),
+               id.c_str(), holder.c_str(),
                flags.role == "agent" ? join.c_str() : "");
-  return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n");
+  return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n", lost);
 }
 
 // The pair that this machine joins with by this ticket: kept before it is told, so that an answer

@@ -59,7 +59,8 @@ struct ToolClient::Link {
     if (!created) return created.error();
     bus = std::move(created).value();
     const auto where = Address::parse(cluster.address);
-    if (!where || where->numeric()) return connect(cluster.address);
+    if (!where) return failure(ErrorCode::invalid_argument, "the head's address: " + where.error().text);
+    if (where->numeric()) return connect(cluster.address);
     return look_up(*where);
   }
 

@@ -1,7 +1,5 @@
 #include "cli/top_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "cli/asker.h"
@@ -50,7 +48,7 @@ int show_once(Asker& asker, const CommandLine& line) {
 
 int show_top(const CommandLine& line) {
   Asker asker(line);
-  const bool on_screen = !line.once && for_people(line) && ::isatty(STDOUT_FILENO) == 1;
+  const bool on_screen = !line.once && for_people(line) && output_is_screen();
   if (!on_screen) return show_once(asker, line);
   Json before;
   if (const auto first = look(asker, before); !first) return complain(first.error());

@@ -196,11 +196,14 @@ Failure failure_of_ssh(const std::string& err) {
         "Too many authentication failures", "bad permissions", "No such identity"}) {
     if (err.find(refusal) != std::string::npos) {
       const bool known = err.find("verification failed") == std::string::npos;
+      const bool denied = err.find("Permission denied") != std::string::npos;
       return failure(ErrorCode::permission_denied,
                      "ssh: " + last_line(err) +
-                         (known ? ""
-                                : " is that host's key in the file ssh_known_hosts of the cluster file, else in "
-                                  "~/.ssh/known_hosts? `accept_new_hosts: true` there trusts hosts that are seen first"));
+                         (!known   ? " is that host's key in the file ssh_known_hosts of the cluster file, else in "
+                                     "~/.ssh/known_hosts? `accept_new_hosts: true` there trusts hosts that are seen first"
+                          : denied ? " are ssh_user and ssh_private_key of the cluster file right, and is that key's public half in "
+                                     "~/.ssh/authorized_keys there?"
+                                   : ""));
     }
   }
   const auto why = last_line(err);

@@ -54,6 +54,11 @@ class MemoryStream : public httplib::Stream {
   std::string written_;
 };
 
+std::string upper(std::string text) {
+  for (auto& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
 std::string lower(std::string text) {
   for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -100,11 +105,12 @@ ToolRequest request_of(std::string verb, std::string kind = {}, std::string argu
   return request;
 }
 
-// `limit` of tasks is how many rows, no member of theirs.
+// `limit` of tasks is how many rows, no member of theirs. States are said in any case.
 Filters filters_of(const httplib::Request& request, std::string_view kind) {
   Filters filters;
   for (const auto& [name, value] : request.params) {
-    if (name != "limit" || kind != "tasks") filters.emplace_back(name, value);
+    if (name == "limit" && kind == "tasks") continue;
+    filters.emplace_back(name, name == "state" ? upper(value) : value);
   }
   return filters;
 }

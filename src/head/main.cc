@@ -45,9 +45,9 @@ Result<Fd> lock_folder(const std::string& folder) {
                                   : std::string("another process");
   return failure(
       ErrorCode::already_exists,
-      fmt::format("a head of this cluster runs already from {} ({}); use it, end it with "
+      fmt::format("a head of this cluster runs already from {} ({}); use it{}, end it with "
                   "'mobula stop', or give this one another --name or --state-dir",
-                  folder, who));
+                  folder, who, running ? fmt::format(" (an agent comes to it by 'mobula start --address {}')", running->address) : ""));
 }
 
 // The port of the head before this one, so that agents find it again.

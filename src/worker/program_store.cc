@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "protocol/cluster_files.h"
+#include "protocol/library_name.h"
 #include "protocol/program_files.h"
 
 namespace mobula::internal::worker {
@@ -167,6 +168,13 @@ Result<void> ProgramStore::lay_out(Row& row) const {
     if (::link(file_path(file.hash).c_str(), path.c_str()) != 0) {
       return errno_failure("lay out " + path, errno);
     }
+  }
+  // The name that a program looks for is seldom that of the file: libone.so.1, and not libone.so.1.2.3.
+  for (const ProgramFile& file : row.program.files) {
+    const std::string name = library_name(file_path(file.hash));
+    const std::string path = folder + "/" + name;
+    if (!is_plain_name(name) || ::access(path.c_str(), F_OK) == 0) continue;
+    if (::link(file_path(file.hash).c_str(), path.c_str()) != 0) return errno_failure("lay out " + path, errno);
   }
   return {};
 }

@@ -243,7 +243,13 @@ void WorkerService::carry_out(FinishFilePull& command) {
                                file = at->second.hash] { return store->accept(path, file); });
 }
 
-void WorkerService::carry_out(DropFilePull& command) { incoming_.erase(command.pull); }
+// What has come of one that failed, or is not wanted any more, is of no use; what was accepted lies elsewhere by now.
+void WorkerService::carry_out(DropFilePull& command) {
+  const auto at = incoming_.find(command.pull);
+  if (at == incoming_.end()) return;
+  ::unlink(at->second.path.c_str());
+  incoming_.erase(at);
+}
 
 void WorkerService::carry_out(OfferObject& command) {
   bulk_->offer(command.offer, command.reader, command.plain,

@@ -115,6 +115,15 @@ TEST(Output, NumbersStandAtTheRight) {
             "jobs   RUNNING   1234\n");
 }
 
+TEST(Output, StatusHasNothingThatATerminalObeys) {
+  const Json status = Json::parse(R"({"cluster_name": "c\u001b]0;x\u0007", "state": "RUNNING", "address": "a\u009b:1", "epoch": 1,
+    "version": "v\u0007", "leases": 0, "fabrics": [{"name": "f\u0007", "nodes": 1}], "warnings": ["w\u0007"]})");
+  const std::string text = format_status(status);
+  EXPECT_EQ(text.find_first_of("\x1b\x07"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos) << text;
+  EXPECT_NE(text.find("w\\x07"), std::string::npos) << text;
+}
+
 TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
   const Json status = Json::parse(R"({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0,

@@ -83,7 +83,14 @@ TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
 
 TEST_F(UserProgramTest, AProgramThatEndsIsSaidSoWithItsCode) {
   auto program = run("exit 3");
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("has ended with code 3"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("has ended with code 3; it must come to mobula::init"));
+}
+
+TEST_F(UserProgramTest, AProgramThatHasAnsweredAndEndsIsToBeStartedAgain) {
+  auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
+  ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
+  UserProgram kept = std::move(program);
+  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("has ended by signal 9; `use` starts it again"));
 }
 
 }  // namespace

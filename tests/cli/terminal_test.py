@@ -86,6 +86,13 @@ class Colours(OnACluster):
             self.assertIn(b"ALIVE", shown)
             self.assertNotIn(ESCAPE, shown)
 
+    def test_a_dumb_terminal_has_pages_one_after_another(self):
+        for term in ("dumb", ""):
+            code, shown = self.on_terminal("top", TERM=term, NO_COLOR="1")
+            self.assertEqual(code, 0, shown)
+            self.assertIn(b"CPU%", shown)
+            self.assertNotIn(ESCAPE, shown)
+
     def test_always_is_for_tables_alone(self):
         self.assertIn(b"\x1b[32mALIVE\x1b[0m", self.piped("--color=always", "list", "nodes", NO_COLOR="1"))
         for form in ("json", "jsonl", "yaml", "csv", "name"):

@@ -167,6 +167,7 @@ sed 's/ssh_private_key: id/ssh_private_key: stranger/' "$blue" >"$work/stranger.
 check "a key that nobody knows is an exit code of 4" code_is 4 into stranger desk up "$work/stranger.yaml" -o json
 check "at every host" results "$work/stranger.json" refused refused refused
 check "with ssh's words" grep -q 'Permission denied (publickey' "$work/stranger.json"
+check "and where to look" grep -q 'ssh_private_key of the cluster file right' "$work/stranger.json"
 : >"$work/unknown_hosts"
 sed 's/ssh_known_hosts: known_hosts/ssh_known_hosts: unknown_hosts/' "$blue" >"$work/unknown.yaml"
 check "a host key that nobody knows is refused" code_is 4 into unknown desk status "$work/unknown.yaml" -o json

@@ -174,6 +174,7 @@ TEST_F(HttpTest, PagesAreWhatTheHeadAnswersToATool) {
   EXPECT_EQ(json["user"], "observer:me");
   ASSERT_EQ(json["items"].size(), 1u);
   EXPECT_EQ(json["items"][0]["n"], 2);
+  EXPECT_EQ(Json::parse(body_of(get("/api/v1/nodes?state=b", bearer())))["items"], json["items"]) << "states in any case";
   const Json one = Json::parse(body_of(get("/api/v1/actors/0123abcd", bearer())));
   EXPECT_EQ(one["verb"], "get");
   EXPECT_EQ(one["argument"], "0123abcd");

@@ -101,6 +101,7 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
     : socket_(std::move(other.socket_)),
       pid_(std::exchange(other.pid_, 0)),
       name_(std::move(other.name_)),
+      answered_(other.answered_),
       unsent_(std::move(other.unsent_)),
       text_(std::move(other.text_)),
       looked_(other.looked_),
@@ -147,7 +148,9 @@ Failure UserProgram::why_ended() {
   const std::string how = WIFSIGNALED(status) ? fmt::format("by signal {}", WTERMSIG(status))
                                               : fmt::format("with code {}", WEXITSTATUS(status));
   return failure(ErrorCode::unavailable,
-                 fmt::format("{} has ended {}; it must come to mobula::init, best as the first statement of its main", name_, how));
+                 fmt::format("{} has ended {}; {}", name_, how,
+                             answered_ ? "`use` starts it again"
+                                       : "it must come to mobula::init, best as the first statement of its main"));
 }
 
 bool UserProgram::send_some() {
@@ -201,6 +204,7 @@ Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
     if (!send_some()) return why_ended();
     if (unsent_.size() < before) progress = monotonic_now();
     while (const auto answer = take_line()) {
+      answered_ = true;
       if (--owed_ > 0) continue;
       Json json = Json::parse(*answer, nullptr, false);
       if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + " answers what is no JSON");

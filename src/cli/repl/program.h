@@ -48,6 +48,7 @@ class UserProgram {
   Fd socket_;
   pid_t pid_ = 0;
   std::string name_;
+  bool answered_ = false;  // so it has come to mobula::init
   std::string unsent_;
   std::string text_;
   std::size_t looked_ = 0;

@@ -357,7 +357,9 @@ namespace {
 std::string course_of(const SubmissionRow& row) {
   if (row.state == SubmissionState::running) return "it runs on node " + row.node.hex();
   const std::string why = row.reason.empty() ? "" : ": " + row.reason;
-  return row.state == SubmissionState::pending ? "it is to be placed" + why : fmt::format("it has {}{}", to_string(row.state), why);
+  if (row.state == SubmissionState::pending) return "it is to be placed" + why;
+  const bool reached = row.state == SubmissionState::succeeded || row.state == SubmissionState::failed;
+  return fmt::format("it {} {}{}", reached ? "has" : "is", to_string(row.state), why);
 }
 
 // Where it waits, of the actor that carries it out.

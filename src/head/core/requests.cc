@@ -4,6 +4,7 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "head/core/token_table.h"
 #include "protocol/roles.h"
 
 namespace mobula::internal::head {
@@ -173,13 +174,19 @@ struct AgentVoice {
 }  // namespace
 
 std::string may_not(std::string_view verb, const Principal& principal) {
+  if (principal.role == Role::unproven && principal.name.starts_with(ticket_prefix)) {
+    return fmt::format("{}: ticket {} brings a machine in, by `mobula start --join`, and does nothing else; `mobula token create "
+                       "--role driver`, or observer, on the head's machine makes what commands take",
+                       verb, principal.name.substr(ticket_prefix.size()));
+  }
   const VerbRow* row = verb_row(verb);
   const bool drivers = row != nullptr && row->roles.contains(Role::driver);
   const bool operators = row != nullptr && row->roles.contains(Role::operator_);
   return fmt::format("{}: '{}' has the role {}, which may not{}", verb, principal.name, to_string(principal.role),
                      drivers     ? "; a token may that `mobula token create --role driver` makes on the head's machine: "
                                    "give it with MOBULA_TOKEN"
-                     : operators ? "; the operator's key may, <state folder>/<cluster>/head/operator.key on the head's machine"
+                     : operators ? "; the operator's key may: do this on the head's machine, or through `mobula exec CLUSTER.yaml --`, "
+                                   "with no MOBULA_TOKEN"
                                  : "");
 }
 

@@ -312,8 +312,8 @@ bool insists_on_node(const Request& request) {
 std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons) {
   const std::string asked = request.resources.to_string();
   if (reasons.empty()) {
-    return fmt::format("no node can run this: it asks for {}, and the cluster has no nodes; start "
-                       "one with `mobula start`",
+    return fmt::format("no node can run this: it asks for {}, and the cluster has no nodes; one "
+                       "joins by `mobula start --address HOST:PORT`, with the head's as `mobula status` says it",
                        asked);
   }
   // What its job may have decides before any node does.

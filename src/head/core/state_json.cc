@@ -121,6 +121,20 @@ Json job_json(const Parts& parts, const Job& job) {
   return json;
 }
 
+// Also submitted ones that only the history knows any more, as after a restart of the head.
+template <class Visit>
+void for_each_job(const Parts& parts, Visit visit) {
+  for (const auto& [id, job] : parts.jobs.rows()) visit(job);
+  for (const auto& [id, row] : parts.submissions.rows()) {
+    if (parts.jobs.find(id) != nullptr) continue;
+    Job job;
+    job.start.job = id;
+    job.start.name = row.name;
+    job.start.terms = row.terms;
+    visit(job);
+  }
+}
+
 std::string state_of(const Actor& actor) {
   switch (actor.state) {
     case ActorState::placing:
@@ -254,7 +268,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     }
   } else if (kind == "jobs") {
     list.kind = "JobList";
-    for (const auto& [id, job] : parts.jobs.rows()) add(id, job_json(parts, job));
+    for_each_job(parts, [&](const Job& job) { add(job.start.job, job_json(parts, job)); });
   } else if (kind == "submissions") {
     list.kind = "JobList";
     for (const auto& [id, row] : parts.submissions.rows()) add(id, submission_json(row));
@@ -342,7 +356,8 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
   }
   if (found == nullptr) {
     const char* hint = id.size() < 4 ? "; the beginning of an id has 4 digits at least" : "";
-    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none{}", kind, id, hint));
+    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none{}; `mobula list {}` shows those there are", kind, id,
+                                                     hint, plural(kind)));
   }
   Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
   json.update(*found);
@@ -392,7 +407,7 @@ std::string status_json(const Parts& parts) {
   for (const auto& [id, node] : parts.nodes.rows()) {
     if (node.slots_allowed()) ++nodes[state_of(node)];
   }
-  for (const auto& [id, job] : parts.jobs.rows()) ++jobs[state_of(parts, job)];
+  for_each_job(parts, [&](const Job& job) { ++jobs[state_of(parts, job)]; });
   for (const auto& [id, actor] : parts.actors.rows()) ++actors[state_of(actor)];
   json["nodes"] = nodes;
   json["resources"] = use_json(parts.scheduler.cluster_use());

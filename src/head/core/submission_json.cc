@@ -84,7 +84,7 @@ Result<void> read_labels(const Json& value, Labels& to) {
   for (const auto& [name, text] : value.items()) {
     if (auto read = read_name("labels, " + name, text, to[name]); !read) return read;
   }
-  if (const auto good = check_labels(to); !good) return wrong_in_job("labels", good.error().text);
+  if (const auto good = check_labels(to); !good) return failure(ErrorCode::invalid_argument, "submit: " + good.error().text);
   return {};
 }
 

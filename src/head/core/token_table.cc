@@ -21,7 +21,6 @@ const Mark mark_second_use("head.ticket_used_twice");
 
 constexpr std::size_t key_size = 40;
 constexpr std::size_t longest_name = 256;
-constexpr std::string_view ticket_prefix = "ticket:";
 constexpr std::string_view user_prefix = "token:";
 constexpr Hash128 id_key{0x6d6f62756c612d74, 0x6f6b656e2d69642d};
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,6 +22,9 @@
 namespace mobula::internal::head {
 
 struct Parts;
+
+// With the token's id behind it, the name of the principal that shows a ticket.
+inline constexpr std::string_view ticket_prefix = "ticket:";
 
 class TokenTable {
  public:

@@ -113,6 +113,7 @@ TEST_F(State, GetsOneByItsIdOrABeginning) {
   const auto none = cluster.tool("get", "nodes", "ffff");
   EXPECT_FALSE(none.ok);
   EXPECT_EQ(none.code, ErrorCode::not_found);
+  EXPECT_NE(none.text.find("`mobula list nodes`"), std::string::npos) << none.text;
 }
 
 TEST_F(State, SaysWhereTheHeadServesHttp) {
@@ -210,8 +211,20 @@ TEST_F(State, ObserversReadAndOnlyOperatorsOrder) {
   EXPECT_TRUE(cluster.tool("list", "nodes", "", Role::observer).ok);
   auto reply = cluster.tool("drain", "", agent.node.hex(), Role::observer);
   EXPECT_EQ(reply.code, ErrorCode::permission_denied);
+  EXPECT_NE(reply.text.find("with no MOBULA_TOKEN"), std::string::npos) << reply.text;
   reply = cluster.tool("list", "nodes", "", Role::unproven);
   EXPECT_EQ(reply.code, ErrorCode::permission_denied);
+}
+
+TEST_F(State, ATicketInThePlaceOfATokenIsToldWhatItIsFor) {
+  ToolRequest request;
+  request.verb = "status";
+  cluster.step(ToolSaid{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
+  ASSERT_EQ(cluster.replies.size(), 1u);
+  EXPECT_EQ(cluster.replies[0].code, ErrorCode::permission_denied);
+  EXPECT_EQ(cluster.replies[0].text.find("unproven"), std::string::npos) << cluster.replies[0].text;
+  EXPECT_NE(cluster.replies[0].text.find("ticket 0123456789abcdef"), std::string::npos) << cluster.replies[0].text;
+  EXPECT_NE(cluster.replies[0].text.find("`mobula start --join`"), std::string::npos) << cluster.replies[0].text;
 }
 
 TEST_F(State, AToolOfAnotherVersionIsToldBoth) {

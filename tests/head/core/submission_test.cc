@@ -68,6 +68,13 @@ TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
   cluster.restart_head();
   EXPECT_EQ(state(id), "SUCCEEDED") << "it is in the journal";
   EXPECT_EQ(job(id)["priority"], 7);
+  EXPECT_EQ(Json::parse(cluster.tool("status").json)["jobs"], (Json{{"SUCCEEDED", 1}})) << "and counted";
+  const Json jobs = Json::parse(cluster.tool("list", "jobs").json)["items"];
+  ASSERT_EQ(jobs.size(), 1u);
+  EXPECT_EQ(jobs[0]["job_id"], id);
+  EXPECT_EQ(jobs[0]["name"], "train");
+  EXPECT_EQ(jobs[0]["state"], "SUCCEEDED");
+  EXPECT_EQ(jobs[0]["priority"], 7);
 }
 
 TEST_F(Submissions, WhatWouldHoldUpTheHeadIsNotRead) {
@@ -222,6 +229,7 @@ TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
   agent.silent = true;
   cluster.pass(std::chrono::seconds(30));
   EXPECT_EQ(state(lost), "LOST");
+  EXPECT_EQ(Json::parse(cluster.tool("explain", "", lost).json)["reason"].get<std::string>().substr(0, 10), "it is LOST");
   const auto again = cluster.expect_start_slot(other);
   EXPECT_EQ(again.first_generation, 1u);
   runs(other, again);
@@ -308,7 +316,7 @@ TEST_F(Submissions, BadRequestsNameTheMember) {
       {{{"retries", 1.5}}, "retries"},
       {{{"priority", 1001}}, "priority"},
       {{{"time_limit_ms", -1}}, "time_limit_ms"},
-      {{{"labels", {{"a b", "c"}}}}, "labels"},
+      {{{"labels", {{"a b", "c"}}}}, "submit: labels: a label"},
       {{{"request", {{"num_cpus", -1}}}}, "num_cpus"},
       {{{"request", {{"bundles", Json::array({Json::object()})}}}}, "bundle"},
       {{{"job_id", "12"}}, "job_id"},

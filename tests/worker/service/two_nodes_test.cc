@@ -70,6 +70,28 @@ TEST_F(TwoNodesTest, AProgramIsBroughtToTheNodeThatRunsIt) {
   EXPECT_FALSE(std::filesystem::exists(copy)) << "its bytes live as long as it is used";
 }
 
+TEST_F(TwoNodesTest, AProgramThatIsGoneInPartLeavesNothingOfTheRest) {
+  start_both();
+  FakeDriver& driver = attach_driver();
+  bring_program(driver);
+  StartSlot start = slot(1, "small", driver);
+  start.program.id = start.demand_class.program = ProgramId::random();
+  start.program.files.push_back({"libgone.so.1", Hash128{1, 2}, 100'000});
+  head_->say(other_->incarnation(), start);
+  ASSERT_TRUE(until([&] { return started(start) || gone(start); }));
+  ASSERT_NE(gone(start), nullptr) << "it cannot be whole";
+  const auto left = [&] {
+    std::vector<std::string> names;
+    for (const auto& each : std::filesystem::directory_iterator(folder_ / "other" / "programs" / "files")) {
+      const std::string name = each.path().filename().string();
+      if (name.find(".new-") != std::string::npos) names.push_back(name);
+    }
+    return names;
+  };
+  EXPECT_TRUE(until([&] { return other_->core().census().pulls == 0 && left().empty(); }));
+  EXPECT_EQ(left(), std::vector<std::string>());
+}
+
 TEST_F(TwoNodesTest, APeerThatDiesInAPullCostsTheObjectNotTheAgent) {
   start_both();
   FakeDriver& owner = attach_driver();

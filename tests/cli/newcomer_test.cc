@@ -1,0 +1,80 @@
+// What a newcomer meets: addresses that are none, output that nobody takes, remains of other clusters.
+#include <cstdlib>
+
+#include "cli/mobula_program.h"
+
+namespace mobula::internal {
+namespace {
+
+using NewcomerTest = ProgramTest;
+
+TEST_F(NewcomerTest, AnAddressThatIsNoneIsWrongUseAndNotWaitedFor) {
+  const auto outcome = mobula({"run", "--address", "10.0.0.1", "--", "true"});
+  EXPECT_EQ(outcome.code, 2);
+  expect_one_line(outcome, "has no port");
+  EXPECT_EQ(outcome.err.find("trying again"), std::string::npos) << outcome.err;
+}
+
+TEST_F(NewcomerTest, ACopyOfAStateFolderEndsNothing) {
+  ASSERT_EQ(start_head().code, 0);
+  const std::string copy = folder_ + "/copy";
+  fs::copy(state(), copy, fs::copy_options::recursive);
+  const auto stopped = mobula({"stop", "--state-dir", copy});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.out, HasSubstr("nothing runs from " + copy));
+  EXPECT_EQ(mobula({"status"}).code, 0) << "it goes on";
+  fs::rename(state(), folder_ + "/moved");
+  const auto moved = mobula({"stop", "--state-dir", folder_ + "/moved"});
+  EXPECT_THAT(moved.out, HasSubstr("cluster 'default' has been stopped")) << "it is the same folder";
+}
+
+TEST_F(NewcomerTest, CommandsThatAreShownCanBeTyped) {
+  const auto started = mobula({"start", "--head", "--no-worker", "--name", "a b", "-o", "json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  EXPECT_THAT(started.json().value("join", ""), HasSubstr(" --key '" + state() + "/a b/a b.key'"));
+  EXPECT_THAT(mobula({"explain", "{}"}).out, HasSubstr("`mobula start --address HOST:PORT`")) << "there is no node";
+}
+
+TEST_F(NewcomerTest, OutputThatCannotBeWrittenIsSaidWithWhatIsLostByIt) {
+  const auto full = [&](const std::string& words) {
+    const int status = std::system((program + " " + words + " >/dev/full 2>" + folder_ + "/full").c_str());
+    return Outcome{WEXITSTATUS(status), "", text_of(folder_ + "/full")};
+  };
+  ASSERT_EQ(start_head().code, 0);
+  for (const std::string words : {"status", "list nodes -o json", "help", "token list"}) {
+    const auto outcome = full(words);
+    EXPECT_EQ(outcome.code, 1) << words;
+    expect_one_line(outcome, "standard output: No space left on device");
+  }
+  const auto submitted = full("submit --no-wait --name unseen -- true");
+  EXPECT_EQ(submitted.code, 1);
+  expect_one_line(submitted, mobula({"job", "status", "unseen", "-o", "json"}).json().value("job_id", "none"));
+  EXPECT_THAT(full("token create --role driver --name unseen").err, HasSubstr("`mobula token revoke "));
+}
+
+TEST_F(NewcomerTest, LogsOfAClusterElsewhereAreNotThoseThatLieHere) {
+  ASSERT_EQ(start_head().code, 0);
+  const std::string eyes = folder_ + "/eyes.token";
+  ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--file", eyes}).code, 0);
+  // Another cluster of that name has left its log here, and one of another name.
+  const std::string elsewhere = folder_ + "/elsewhere";
+  for (const std::string name : {"default", "second"}) {
+    fs::create_directories(elsewhere + "/" + name + "/head");
+    std::ofstream(elsewhere + "/" + name + "/head/head.log") << "of another\n";
+  }
+  ::setenv("MOBULA_TOKEN_FILE", eyes.c_str(), 1);
+  const auto remote = mobula({"logs", "head", "--state-dir", elsewhere});
+  ::unsetenv("MOBULA_TOKEN_FILE");
+  EXPECT_EQ(remote.code, 0) << remote.err;
+  EXPECT_EQ(remote.out.find("of another"), std::string::npos) << remote.out;
+  EXPECT_EQ(mobula({"logs", "head", "--state-dir", elsewhere}).code, 2) << "which is not known";
+  // Beside remains the one that runs is meant, as in every command.
+  fs::create_directories(state() + "/second/head");
+  std::ofstream(state() + "/second/head/head.log") << "of another\n";
+  const auto running = mobula({"logs", "head"});
+  EXPECT_EQ(running.code, 0) << running.err;
+  EXPECT_EQ(running.out.find("of another"), std::string::npos) << running.out;
+}
+
+}  // namespace
+}  // namespace mobula::internal

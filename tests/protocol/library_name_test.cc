@@ -1,0 +1,18 @@
+#include "protocol/library_name.h"
+
+#include <gtest/gtest.h>
+
+namespace mobula::internal {
+namespace {
+
+TEST(LibraryName, IsWhatProgramsLookFor) { EXPECT_EQ(library_name(MOBULA_VERSIONED_LIBRARY), "libmobula_versioned_library.so.1"); }
+
+TEST(LibraryName, WhatIsNoLibraryHasNone) {
+  EXPECT_EQ(library_name("/proc/self/exe"), "");
+  EXPECT_EQ(library_name("/etc/passwd"), "");
+  EXPECT_EQ(library_name("/dev/null"), "");
+  EXPECT_EQ(library_name("/not/there"), "");
+}
+
+}  // namespace
+}  // namespace mobula::internal

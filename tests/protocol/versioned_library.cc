@@ -1,0 +1,1 @@
+extern "C" int mobula_versioned_library() { return 1; }
