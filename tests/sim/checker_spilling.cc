@@ -16,6 +16,8 @@ void Checkers::agent_stepped(Agent& agent) {
 
 void Checkers::stays_in_place(Agent& agent, Process& process) {
   for (const auto& [object, here] : agent.core().objects().objects()) {
+    // Who has released it may not have heard yet that nobody else held it; a late word of another node makes it known anew.
+    if (!here.processes.contains(process.id())) continue;
     const auto* row = process.client().object(object);
     if (row == nullptr || row->storing) continue;
     const bool reads = row->readable && row->reading->place_fetch != 0;

@@ -308,6 +308,8 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
     parts_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {
     tell_ready(*slot, message.previous);
+    // Its agent may have told of it before it was heard here, and what was answered then was lost.
+    if (unannounced_.contains(message.slot)) announce();
   }
 }
 
@@ -340,6 +342,9 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
     parts_.scheduler.set_program_state(node, slot->program, why);
     parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program cannot be started there: " + why);
+  } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
+    parts_.events.note(Severity::warning, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+                       "the program was not started there: " + message.cause.text);
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
 namespace mobula::internal::worker {
 
 void Programs::brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver) {
@@ -15,11 +19,38 @@ bool Programs::use(const ProgramRecord& program, SlotId user) {
   if (row.record.id.empty()) row.record = program;
   row.slots.insert(user);
   if (row.ready) return true;
-  if (!row.preparing && row.pulls.empty()) {
-    row.preparing = true;
-    outbox_.emit(PrepareProgram{row.record});
-  }
+  const Pause* pause = pauses_.find(program.id);
+  row.pauses = pause != nullptr && outbox_.now() < pause->until;
+  if (!row.pauses) prepare(row);
   return false;
+}
+
+void Programs::prepare(Row& row) {
+  if (row.preparing || !row.pulls.empty()) return;
+  row.preparing = true;
+  outbox_.emit(PrepareProgram{row.record});
+}
+
+void Programs::tick() {
+  for (auto& [id, row] : rows_) {
+    const Pause* pause = pauses_.find(id);
+    if (!row.pauses || (pause != nullptr && outbox_.now() < pause->until)) continue;
+    row.pauses = false;
+    prepare(row);
+  }
+  // What nobody has wanted for long begins anew.
+  for (auto at = pauses_.begin(); at != pauses_.end();) {
+    at = outbox_.now() >= at->second.until + longest_pause ? pauses_.erase(at) : std::next(at);
+  }
+}
+
+std::optional<Time> Programs::next_deadline() const {
+  std::optional<Time> first;
+  for (const auto& [id, row] : rows_) {
+    if (!row.pauses) continue;
+    if (const Pause* pause = pauses_.find(id)) take_earlier(first, pause->until);
+  }
+  return first;
 }
 
 void Programs::unuse(ProgramId program, SlotId user) {
@@ -51,6 +82,7 @@ std::optional<Programs::Outcome> Programs::prepared(const ProgramPrepared& prepa
   if (prepared.failure) return fail(prepared.program, *row, *prepared.failure, true);
   if (prepared.missing.empty()) {
     row->ready = true;
+    pauses_.erase(prepared.program);
     return Outcome{prepared.program, std::nullopt, false};
   }
   const NodeId source = row->record.source;
@@ -79,9 +111,8 @@ std::vector<Programs::Outcome> Programs::pulled(const transfer::PullDone& done) 
     Row& row = rows_.at(id);
     if (done.failure) {
       if (auto outcome = fail(id, row, *done.failure, false)) outcomes.push_back(*outcome);
-    } else if (row.pulls.empty() && !row.preparing) {
-      row.preparing = true;
-      outbox_.emit(PrepareProgram{row.record});
+    } else {
+      prepare(row);
     }
   }
   return outcomes;
@@ -91,6 +122,12 @@ std::optional<Programs::Outcome> Programs::fail(ProgramId id, Row& row, Failure 
                                                 bool cannot_start) {
   const std::set<transfer::PullId> pulls = std::exchange(row.pulls, {});
   for (const transfer::PullId pull : pulls) transfers_.unwant(pull);
+  if (!cannot_start) {
+    Pause& pause = pauses_[id];
+    pause.until = outbox_.now() + pause.next;
+    why.text += fmt::format("; it is tried again in {:.3g} s", std::chrono::duration<double>(pause.next).count());
+    pause.next = std::min(2 * pause.next, longest_pause);
+  }
   return Outcome{id, std::move(why), cannot_start};
 }
 

@@ -161,6 +161,7 @@ void WorkerCore::Parts::on(Tick&) {
   }
   processes.tick();
   slots.tick();
+  programs.tick();
   transfers.tick();
   for (const NodeId node : peers.tick()) node_died(node);
   objects->tick();
@@ -182,6 +183,7 @@ std::optional<Time> WorkerCore::Parts::next_deadline() const {
   take_earlier(first, fence_at());
   take_earlier(first, processes.next_deadline());
   take_earlier(first, slots.next_deadline());
+  take_earlier(first, programs.next_deadline());
   take_earlier(first, transfers.next_deadline());
   take_earlier(first, peers.next_deadline());
   take_earlier(first, objects->next_deadline());

@@ -107,6 +107,27 @@ TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
+// Its process was starting when its agent came back; the agent told of it, and what was answered nobody has heard.
+TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAlsoWhenItIsReadyLater) {
+  cluster.driver_starts_job(agent, 2);
+  cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
+  const auto start = cluster.expect_start_slot(agent);
+  auto fact = fact_of(start, {});
+  fact.ready = false;
+  agent.facts.slots = {fact};
+  const auto lessee = SmallCluster::driver(2);
+  agent.facts.processes = {{lessee, Principal{Role::driver, "user", JobId::of(2)}, 4712}};
+  driver_is_attached();
+  cluster.restart_head();
+  cluster.register_agent(agent);
+  cluster.register_agent(home);
+  EXPECT_TRUE(cluster.heard<SlotReady>(agent, lessee).empty());
+  cluster.executor_ready(agent, start);
+  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);
+  cluster.driver_says(agent, 2, ReturnSlot{start.slot});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
 TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
   cluster.wants(home, cpu, 1);
   const auto before = cluster.expect_start_slot(agent);

@@ -272,6 +272,41 @@ TEST_F(SlotsTest, ProgramWhoseSourceIsDeadEndsTheSlotButMayBeTriedAgain) {
   EXPECT_EQ(agent_.core().census().pulls, 0u);
 }
 
+// Whoever places it here again at once would have it fail again at once, for ever.
+TEST_F(SlotsTest, FilesThatCannotBeBroughtAreTriedAgainAfterPausesThatGrow) {
+  const auto fails = [&] {  // where its source is this node, which has them no more
+    agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
+    world_.settle();
+    return agent_.told<SlotGone>();
+  };
+  const auto starts = [&](std::uint64_t number) {
+    StartSlot slot = slot_of(number, job, driver_);
+    slot.program.source = agent_.node();
+    agent_.head_says(slot);
+    world_.settle();
+    return agent_.did<PrepareProgram>().size();
+  };
+  ASSERT_EQ(starts(1), 1u);
+  auto gone = fails();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_NE(gone[0].cause.text.find("it is tried again in 0.5 s"), std::string::npos) << gone[0].cause.text;
+  EXPECT_EQ(starts(2), 0u);
+  world_.advance(400ms);
+  EXPECT_TRUE(agent_.did<PrepareProgram>().empty());
+  world_.advance(200ms);
+  ASSERT_EQ(agent_.did<PrepareProgram>().size(), 1u);
+  gone = fails();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_NE(gone[0].cause.text.find("in 1 s"), std::string::npos) << gone[0].cause.text;
+  EXPECT_EQ(starts(3), 0u);
+  world_.advance(900ms);
+  EXPECT_TRUE(agent_.did<PrepareProgram>().empty());
+  world_.advance(200ms);
+  ASSERT_EQ(agent_.did<PrepareProgram>().size(), 1u);
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
+}
+
 TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
   running(slot_of(1, job, driver_));
   agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
