@@ -195,10 +195,10 @@ class ClientCore : ClientTables {
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
   void resubmit_later(TaskId task);
-  void run_again(TaskId task);  // that has finished
+  bool can_run_again(const TaskRow& finished) const;
+  void run_again(TaskId finished);
   void tick_retries();
-  // Arguments that were there may have been lost since it was queued.
-  bool waits_again(TaskId task);
+  bool waits_again(TaskId task);  // arguments that were there may have been lost since it was queued
   TaskRow& add_task(CallRecord call, TaskId parent);
   void release_arguments(const CallRecord& call);
   void forget_task(TaskId task);

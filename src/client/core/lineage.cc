@@ -76,18 +76,12 @@ void ClientCore::remake_elements(ObjectId elements) {
   for (const ObjectId object : values) {
     auto* row = objects_.find(object);
     auto* task = row != nullptr ? tasks_.find(row->creator) : nullptr;
-    if (task == nullptr || task->state != TaskState::finished || task->retries_left == 0) continue;
-    const auto* actor = actors_.find(task->call.form->actor);
-    const bool of_actor = task->call.form->kind == CallKind::actor_call;
-    if (of_actor && (actor == nullptr || actor->state == ActorState::dead)) continue;
+    if (task == nullptr || !can_run_again(*task)) continue;
     const TaskId creator = row->creator;
     const auto contained = row->value->contained;
     row->ready = false;
     row->value = CopyOnWrite<ValueRecord>();
     mark_remade.hit();
-    if (task->retries_left > 0) --task->retries_left;
-    ++task->call.attempt;
-    lineage_.remove(creator);
     run_again(creator);
     for (const auto& ref : contained) unpin(ref.object);
     changed(object);

@@ -493,12 +493,9 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   row->fetching = false;
   row->value = CopyOnWrite<ValueRecord>();
   auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
-  if (task != nullptr && task->state == TaskState::finished && task->retries_left != 0) {
+  if (task != nullptr && can_run_again(*task)) {
     mark_reconstructed.hit();
-    if (task->retries_left > 0) --task->retries_left;
-    ++task->call.attempt;
-    lineage_.remove(row->creator);
-    return resubmit(row->creator);
+    return run_again(row->creator);
   }
   if (task != nullptr && task->state != TaskState::finished) return;  // already on its way
   mark_lost.hit();
@@ -507,6 +504,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   const char* why_not_again = !row->owned             ? ""
                               : row->creator.empty()  ? "; it was put, so no task can make it again"
                               : row->lineage_given_up ? "; its task is too long ago to be run again: lineage is bounded"
+                              : task != nullptr && task->retries_left != 0 ? "; its actor is dead, so nobody can make it again"
                                                       : "; its task has no retries left to make it again";
   error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
   // Executors may wait for it as an argument, at their agents: they are to read the error.

@@ -282,10 +282,21 @@ void ClientCore::resubmit(TaskId task) {
   if (!waits_again(task)) task_ready(task);
 }
 
+bool ClientCore::can_run_again(const TaskRow& finished) const {
+  if (finished.state != TaskState::finished || finished.retries_left == 0) return false;
+  if (finished.call.form->kind != CallKind::actor_call) return true;
+  const auto* actor = actors_.find(finished.call.form->actor);
+  return actor != nullptr && actor->state != ActorState::dead;
+}
+
 // Of lineage: an actor's is again one of its calls, before those that were submitted after it.
 void ClientCore::run_again(TaskId task) {
-  const ActorId id = tasks_.at(task).call.form->actor;
-  if (tasks_.at(task).call.form->kind != CallKind::actor_call) return resubmit(task);
+  TaskRow& row = tasks_.at(task);
+  if (row.retries_left > 0) --row.retries_left;
+  ++row.call.attempt;
+  lineage_.remove(task);
+  const ActorId id = row.call.form->actor;
+  if (row.call.form->kind != CallKind::actor_call) return resubmit(task);
   auto& actor = actors_.at(id);
   ++actor.calls;
   ++objects_.at(handle_id(id)).pins;
