@@ -1,4 +1,4 @@
-// Calls of an actor that it refuses because elements among their arguments are lost: what its caller sends again,
+// Calls of an actor that it refuses because elements among their arguments are lost, and calls whose own are: what its caller sends again,
 // when, and in which order.
 #include "client/core/small_client.h"
 
@@ -55,6 +55,21 @@ class LostElements : public SmallClient {
     answer.results.push_back(error_value(error));
     answer.lost.push_back(elements(tensor));
     reply(host, answer);
+  }
+  // A call that has made a tensor, in a value which lies in the store of another node.
+  TaskId stored_by(ActorId actor) {
+    const TaskId made = call(actor);
+    ValueRecord value;
+    value.in_store = true;
+    value.size_bytes = 1 << 20;
+    value.location = NodeId::of(2);
+    RefRecord ref{elements(1), node(), ProcessId::of(host), {}};
+    ref.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
+    value.contained.push_back(ref);
+    CallReply answer;
+    answer.results.push_back(std::move(value));
+    reply(host, answer);
+    return made;
   }
   std::vector<TaskId> sent() const {
     std::vector<TaskId> tasks;
@@ -185,6 +200,32 @@ TEST_F(LostElements, OfAnActorThatEndsGoToTheNextWithWhatWasBehind) {
   EXPECT_EQ(calls_at(21)[1].call.task, second);
   EXPECT_EQ(calls_at(21)[2].call.task, third);
   EXPECT_EQ(calls_at(21)[0].round, 1u) << "of a stream that has had none";
+}
+
+TEST_F(LostElements, OfAStoredValueAreMadeAgainWithItByItsActor) {
+  const ActorId actor = make_actor(1, -1);
+  actor_alive(actor, host, 1);
+  const TaskId made = stored_by(actor);
+  step(AgentSaid{ObjectGone{result(made), "node 2 died"}});
+  EXPECT_EQ(state(result(made)), "pending");
+  ASSERT_EQ(sent(), std::vector{made});
+  EXPECT_EQ(calls_at(host)[0].call.attempt, 1u);
+  reply_value(host, "again");
+  EXPECT_EQ(state(result(made)), "value");
+}
+
+TEST_F(LostElements, OfAStoredValueOfADeadActorAreLostWithIt) {
+  const ActorId actor = make_actor(1, -1);
+  actor_alive(actor, host, 1);
+  const TaskId made = stored_by(actor);
+  ActorChanged dead;
+  dead.actor = actor;
+  dead.state = ActorState::dead;
+  dead.version = 2;
+  head(dead);
+  step(AgentSaid{ObjectGone{result(made), "node 2 died"}});
+  EXPECT_EQ(error(result(made)).kind, ErrorKind::object_lost);
+  EXPECT_NE(error(result(made)).text.find("its actor is dead"), std::string::npos) << error(result(made)).text;
 }
 
 }  // namespace

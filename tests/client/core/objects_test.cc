@@ -21,14 +21,6 @@ class Objects : public SmallClient {
     reply(20, answer);
     return id;
   }
-  // Of an actor's call such a value alone can be made again.
-  ValueRecord stored_with_elements() {
-    ValueRecord record = stored(NodeId::of(2));
-    RefRecord ref{ObjectId::of(901), node(), ProcessId::of(20), {}};
-    ref.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
-    record.contained.push_back(ref);
-    return record;
-  }
   static ValueRecord stored(NodeId at) {
     ValueRecord record;
     record.in_store = true;
@@ -162,39 +154,6 @@ TEST_F(Lineage, WithoutRetriesItIsLostWithTheCause) {
   step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
   EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
   EXPECT_NE(error(result(id)).text.find("node 2 died"), std::string::npos);
-}
-
-TEST_F(Lineage, ALostResultOfAnActorsCallIsMadeAgainByTheActor) {
-  const ActorId actor = make_actor(1, -1);
-  actor_alive(actor, 20, 1);
-  const TaskId id = call(actor);
-  CallReply answer;
-  answer.results.push_back(stored_with_elements());
-  reply(20, answer);
-  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
-  EXPECT_EQ(state(result(id)), "pending");
-  ASSERT_EQ(calls_at(20).size(), 1u);
-  EXPECT_EQ(calls_at(20)[0].call.task, id);
-  EXPECT_EQ(calls_at(20)[0].call.attempt, 1u);
-  reply_value(20, "again");
-  EXPECT_EQ(state(result(id)), "value");
-}
-
-TEST_F(Lineage, ALostResultOfADeadActorsCallIsLost) {
-  const ActorId actor = make_actor(1, -1);
-  actor_alive(actor, 20, 1);
-  const TaskId id = call(actor);
-  CallReply answer;
-  answer.results.push_back(stored_with_elements());
-  reply(20, answer);
-  ActorChanged dead;
-  dead.actor = actor;
-  dead.state = ActorState::dead;
-  dead.version = 2;
-  head(dead);
-  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
-  EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
-  EXPECT_NE(error(result(id)).text.find("its actor is dead"), std::string::npos) << error(result(id)).text;
 }
 
 TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
