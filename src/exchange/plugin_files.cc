@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "protocol/program.h"
+
 namespace mobula::internal::exchange {
 namespace {
 
@@ -35,7 +37,8 @@ std::string plugin_paths(std::string_view words) {
   return paths;
 }
 
-// Beside the library, or the program where that has it inside: lib/mobula.
+// Beside the library, or the program where that has it inside: lib/mobula. A library that has come with a program
+// has nothing beside it: then where the node's agent has them.
 std::string plugin_folder() {
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 || here.dli_fname == nullptr) return ".";
@@ -46,6 +49,7 @@ std::string plugin_folder() {
   for (const fs::path& each : {folder / "mobula", folder.parent_path() / "lib" / "mobula"}) {
     if (fs::is_directory(each, error)) return each.string();
   }
+  if (const char* const of_node = std::getenv(plugin_folder_variable)) return of_node;
   return (folder / "mobula").string();
 }
 

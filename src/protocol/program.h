@@ -11,6 +11,9 @@
 
 namespace mobula::internal {
 
+// Of executors: where the transport plug-ins of their node's installation are. What travels with a program has none.
+inline constexpr const char* plugin_folder_variable = "MOBULA_PLUGIN_FOLDER";
+
 struct ProgramFile {
   std::string name;  // file name without folders
   Hash128 hash;      // first 128 bits of SHA-256 of the bytes
