@@ -56,7 +56,7 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
     world_.violation("results", "task " + run.call.form->name + " runs again in " + process.name() +
                                     ", and its caller has been given its value");
   }
-  if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_) {
+  if (!attempts_.insert({run.caller, {run.call.task, run.call.attempt}}).second && !streams_lose_ && !given_up) {
     world_.violation("grants", "attempt " + std::to_string(run.call.attempt) + " of task " + run.call.form->name +
                                    " runs twice, now in " + process.name());
   }
