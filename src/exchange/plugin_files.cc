@@ -6,12 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "protocol/program.h"
+#include "protocol/program_files.h"
 
 namespace mobula::internal::exchange {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::string_view file_begin = "mobula_transport_";
 constexpr std::string_view file_end = ".so";
@@ -42,15 +40,9 @@ std::string plugin_paths(std::string_view words) {
 std::string plugin_folder() {
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 || here.dli_fname == nullptr) return ".";
-  std::error_code error;
-  const fs::path file = fs::canonical(here.dli_fname, error);
-  if (error) return ".";
-  const fs::path folder = file.parent_path();
-  for (const fs::path& each : {folder / "mobula", folder.parent_path() / "lib" / "mobula"}) {
-    if (fs::is_directory(each, error)) return each.string();
-  }
+  if (std::string beside = plugins_beside(here.dli_fname); !beside.empty()) return beside;
   if (const char* const of_node = std::getenv(plugin_folder_variable)) return of_node;
-  return (folder / "mobula").string();
+  return (std::filesystem::path(here.dli_fname).parent_path() / "mobula").string();  // where they would be
 }
 
 std::optional<DirectPath> path_of_plugin(std::string_view name) {

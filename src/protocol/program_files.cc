@@ -45,6 +45,16 @@ Result<std::vector<std::string>> program_paths(std::int64_t pid) {
   return paths;
 }
 
+std::string plugins_beside(const std::string& file) {
+  std::error_code code;
+  const auto folder = std::filesystem::canonical(file, code).parent_path();
+  if (code) return {};
+  for (const auto& each : {folder / "mobula", folder.parent_path() / "lib" / "mobula"}) {
+    if (std::filesystem::is_directory(each, code)) return each.string();
+  }
+  return {};
+}
+
 struct RunningHash::State {
   std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
 };

@@ -18,6 +18,9 @@ namespace mobula::internal {
 // /usr/lib), as `pid` (0: this process) has them mapped.
 Result<std::vector<std::string>> program_paths(std::int64_t pid);
 
+// Where the transport plug-ins are that were installed with this library or program: lib/mobula. Empty: nowhere.
+std::string plugins_beside(const std::string& file);
+
 // The first 128 bits of the SHA-256 of bytes that come in parts. One thread at a time.
 class RunningHash {
  public:

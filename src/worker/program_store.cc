@@ -26,14 +26,6 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-// Of this agent's installation: bin/mobula, and lib/mobula. Empty: it has none.
-std::string installed_plugins() {
-  std::error_code error;
-  const fs::path program = fs::canonical("/proc/self/exe", error);
-  const fs::path folder = program.parent_path().parent_path() / "lib" / "mobula";
-  return !error && fs::is_directory(folder, error) ? folder.string() : std::string();
-}
-
 Result<void> copy_file(const Fd& from, std::uint64_t size_bytes, const std::string& path) {
   const Fd to(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700));
   if (!to) return errno_failure("write " + path, errno);
@@ -155,7 +147,7 @@ ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   const char* inherited = std::getenv("LD_LIBRARY_PATH");
   const bool more = inherited != nullptr && *inherited != '\0';
   runnable.environment = {{"LD_LIBRARY_PATH", more ? folder + ":" + inherited : folder}};
-  if (std::string plugins = installed_plugins(); !plugins.empty()) runnable.environment.emplace_back(plugin_folder_variable, std::move(plugins));
+  if (std::string plugins = plugins_beside("/proc/self/exe"); !plugins.empty()) runnable.environment.emplace_back(plugin_folder_variable, std::move(plugins));
   runnable.path = folder + "/" + program.files.front().name;
   row.runnable = std::move(runnable);
   return answer;

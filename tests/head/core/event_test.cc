@@ -1,4 +1,5 @@
 // What the head notes of what happens, and what it tells of it.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -93,6 +94,24 @@ TEST_F(Events, AJobIsFollowedFromItsSubmissionToItsEnd) {
   EXPECT_EQ(kinds, (std::vector<std::string>{"JOB_SUBMITTED", "JOB_STARTED", "JOB_ENDED"}));
   EXPECT_EQ(of_kind("JOB_ENDED")[0]["severity"], "ERROR");
   EXPECT_EQ(of_kind("JOB_SUBMITTED")[0]["source"], "operator");
+}
+
+TEST_F(Events, AProgramThatIsNotStartedSaysWhyAndWhetherItIsTriedThereAgain) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cause.text = "program file app cannot be had; it is tried again in 0.5 s";
+  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, false});
+  auto events = of_kind("PROGRAM_NOT_STARTED");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["severity"], "WARNING");
+  EXPECT_NE(events[0]["text"].get<std::string>().find("tried again in 0.5 s"), std::string::npos) << events[0];
+  cause.text = "libx.so: cannot open";
+  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  events = of_kind("PROGRAM_NOT_STARTED");
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(std::ranges::count(events, "ERROR", [](const Json& each) { return each["severity"].get<std::string>(); }), 1);
 }
 
 TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
