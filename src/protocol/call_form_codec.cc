@@ -5,11 +5,8 @@
 namespace mobula::internal {
 
 void write(Writer& out, const CopyOnWrite<CallForm>& value) {
-  auto& recent = recent_values<CallForm>();
-  if (const auto* known = recent.find(value)) return out.binary(known->bytes);
-  const Bytes bytes = encode(*value);
-  recent.keep(value, bytes);
-  out.binary(bytes);
+  Bytes memory;
+  out.binary(recent_values<CallForm>().bytes_of(value, memory));
 }
 
 void read(Reader& in, CopyOnWrite<CallForm>& value) {

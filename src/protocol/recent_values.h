@@ -40,6 +40,14 @@ class RecentValues {
     });
   }
 
+  // Of what is to be written, until the next call; `memory` is for what was not kept before.
+  std::span<const std::byte> bytes_of(const CopyOnWrite<T>& value, Bytes& memory) {
+    if (const Entry* known = find(value)) return known->bytes;
+    memory = encode(*value);
+    keep(value, memory);
+    return memory;
+  }
+
   // In the place of the oldest, or beside its equal. Not what is longer than may be kept.
   void keep(const CopyOnWrite<T>& value, std::span<const std::byte> bytes) {
     if (bytes.size() > longest_kept) return;

@@ -40,11 +40,8 @@ void read(Reader& in, CopyOnWrite<TensorRecord>& value) {
 }
 
 void write(Writer& out, const CopyOnWrite<Endpoint>& value) {
-  auto& recent = recent_values<Endpoint>();
-  if (const auto* known = recent.find(value)) return out.encoded(known->bytes);
-  const Bytes bytes = encode(*value);
-  recent.keep(value, bytes);
-  out.encoded(bytes);
+  Bytes memory;
+  out.encoded(recent_values<Endpoint>().bytes_of(value, memory));
 }
 
 void read(Reader& in, CopyOnWrite<Endpoint>& value) { read_kept(in, recent_values<Endpoint>(), value); }
