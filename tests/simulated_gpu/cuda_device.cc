@@ -64,6 +64,10 @@ std::vector<Device> visible_devices() {
   return seen;
 }
 
+constexpr int attribute_clock_khz = 13;
+constexpr int attribute_multiprocessors = 16;
+constexpr int attribute_capability_minor = 76;
+
 bool is_device(int device) { return device >= 0 && device < static_cast<int>(devices().size()); }
 const Device& at(int device) { return devices()[static_cast<std::size_t>(device)]; }
 abi::Context handle_of(int device) {
@@ -202,6 +206,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
       *value = settings().lacks.contains("vmm") ? 0 : 1;
       return abi::success;
     case abi::attribute_compute_capability_major: *value = 9; return abi::success;
+    case attribute_capability_minor: *value = 0; return abi::success;
+    case attribute_clock_khz: *value = 1'000'000; return abi::success;
+    case attribute_multiprocessors: *value = 4; return abi::success;
     default: return abi::invalid_value;
   }
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -94,11 +95,33 @@ std::uint64_t bytes_of(const std::vector<Name>& all, int place) {
   return bytes;
 }
 
+std::uint64_t bytes_of_process(const std::vector<Name>& all) {
+  std::uint64_t bytes = 0;
+  for (const Name& each : all) {
+    if (each.process == ::getpid() && each.what == Taking::memory) bytes += each.size;
+  }
+  return bytes;
+}
+
+// Memory that MPS lets this process allocate on its first device: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=256M" or
+// "0=2G", if a control daemon has its pipe in CUDA_MPS_PIPE_DIRECTORY.
+std::uint64_t mps_limit() {
+  const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  const char* const text = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+  if (directory == nullptr || text == nullptr || std::strncmp(text, "0=", 2) != 0) return UINT64_MAX;
+  if (::access((std::string(directory) + "/control").c_str(), F_OK) != 0) return UINT64_MAX;
+  char* unit = nullptr;
+  const std::uint64_t number = std::strtoull(text + 2, &unit, 10);
+  return number << (*unit == 'G' ? 30 : 20);
+}
+
 }  // namespace
 
 Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id) {
   const MachineLock lock;
-  if (what != Taking::import && bytes_of(held(), place) + size > memory_at(place)) return {};
+  const auto all = held();
+  if (what != Taking::import && bytes_of(all, place) + size > memory_at(place)) return {};
+  if (what == Taking::memory && bytes_of_process(all) + size > mps_limit()) return {};
   static std::atomic<std::uint64_t> last{0};
   const auto own = (static_cast<std::uint64_t>(::getpid()) << 32) + ++last;
   const Name name{place, what, ::getpid(), size, id == 0 ? own : id};
