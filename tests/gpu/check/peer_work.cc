@@ -1,11 +1,13 @@
 // What peers do on the GPU, order by order.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -14,6 +16,7 @@
 #include <thread>
 
 #include "gpu/check/exchange_work.h"
+#include "gpu/check/kernel_work.h"
 #include "gpu/check/peers.h"
 #include "gpu/device_arena.h"
 #include "gpu/nccl_library.h"
@@ -40,7 +43,11 @@ class Work {
     if (what == "copies") return copies(order);
     if (what == "by host") return by_host(order);
     if (what == "share") return share(order);
-    if (what == "spin") return spin(order);
+    if (what == "spin" || what == "spin repeatedly" || what == "launch rate" || what == "fault") return kernel(what, order);
+    if (what == "allocation rate" || what == "allocate") return direct(what, order);
+    if (what == "memory") return memory();
+    if (what == "library path") return library_path();
+    if (what == "pointers") return compare_pointers(CudaDriver::library_name());
     if (what == "exchange") return start_exchange(order);
     if (what == "publish" || what == "pull" || what == "retire") return exchange(what, order);
     if (what == "begin capture") return begin_capture();
@@ -54,6 +61,7 @@ class Work {
 
  private:
   Result<Json> open() {
+    const Time begin = monotonic_now();
     const auto driver = CudaDriver::open();
     if (!driver) return driver.error();
     const auto visible = GpuContext::visible(**driver);
@@ -67,6 +75,7 @@ class Work {
     stream_.emplace(std::move(*stream));
     const auto memory = context_->memory();
     return Json{{"name", context_->name()},
+                {"seconds", std::chrono::duration<double>(monotonic_now() - begin).count()},
                 {"driver", (*driver)->version()},
                 {"total_bytes", memory ? memory->total_bytes : 0},
                 {"free_bytes", memory ? memory->free_bytes : 0}};
@@ -181,33 +190,32 @@ class Work {
     return answer;
   }
 
-  // A kernel of one block that runs for so many ticks, on a stream of its own; returns while it runs.
-  Result<Json> spin(const Json& order) {
-    const char* const folder = std::getenv("MOBULA_GPU_KERNELS");
-    int major = 0;
-    (void)context_->call().device_attribute(&major, cuda_abi::attribute_compute_capability_major, context_->ordinal());
-    const std::string path = fmt::format("{}/spin.sm_{}0.cubin", folder == nullptr ? "." : folder, major);
-    std::ifstream file(path, std::ios::binary);
-    const std::string image((std::istreambuf_iterator<char>(file)), {});
-    if (image.empty()) return failure(ErrorCode::not_found, "no test kernel for this device: " + path);
-    // Nothing else of Mobula starts kernels, so its own table of calls has none of these.
-    void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
-    const auto load = [&](const char* name) { return library == nullptr ? nullptr : ::dlsym(library, name); };
-    const auto module_load = reinterpret_cast<int (*)(void**, const void*)>(load("cuModuleLoadData"));
-    const auto function_of = reinterpret_cast<int (*)(void**, void*, const char*)>(load("cuModuleGetFunction"));
-    const auto launch = reinterpret_cast<int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)>(load("cuLaunchKernel"));
-    if (module_load == nullptr || function_of == nullptr || launch == nullptr) return failure(ErrorCode::not_found, "this driver starts no kernels");
+  // Loads the kernels once, then carries out an order for them.
+  template <class Order>
+  Result<Json> with_kernels(const Order& order) {
+    if (!kernels_) {
+      auto loaded = KernelWork::load(context_);
+      if (!loaded) return loaded.error();
+      kernels_.emplace(std::move(*loaded));
+    }
+    return order(*kernels_);
+  }
+  Result<Json> kernel(const std::string& what, const Json& order) {
+    return with_kernels([&](KernelWork& kernels) {
+      if (what == "spin") return kernels.spin(order);
+      if (what == "spin repeatedly") return kernels.spin_repeatedly(order);
+      return what == "launch rate" ? kernels.launch_rate(order) : kernels.fault();
+    });
+  }
+  Result<Json> direct(const std::string& what, const Json& order) {
+    if (!context_) return failure(ErrorCode::invalid_argument, what + ": the peer has no context");
+    return what == "allocation rate" ? allocation_rate(*context_, order) : allocate_directly(*context_, order);
+  }
+  Result<Json> memory() {
     const GpuContext::Current current(*context_);
-    auto stream = GpuStream::create(context_);
-    if (!stream) return stream.error();
-    spinning_.emplace(std::move(*stream));
-    void *module = nullptr, *function = nullptr;
-    unsigned long long ticks = order.at("ticks");
-    void* arguments[] = {&ticks};
-    if (const int status = module_load(&module, image.data()); status != 0) return context_->driver().error("cuModuleLoadData", status);
-    if (const int status = function_of(&function, module, "spin"); status != 0) return context_->driver().error("cuModuleGetFunction", status);
-    if (const int status = launch(function, 1, 1, 1, 1, 1, 1, 0, spinning_->get(), arguments, nullptr); status != 0) return context_->driver().error("cuLaunchKernel", status);
-    return Json{{"spins", true}};
+    std::size_t free = 0, total = 0;
+    if (auto done = context_->driver().check("cuMemGetInfo", context_->call().memory_left(&free, &total)); !done) return done.error();
+    return Json{{"free_bytes", free}, {"total_bytes", total}};
   }
 
   Result<Json> start_exchange(const Json& order) {
@@ -339,8 +347,10 @@ class Work {
     return Json{{"seconds", seconds_since(begin)}};
   }
 
-  // To the next rank, from the one before, in one group; and that what has come is right.
+  // Sends to the next rank and receives from the previous one, in one group, and checks the bytes that arrived. A transfer
+  // that fails is aborted, so that its memory can be freed.
   Result<Json> nccl_ring(const Json& order) {
+    if (communicator_ == nullptr) return failure(ErrorCode::invalid_argument, "nccl ring: this rank has no communicator");
     const std::uint64_t size = order.at("bytes");
     auto from = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
     auto to = DeviceMapping::create(context_, std::max<std::uint64_t>(size, 1));
@@ -349,22 +359,13 @@ class Work {
     if (auto filled = fill(from->bytes(), 16 + rank_); !filled) return filled.error();
     if (auto filled = fill(to->bytes(), 255); !filled) return filled.error();
     const GpuContext::Current current(*context_);
-    const auto& call = nccl_->call();
     const auto begin = std::chrono::steady_clock::now();
     if (size > 0) {
-      nccl_abi::Status status = call.group_start();
-      if (status == 0) status = call.send(from->bytes().data(), size, nccl_abi::type_bytes, (rank_ + 1) % ranks_, communicator_, stream_->get());
-      if (status == 0) status = call.receive(to->bytes().data(), size, nccl_abi::type_bytes, before, communicator_, stream_->get());
-      const auto ended = call.group_end();
-      if (status != 0) return nccl_->error("ncclSend or ncclRecv", status);
-      if (ended != 0 && ended != nccl_abi::in_progress) return nccl_->error("ncclGroupEnd", ended);
-      if (auto done = settled("ncclGroupEnd", Duration(20s)); !done) return done.error();
-      for (const Time until = monotonic_now() + Duration(20s);;) {
-        const auto state = call_stream();
-        if (state == cuda_abi::success) break;
-        if (state != cuda_abi::not_ready) return context_->driver().error("cuStreamQuery", state);
-        if (monotonic_now() > until) return failure(ErrorCode::timed_out, "the transfer has not ended in 20 s");
-        if (auto fine = settled("a transfer", Duration(1s)); !fine && fine.error().code != ErrorCode::timed_out) return fine.error();
+      const auto moved = send_and_receive(from->bytes().data(), to->bytes().data(), size, before, std::chrono::seconds(order.value("limit_s", 20)));
+      if (!moved) {
+        (void)nccl_->call().abort(std::exchange(communicator_, nullptr));
+        (void)stream_->synchronize();
+        return moved.error();
       }
     }
     const double seconds = seconds_since(begin);
@@ -372,11 +373,28 @@ class Work {
     if (!wrong) return wrong.error();
     return Json{{"seconds", seconds}, {"wrong_bytes", *wrong}};
   }
+  Result<void> send_and_receive(const void* from, void* to, std::uint64_t size, int before, Duration limit) {
+    const auto& call = nccl_->call();
+    nccl_abi::Status status = call.group_start();
+    if (status == 0) status = call.send(from, size, nccl_abi::type_bytes, (rank_ + 1) % ranks_, communicator_, stream_->get());
+    if (status == 0) status = call.receive(to, size, nccl_abi::type_bytes, before, communicator_, stream_->get());
+    const auto ended = call.group_end();
+    if (status != 0) return nccl_->error("ncclSend or ncclRecv", status);
+    if (ended != 0 && ended != nccl_abi::in_progress) return nccl_->error("ncclGroupEnd", ended);
+    if (auto done = settled("ncclGroupEnd", limit); !done) return done;
+    for (const Time until = monotonic_now() + limit;;) {
+      const auto state = call_stream();
+      if (state == cuda_abi::success) return {};
+      if (state != cuda_abi::not_ready) return context_->driver().error("cuStreamQuery", state);
+      if (monotonic_now() > until) return failure(ErrorCode::timed_out, fmt::format("transfer: no end within {} s", limit / 1s));
+      if (auto fine = settled("a transfer", Duration(1s)); !fine && fine.error().code != ErrorCode::timed_out) return fine;
+    }
+  }
   cuda_abi::Status call_stream() { return context_->call().stream_query(stream_->get()); }
 
   std::shared_ptr<GpuContext> context_;  // shared with what lies there
   std::optional<GpuStream> stream_;
-  std::optional<GpuStream> spinning_;
+  std::optional<KernelWork> kernels_;
   std::vector<DeviceMapping> made_;
   std::optional<DeviceMapping> imported_;
   std::optional<DeviceArena> arena_;
@@ -392,11 +410,12 @@ class Work {
 }  // namespace
 
 int be_peer() {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const Fd socket(peer_fd);
   Work work;
   while (true) {
     auto order = receive(socket, Duration(600s));
-    if (!order) return 0;
+    if (!order || order->json.value("do", "") == "exit") return 0;
     std::vector<Fd> fds;
     Json answer;
     try {

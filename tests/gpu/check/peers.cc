@@ -44,6 +44,16 @@ std::map<std::string, std::string> as_on_host(const std::string& host) {
 
 std::string error_of(const Message& message) { return message.json.value("error", std::string()); }
 
+std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables) {
+  Peer peer(variables);
+  const Message answer = peer.ask({{"do", "open"}}, {}, Duration(30s));
+  if (const auto error = error_of(answer); !error.empty()) {
+    findings.cannot("no context: " + error);
+    return std::nullopt;
+  }
+  return peer;
+}
+
 Peer::Peer(const std::map<std::string, std::string>& variables) {
   int ends[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
@@ -75,6 +85,18 @@ Peer::~Peer() { kill(); }
 
 void Peer::signal(int number) const {
   if (pid_ > 0) ::kill(pid_, number);
+}
+
+bool Peer::exits(Duration limit) {
+  tell({{"do", "exit"}});
+  for (const Time until = monotonic_now() + limit; pid_ > 0; ::usleep(1'000)) {
+    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      return true;
+    }
+    if (monotonic_now() > until) return false;
+  }
+  return true;
 }
 
 void Peer::kill() {

@@ -41,12 +41,17 @@ class Peer {
   void tell(const Json& order);
   Message answer(Duration within);
   void signal(int number) const;
+  // Asks it to exit and waits for that. False if it still runs after `limit`.
+  bool exits(Duration limit);
   void kill();
 
  private:
   pid_t pid_ = -1;
   Fd socket_;
 };
+
+// A peer with a context. Nothing if it gets none; the reason is then recorded with cannot().
+std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {});
 
 // What a peer does: `--peer`. The exit code.
 int be_peer();

@@ -16,27 +16,11 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-std::string nvml_library() {
-  const char* const named = std::getenv("MOBULA_NVML_LIBRARY");
-  return named == nullptr ? Nvml::default_library : named;
-}
-
 std::string size_text(std::uint64_t bytes) {
   if (bytes >= (1ull << 30) && bytes % (1ull << 30) == 0) return fmt::format("{} GiB", bytes >> 30);
   if (bytes >= (1ull << 20) && bytes % (1ull << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
   if (bytes >= (1ull << 10) && bytes % (1ull << 10) == 0) return fmt::format("{} KiB", bytes >> 10);
   return fmt::format("{} B", bytes);
-}
-
-// A peer with a context; nothing, and the reason among the findings, where there is none.
-std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {}) {
-  Peer peer(variables);
-  const Message answer = peer.ask({{"do", "open"}});
-  if (const auto error = error_of(answer); !error.empty()) {
-    findings.cannot("no context: " + error);
-    return std::nullopt;
-  }
-  return peer;
 }
 
 double rate(std::uint64_t bytes, double seconds) { return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9; }
@@ -97,12 +81,12 @@ void killed_while_read(Findings& findings, std::uint64_t bytes) {
 
 }  // namespace
 
-void look_at_machine(Findings& findings) {
+void inspect_machine(Findings& findings) {
   utsname machine{};
   ::uname(&machine);
   findings.value("kernel", std::string(machine.release));
   findings.value("processors", std::thread::hardware_concurrency());
-  const auto nvml = Nvml::open(nvml_library());
+  const auto nvml = Nvml::open(Nvml::library_name());
   if (!nvml) {
     findings.value("nvml", nvml.error().text);
   } else {
@@ -122,13 +106,15 @@ void look_at_machine(Findings& findings) {
   findings.value("device", opened.json["name"]);
   findings.value("cuda driver", opened.json["driver"]);
   if (!nvml) return;
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // NVML may list a process a moment after its context exists.
   bool found = false;
-  const auto users = nvml->users(0);
-  for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
-    if (user.process != static_cast<unsigned>(peer.pid())) continue;
-    found = true;
-    if (user.used_bytes) findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
+  for (const Time until = monotonic_now() + 1s; !found && monotonic_now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    const auto users = nvml->users(0);
+    for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
+      if (user.process != static_cast<unsigned>(peer.pid())) continue;
+      found = true;
+      if (user.used_bytes) findings.value("a context by NVML's list of processes", *user.used_bytes, "bytes");
+    }
   }
   findings.value("NVML lists processes of this machine by their ids", found);
   const auto after = nvml->used_bytes(0);
@@ -199,7 +185,7 @@ void keep_to_shares(Findings& findings) {
   const std::uint64_t mib = 1u << 20;
   auto holder = opened(findings);
   if (!holder) return;
-  const auto nvml = Nvml::open(nvml_library());
+  const auto nvml = Nvml::open(Nvml::library_name());
   const std::uint64_t context = nvml ? bytes_of(*nvml, holder->pid()) : 0;
   const Message answer = holder->ask({{"do", "share"}, {"share", 64 * mib}, {"fits", 48 * mib}, {"beyond", 32 * mib}, {"rogue", 128 * mib}});
   if (const auto error = error_of(answer); !error.empty()) return findings.holds("shares", false, error);
@@ -234,14 +220,6 @@ void keep_to_shares(Findings& findings) {
   }
   findings.holds("its bytes come back after it is killed", back, fmt::format("{} bytes are left", left));
   findings.value("after", std::chrono::duration<double>(monotonic_now() - begin).count(), "s");
-}
-
-void look_at_mps(Findings& findings) {
-  const char* const pipe = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
-  const std::string folder = pipe == nullptr ? "/tmp/nvidia-mps" : pipe;
-  const bool there = std::filesystem::exists(folder + "/control");
-  findings.value("a control daemon of MPS", there ? "at " + folder : "none");
-  if (!there) findings.cannot("limits of MPS are tried only where its daemon runs");
 }
 
 }  // namespace mobula::internal::gpu_check

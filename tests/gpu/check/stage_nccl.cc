@@ -1,21 +1,23 @@
-// Stages that call NCCL with several ranks of one GPU, each of which believes to be on a host of its own; and the
-// probe.
+// Stages that call NCCL with several ranks of one GPU.
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <algorithm>
 #include <csignal>
-#include <filesystem>
+#include <map>
 
 #include "gpu/check/peers.h"
+#include "gpu/nccl_library.h"
 
 namespace mobula::internal::gpu_check {
 namespace {
 
-// So many ranks, joined; none, with the reason among the findings, if that does not come to be.
-std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why) {
+// `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the host.
+std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why, const std::map<std::string, std::string>& variables = {}) {
   std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
-    all.emplace_back(as_on_host(same_host ? "one" : fmt::format("host{}", i)));
+    auto environment = as_on_host(same_host ? "one" : fmt::format("host{}", i));
+    environment.insert(variables.begin(), variables.end());
+    all.emplace_back(environment);
     const Message opened = all.back().ask({{"do", "open"}});
     if (why = error_of(opened); !why.empty()) {
       why = "no context: " + why;
@@ -77,8 +79,10 @@ void nccl_faults(Findings& findings) {
     auto ranks = joined(findings, 2, false, why);
     if (ranks.empty()) return findings.cannot(why);
     ranks[1].kill();
-    const Message answer = ranks[0].ask({{"do", "nccl ring"}, {"bytes", 1u << 20}}, {}, Duration(60s));
-    findings.holds("with the other rank killed a transfer ends, with a typed failure", !error_of(answer).empty(), error_of(answer));
+    const Message answer = ranks[0].ask({{"do", "nccl ring"}, {"bytes", 1u << 20}, {"limit_s", findings.brief() ? 2 : 20}}, {}, Duration(45s));
+    const Message alive = ranks[0].ask({{"do", "memory"}}, {}, Duration(10s));
+    findings.holds("with the other rank killed, a transfer ends with a failure and its process continues", !error_of(answer).empty() && error_of(alive).empty(),
+                   error_of(answer) + (error_of(alive).empty() ? "" : "; after that: " + error_of(alive)));
   }
   {
     auto ranks = joined(findings, 2, false, why);
@@ -108,30 +112,19 @@ void nccl_faults(Findings& findings) {
   findings.holds("two ranks of one GPU on one host are refused, with a reason", refused.empty() && !why.empty(), why);
 }
 
-// Each line as it is: what a simulation is compared with.
-void ask_probe(Findings& findings) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "gpu_probe_program";
-  FILE* const out = ::popen(("'" + program.string() + "' 2>&1").c_str(), "r");
-  if (out == nullptr) return findings.cannot("the probe does not start");
-  int calls = 0, others = 0;
-  char* line = nullptr;
-  std::size_t room = 0;
-  while (::getline(&line, &room, out) > 0) {
-    const auto json = Json::parse(line, nullptr, false);
-    if (!json.is_object()) continue;
-    if (json.contains("call")) {
-      ++calls;
-      others += json.value("same", false) ? 0 : 1;
-    }
-    findings.value("probe", json);
-  }
-  std::free(line);
-  const int status = ::pclose(out);
-  if (calls == 0) return findings.cannot("the probe has found no driver");
-  findings.value("calls", calls);
-  // That an answer is another one than is counted on is what the probe is there to find.
-  findings.value("answers that are not those counted on", others);
-  findings.holds("the probe came to its end", WIFEXITED(status));
+void nccl_on_one_host(Findings& findings) {
+  findings.scope("NCCL itself: no figure here says anything about its speed");
+  constexpr int first_with_switch = 23'000;
+  const auto library = NcclLibrary::open();
+  if (!library) return findings.cannot("no NCCL: " + library.error().text);
+  const std::string version = nccl_version_text((*library)->version());
+  if ((*library)->version() < first_with_switch) return findings.cannot("NCCL " + version + " has no switch for it; 2.30 or newer has");
+  std::string why;
+  auto ranks = joined(findings, 2, true, why, {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
+  if (why.starts_with("no context") || why.starts_with("no NCCL")) return findings.cannot(why);
+  findings.holds("two ranks of one GPU on one host join", !ranks.empty(), why);
+  if (ranks.empty()) return;
+  for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{65'537}, std::uint64_t{2} << 20}) ring(findings, ranks, size);
 }
 
 }  // namespace mobula::internal::gpu_check

@@ -1,5 +1,6 @@
-// The run on a GPU: its stages, in one table, and what each may use. A stage is a process of its own with a time
-// limit; it writes what it has found as JSON lines. It says nothing about speed between GPUs: there is one.
+// The stages of the run on a GPU: one table in order of value, and the findings that a stage records.
+// A stage runs in its own process with a time limit and writes its findings as JSON lines.
+// Thread: owner. Not: speed between GPUs; the machine has one.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,56 +9,69 @@
 #include <string>
 #include <string_view>
 
+#include "base/time.h"
+
 namespace mobula::internal::gpu_check {
 
 using Json = nlohmann::ordered_json;
 
-// What one stage writes to standard output, a line each.
+// Findings of one stage, each written to standard output as one line.
 class Findings {
  public:
-  Findings(std::string stage, bool brief) : stage_(std::move(stage)), brief_(brief) {}
+  Findings(std::string stage, bool brief, Duration limit);
 
-  bool brief() const { return brief_; }  // less of everything, to try the run itself
+  bool brief() const { return brief_; }  // the short form: small sizes, few repetitions
+  // Time until the stage reaches its limit; never negative.
+  Duration left() const;
+  // Records a figure or a text. It does not make the stage pass if cannot() was called.
   void value(const std::string& what, const Json& value, const std::string& unit = "");
-  // What people have to know of all the rest; no finding.
+  // Records a remark about the other findings.
   void scope(const std::string& text);
-  // One thing that has to hold; the stage has failed if one does not.
+  // Records a check. A check that does not hold makes the stage fail.
   void holds(const std::string& what, bool true_, const std::string& seen = "");
-  // Nothing of it could be tried here: the stage ends as skipped if nothing else was found.
+  // Records a reason why a part was not tried. The stage is then skipped, unless some check was recorded.
   void cannot(const std::string& why);
-  int exit_code() const { return failed_ ? 1 : found_ ? 0 : skipped_; }
+  // 1: a check does not hold; skipped: cannot() was called and no check was recorded; 0 otherwise.
+  int exit_code() const { return failed_ ? 1 : cannot_ && !checked_ ? skipped : 0; }
 
-  static constexpr int skipped_ = 77;
+  static constexpr int skipped = 77;
 
  private:
   void line(Json line);
   std::string stage_;
   bool brief_;
+  Time until_;
   bool failed_ = false;
-  bool found_ = false;
+  bool checked_ = false;
+  bool cannot_ = false;
 };
 
 struct Stage {
   std::string_view name;
-  int limit_s;                // in full; a brief run has the same
-  std::string_view shows;     // for people
-  void (*run)(Findings&);     // null: what it needs is not there yet
-  std::string_view missing;   // then: what that is
+  int limit_s;
+  std::string_view shows;  // noun phrase for the page
+  void (*run)(Findings&);
 };
 
+// In order of value. The experiments of the short run come first, the others follow.
 std::span<const Stage> stages();
 
-void look_at_machine(Findings& findings);
+void inspect_machine(Findings& findings);
+void run_probe(Findings& findings);
+void run_cluster(Findings& findings);
 void share_memory(Findings& findings);
-void nccl_between_hosts(Findings& findings);
-void nccl_faults(Findings& findings);
-void direct_beside_store(Findings& findings);
 void tensors_between_hosts(Findings& findings);
 void tensors_by_the_host(Findings& findings);
-void serve_undisturbed(Findings& findings);
+void inspect_interception(Findings& findings);
+void measure_released_memory(Findings& findings);
+void run_under_mps(Findings& findings);
 void exchange_with_torch(Findings& findings);
+void divide_time(Findings& findings);
 void keep_to_shares(Findings& findings);
-void ask_probe(Findings& findings);
-void look_at_mps(Findings& findings);
+void direct_beside_store(Findings& findings);
+void serve_undisturbed(Findings& findings);
+void nccl_between_hosts(Findings& findings);
+void nccl_on_one_host(Findings& findings);
+void nccl_faults(Findings& findings);
 
 }  // namespace mobula::internal::gpu_check

@@ -1,5 +1,5 @@
 """Tensors between Mobula and this machine's PyTorch by DLPack, without a copy: on the GPU, or with --host in host
-memory, to try this program itself. Prints a line of JSON for each finding; exits 77 where there is no PyTorch."""
+memory, to try this program itself. Prints one JSON line per finding; exits with 77 if Python has no PyTorch."""
 import ctypes
 import json
 import sys
@@ -10,7 +10,6 @@ def say(**words):
 
 
 def main():
-    shim = ctypes.CDLL(sys.argv[1])
     on_device = "--host" not in sys.argv
     try:
         import torch
@@ -18,6 +17,8 @@ def main():
     except Exception as why:  # whatever an installation that is none throws
         say(cannot="Python has no PyTorch: %s" % why)
         return 77
+    # After PyTorch, whose C++ library then serves both.
+    shim = ctypes.CDLL(sys.argv[1])
     if on_device and not torch.cuda.is_available():
         say(cannot="this PyTorch sees no GPU")
         return 77
