@@ -24,7 +24,7 @@ code=0
 if grep -q '"status":"\(passed\|failed\)"' "$work"/none/no-gpu-*.jsonl; then fail "a stage passed or failed without a driver"; fi
 
 # The whole bundle, with a record and a page of the device and the date.
-export MOBULA_SIMULATED_GPU="folder=$work/gpus count=1 memory=2147483648"
+export MOBULA_SIMULATED_GPU="folder=$work/gpus count=1 memory=4294967296"
 export MOBULA_CUDA_LIBRARY=$3 MOBULA_NVML_LIBRARY=$4 MOBULA_NCCL_LIBRARY=$5 PATH=$6:$PATH
 begin=$SECONDS
 "$run" "$work/results" --short || fail "a stage failed: $(grep -h '"holds":false\|"status":"failed"' "$work"/results/*.jsonl)"

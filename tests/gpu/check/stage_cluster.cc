@@ -101,9 +101,9 @@ class Cluster {
       variables["MOBULA_NVML_LIBRARY"] = variables["MOBULA_CUDA_LIBRARY"] = "libno-gpu.so";
     }
     const CommandEnd end = run_command({(programs_ / name).string()}, variables, limit());
-    findings_.holds(
-        name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
-        end.code == 0 ? "" : fmt::format("exit code {}: {}", end.code, tail_of(end.out)));
+    if (end.code == Findings::skipped) return findings_.cannot(name + ": " + tail_of(end.out));
+    findings_.holds(name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
+                    end.code == 0 ? "" : fmt::format("exit code {}: {}", end.code, tail_of(end.out)));
   }
   const fs::path& programs() const { return programs_; }
 
