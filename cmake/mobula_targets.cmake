@@ -5,8 +5,10 @@
 #     CMakeLists.txt belong to it unless HEADERS names them. Without SOURCES it is header-only.
 #
 #   mobula_test(<name> SOURCES file... [LINKS item...] [TIMEOUT seconds] [LABELS label...]
-#               [OWN_MAIN] [SERIAL])
+#               [OWN_MAIN] [SERIAL] [WHOLE])
 #     A GoogleTest program whose tests run under ctest, with gtest's main unless OWN_MAIN.
+#     WHOLE: one test of ctest runs all of them in one process, which has one cluster, with no
+#     address, token or state directory of the environment.
 #     SERIAL: nothing else runs beside its tests. MOBULA_SOURCE_DIR and MOBULA_BINARY_DIR are
 #     defined as strings in its sources.
 #
@@ -149,7 +151,7 @@ function(mobula_program name)
 endfunction()
 
 function(mobula_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN;SERIAL" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OWN_MAIN;SERIAL;WHOLE" "TIMEOUT" "SOURCES;LINKS;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "mobula_test(${name}): unexpected '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -176,6 +178,15 @@ function(mobula_test name)
   set(properties TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   if(arg_SERIAL)
     list(APPEND properties RUN_SERIAL ON)
+  endif()
+  if(arg_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+    set(unset "")
+    foreach(variable ADDRESS KEY_FILE TOKEN TOKEN_FILE CLUSTER)
+      list(APPEND unset "MOBULA_${variable}=unset:")
+    endforeach()
+    set_tests_properties(${name} PROPERTIES ${properties} ENVIRONMENT_MODIFICATION "${unset}")
+    return()
   endif()
   # PRE_TEST: the program is asked for its tests when ctest starts, not in the middle of the build.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60

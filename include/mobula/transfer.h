@@ -27,8 +27,8 @@ struct Transfer {
   // Of better paths, of tries that failed, and why it lies on no GPU: "PATH: WHY".
   std::vector<std::string> refusals = {};
   bool encrypted = false;              // on its way
-  bool in_place = false;               // nothing was copied
   std::string peer = {};               // the process that had it; empty for a group's
+  bool in_place = false;               // nothing was copied
   std::string group = {};              // the collective group's name, else its id
   std::string operation = {};          // of the group: "all_reduce(sum), float32 [4] with ranks 1, 2"
   std::int64_t sent_bytes = 0;         // in it, by this process; `bytes` came

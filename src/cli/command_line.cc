@@ -70,12 +70,12 @@ void read_texts(const Texts& texts, CommandLine& line) {
   if (!texts.labels_file.empty()) node.labels.merge(taken("--labels-file", read_node_labels(texts.labels_file)));
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
-    const auto format = formats.find(texts.format);
-    if (format == formats.end()) {
-      wrong("--output",
-            "'" + texts.format + "' is none of table, wide, json, jsonl, yaml, csv, name");
-    }
-    line.output = format->second;
+    const auto format = output_format_of(texts.format);
+    // `timeline -o FILE` of the release before; `--output FILE` is the flag.
+    const bool is_file = !format && line.command == "timeline" && line.output_file.empty();
+    if (is_file) line.output_file = texts.format;
+    if (!format && !is_file) wrong("--output", "'" + texts.format + "' is no format; give " + output_formats_text);
+    if (format) line.output = *format;
   }
   if (texts.json) {
     if (!texts.format.empty()) wrong("--json", "does not go with --output");
@@ -168,8 +168,7 @@ class Grammar {
     command.add_option("--name", line_.cluster, "name of the cluster");
   }
   void add_output(CLI::App& command) {
-    command.add_option("-o,--output,--format", texts_.format,
-                       "table, wide, json, jsonl, yaml, csv or name");
+    command.add_option("-o,--output,--format", texts_.format, output_formats_text);
   }
   void add_table(CLI::App& command) {
     command.add_option("--columns", line_.table.columns, "of tables and csv: these alone, by header or member, as state,name")->delimiter(',');
@@ -301,7 +300,8 @@ class Grammar {
     events.add_option("--tail", line_.tail, "only the latest so many")->check(CLI::Range(1, 1'000'000));
     events.add_flag("-f,--follow", line_.follow, "go on as they happen");
     CLI::App& timeline = add_asking("timeline", "when the latest calls ran, as a trace for Perfetto", false);
-    timeline.add_option("-o,--output", line_.output_file, "the file, or - (default: timeline-TIME.json)");
+    timeline.add_option("--output", line_.output_file, "file of the trace, or - for stdout (default: timeline-TIME.json)");
+    timeline.add_option("-o,--format", texts_.format, std::string("format of the report about the file: ") + output_formats_text);
     timeline.add_option("--job", line_.subject, "of this job alone: its id");
     CLI::App& describe = add_asking("describe", "one item with its events, and why it waits");
     describe.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
@@ -432,6 +432,9 @@ class Grammar {
 
   void check() {
     StartOptions& start = line_.start;
+    if (line_.command == "timeline" && line_.output_file == "-" && output_format_of(texts_.format)) {
+      wrong("--format", "does not go with --output -: the trace itself goes to stdout");
+    }
     if (line_.command == "start") {
       const int ways = (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
       if (ways != 1) {

@@ -23,6 +23,7 @@
 namespace mobula::internal::cli {
 
 enum class OutputFormat { table, wide, json, jsonl, yaml, csv, name };
+inline constexpr const char* output_formats_text = "table, wide, json, jsonl, yaml, csv or name";
 
 // The resources of a node, where they are given.
 struct NodeFlags {

@@ -21,6 +21,24 @@ Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
   return taken(of, Quantity::from_double(value.get<double>()));
 }
 
+// Amounts that have a flag; the same names, in any case, are no custom resources.
+void refuse_predefined(const std::string& name) {
+  static const std::map<std::string, std::string, std::less<>> flags{{"cpu", "--num-cpus"},
+                                                                     {"gpu", "--num-gpus"},
+                                                                     {"memory", "--memory"},
+                                                                     {"gpu_memory", "--gpu-memory"},
+                                                                     {"object_store_memory", "--object-store-memory"}};
+  std::string folded = name;
+  std::ranges::transform(folded, folded.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto flag = flags.find(folded);
+  if (flag != flags.end()) wrong("--resources", "'" + name + "' is a predefined resource; give it by " + flag->second);
+}
+
+Quantity at_least_nothing(const std::string& name, Quantity amount) {
+  if (amount < Quantity()) wrong("--resources", "the amount of '" + name + "' is " + amount.to_string() + "; give 0 or more");
+  return amount;
+}
+
 }  // namespace
 
 void wrong(const std::string& flag, const std::string& why) { throw CLI::ValidationError(flag, why); }
@@ -58,8 +76,9 @@ void parse_resources(const std::string& text, NodeFlags& node) {
     wrong("--resources",
           "'" + text + "' is no JSON object such as '{\"shuttle\": 2}', its amounts at most 1e14");
   for (const auto& [name, value] : json.items()) {
+    refuse_predefined(name);
     if (!value.is_object()) {
-      node.resources.set(name, parse_amount(name, value));
+      node.resources.set(name, at_least_nothing(name, parse_amount(name, value)));
       continue;
     }
     for (const auto& [member, unused] : value.items()) {
@@ -73,7 +92,7 @@ void parse_resources(const std::string& text, NodeFlags& node) {
     if (unit != value.end() && !unit->is_boolean()) {
       wrong("--resources", "'unit' of '" + name + "' is true or false");
     }
-    node.resources.set(name, parse_amount(name, value["total"]));
+    node.resources.set(name, at_least_nothing(name, parse_amount(name, value["total"])));
     const bool in_units = unit != value.end() && unit->get<bool>();
     if (unit != value.end() && !in_units && is_unit_instance(name)) {
       wrong("--resources", "'" + name + "' is always counted in numbered units");

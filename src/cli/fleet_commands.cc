@@ -47,7 +47,8 @@ constexpr Duration release_patience = 2s;
 struct FleetLine {
   std::string command;
   std::string file;
-  std::string output;
+  std::string format{};
+  OutputFormat output = OutputFormat::table;
   std::string host;
   std::string colour{};
   std::vector<std::string> words;
@@ -66,8 +67,7 @@ void add_options(CLI::App& app, FleetLine& line) {
   if (sessions.contains(line.command)) {
     app.add_option("--host", line.host, "machine of the file (default: the head's)");
   } else {
-    app.add_option("-o,--output,--format", line.output, "table or json")
-        ->check(CLI::IsMember({"table", "json"}));
+    app.add_option("-o,--output,--format", line.format, output_formats_text);
     app.add_option("--color", line.colour, "auto, always or never: colours in the table (default: auto)")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->envname("MOBULA_COLOR");
@@ -102,6 +102,11 @@ FleetParsed parse_fleet(int argc, char** argv) {
       throw CLI::ValidationError("exec",
                                  "no command: mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
     }
+    if (!line.format.empty()) {
+      const auto format = output_format_of(line.format);
+      if (!format) throw CLI::ValidationError("--output", "'" + line.format + "' is no format; give " + output_formats_text);
+      line.output = *format;
+    }
     return {line, exit_done};
   } catch (const CLI::Success&) {
     std::fputs(app.help().c_str(), stdout);
@@ -130,7 +135,7 @@ int exit_code_of(const std::string& command, const std::vector<HostReport>& repo
 
 void show(const FleetLine& line, const std::string& cluster,
           const std::vector<HostReport>& reports) {
-  if (line.output == "json") {
+  if (line.output != OutputFormat::table && line.output != OutputFormat::wide) {
     Json document = {{"apiVersion", "mobula/v1"},
                      {"kind", "HostList"},
                      {"cluster_name", cluster},
@@ -142,7 +147,7 @@ void show(const FleetLine& line, const std::string& cluster,
                                    {"detail", each.detail},
                                    {"seconds", each.seconds}});
     }
-    std::fputs(format_document(document, OutputFormat::json, {}).c_str(), stdout);
+    std::fputs(format_document(document, line.output, "hosts").c_str(), stdout);
     return;
   }
   TextTable table;

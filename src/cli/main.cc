@@ -1,5 +1,6 @@
 // The program `mobula`: its first word chooses what it is. The only file that knows the head, the
 // agent and the commands at once.
+#include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@
 #include "cli/timeline_command.h"
 #include "cli/token_commands.h"
 #include "cli/top_command.h"
+#include "deploy/process.h"
 #include "gpu/context_trial.h"
 #include "gpu/library_versions.h"
 #include "head/main.h"
@@ -223,15 +225,61 @@ int run_command(const CommandLine& line) {
   return show_version(line);
 }
 
-// `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other.
-int run_benchmarks(char** arguments) {
+// Format that the words of `bench` ask for, and the words with "json" in its place.
+std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
+  std::optional<OutputFormat> format;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string& word = words[i];
+    const bool alone = word == "-o" || word == "--output" || word == "--format";
+    const auto equals = word.starts_with("--output=") || word.starts_with("--format=") ? word.find('=') : std::string::npos;
+    const bool joined = word.starts_with("-o") && !word.starts_with("--") && word.size() > 2;
+    std::string* value = alone && i + 1 < words.size() ? &words[++i] : &word;
+    const std::size_t begin = equals != std::string::npos ? equals + 1 : joined ? 2 : 0;
+    if (!alone && begin == 0) continue;
+    format = output_format_of(value->substr(begin));
+    if (format) value->replace(begin, std::string::npos, *format == OutputFormat::wide ? "table" : "json");
+  }
+  return format;
+}
+
+// `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other. It writes tables and
+// JSON; its JSON becomes every other format here.
+int run_benchmarks(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto format = take_format(words);
+  const bool converts = format == OutputFormat::jsonl || format == OutputFormat::yaml || format == OutputFormat::csv ||
+                        format == OutputFormat::name;
   std::error_code code;
-  const auto program =
-      std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
-  ::execv(program.c_str(), arguments);
-  return complain(failure(ErrorCode::not_found, "cannot run " + program.string() + ": " +
-                                                    std::strerror(errno) +
-                                                    "; it is installed with Mobula, beside mobula"));
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
+  words.front() = program.string();
+  const auto not_run = [&](const std::string& why) {
+    return complain(failure(ErrorCode::not_found,
+                            "run " + program.string() + ": " + why + "; it is installed with Mobula, beside mobula"));
+  };
+  if (!converts) {
+    std::vector<char*> arguments;
+    for (auto& each : words) arguments.push_back(each.data());
+    arguments.push_back(nullptr);
+    ::execv(program.c_str(), arguments.data());
+    return not_run(std::strerror(errno));
+  }
+  auto child = deploy::Process::start({.words = words, .pipes_output = true});
+  if (!child) return not_run(child.error().text);
+  std::string text;
+  pollfd readable{child->output(), POLLIN, 0};
+  while (readable.fd >= 0) {
+    if (::poll(&readable, 1, -1) < 0 && errno != EINTR) break;
+    text += child->take_output();
+    readable.fd = child->output();
+  }
+  const int exit = child->wait(std::chrono::hours(24)).value_or(exit_failed);
+  const auto document = nlohmann::ordered_json::parse(text, nullptr, false);
+  if (!document.is_object()) {
+    std::fputs(text.c_str(), stdout);
+    return exit;
+  }
+  std::fputs(format_document(document, *format, "benchmarks").c_str(), stdout);
+  return exit;
 }
 
 // The cluster is the one that a command without flags would speak to.
@@ -260,7 +308,7 @@ void put_command_first(int argc, char** argv) {
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
   if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
-  if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
   std::vector<std::string> batch_words;

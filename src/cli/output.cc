@@ -174,7 +174,7 @@ std::string names_of(const Json& items) {
   std::string text;
   for (const auto& item : items) {
     if (!item.is_object()) continue;
-    std::string name = item.value("name", item.value("cluster_name", std::string()));
+    std::string name = item.value("name", item.value("cluster_name", item.value("host", item.value("file", std::string()))));
     for (const auto& [member, value] : item.items()) {
       if (!member.ends_with("_id") || !value.is_string()) continue;
       name = value.get<std::string>();

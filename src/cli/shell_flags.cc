@@ -1,5 +1,7 @@
 #include "cli/shell_flags.h"
 
+#include "cli/command_line.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -29,7 +31,7 @@ std::string spelled(const CLI::Option& option) {
 
 void add_described_commands(CLI::App& app) {
   CLI::App& bench = *app.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
-  bench.add_option("-o,--output,--format", "table or json");
+  bench.add_option("-o,--output,--format", output_formats_text);
   bench.add_flag("--list")->description("the names of the measurements");
   bench.add_flag("--quick")->description("shorter runs, for a first look");
   bench.add_flag("--smoke")->description("as short as can be: does everything still run?");

@@ -35,6 +35,16 @@ Result<void> write_trace(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Description of a written trace, for programs.
+Json report_of(const std::string& path, const TraceCounts& counts, const Json& warnings) {
+  Json item = {{"file", path},
+               {"ran", counts.ran},
+               {"submitted", counts.submitted},
+               {"transfers", counts.transfers},
+               {"forgotten", counts.forgotten}};
+  return {{"apiVersion", "mobula/v1"}, {"kind", "TimelineList"}, {"items", Json::array({std::move(item)})}, {"warnings", warnings}};
+}
+
 // The whole id of a job, also of one that is named.
 Result<std::string> job_id_of(Asker& asker, const std::string& given) {
   auto job = asker.ask("get", "jobs", given);
@@ -65,6 +75,7 @@ int write_timeline(const CommandLine& line) {
   if (line.output_file == "-") return print(trace.json);
   const std::string path = line.output_file.empty() ? name_by_time() : line.output_file;
   if (const auto written = write_trace(path, trace.json); !written) return complain(written.error(), exit_failed);
+  if (!for_people(line)) return print(report_of(path, trace.counts, timeline->value("warnings", Json::array())), line);
   std::fprintf(stderr,
                "mobula: %s has %ju calls that ran, %ju that were submitted and %ju transfers; of processes that live, "
                "earlier ones are forgotten (%ju); open it at https://ui.perfetto.dev\n",

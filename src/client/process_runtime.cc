@@ -212,6 +212,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   spec.max_restarts = request.max_restarts;
   spec.max_task_retries = request.max_task_retries;
   spec.max_concurrency = request.max_concurrency;
+  spec.max_pending_calls = request.max_pending_calls;
   spec.demand = class_of(request.resources, 0);
   spec.class_offset = creation.constructor.offset;
   CallRecord& constructor = spec.constructor;
@@ -223,7 +224,6 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   constructor.arguments = arguments_of(lock, creation.arguments, puts);
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
   const ActorId actor = spec.actor;
-  if (request.max_pending_calls >= 0) max_pending_calls_[actor] = request.max_pending_calls;
   engine_->step(std::move(event));
   for (const ObjectId object : puts) {
     if (!object.empty()) engine_->step(ReleaseRef{object});
@@ -245,6 +245,24 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   return raw(found->actor.bits());
 }
 
+// The first call of an actor that another process created leaves at once. A second one waits until the head has
+// reported the limit, which takes one round trip.
+detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, ActorId actor) {
+  const auto& core = engine_->core();
+  auto limit = core.max_pending_calls(actor);
+  if (!limit && core.pending_calls(actor) > 0) {
+    blocking_wait(lock, std::nullopt, [&] {
+      limit = core.max_pending_calls(actor);
+      return limit.has_value() || core.pending_calls(actor) == 0;
+    });
+  }
+  if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
+  return make_error(PublicKind::pending_limit,
+                    "call actor " + actor.hex() + ": this process has " + std::to_string(core.pending_calls(actor)) +
+                        " unfinished calls and max_pending_calls is " + std::to_string(*limit) +
+                        "; wait for some of them");
+}
+
 detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   detail::stages().pass(detail::Stage::submitted);
   Puts puts;
@@ -254,12 +272,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   const auto& request = *call.request;
   auto lock = engine_->lock();
   if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
-  if (const auto limit = max_pending_calls_.find(actor); limit != max_pending_calls_.end() &&
-      engine_->core().pending_calls(actor) >= limit->second) {
-    return make_error(PublicKind::pending_limit,
-                      "the actor has " + std::to_string(limit->second) +
-                          " unfinished calls, its max_pending_calls; wait for some of them");
-  }
+  if (auto failed = check_pending_calls(lock, actor)) return *failed;
   const Prepared& known = prepared(call.request, call.method, actor, [&] {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
     form.actor = actor;

@@ -118,6 +118,7 @@ class ProcessRuntime final : public detail::Runtime,
   std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
                                                           std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
+  detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
   // One more of each in this process's hands; it may not have known them.
   void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
   bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
@@ -152,7 +153,6 @@ class ProcessRuntime final : public detail::Runtime,
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;  // of any request: rows of the above, the latest first
-  std::map<ActorId, int> max_pending_calls_;
   // Threads that wait until nobody reads a tensor; shared with who lets go of one.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   TensorDesk tensors_;

@@ -512,6 +512,13 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
         PublicKind::transfer, fmt::format("a tensor could not be brought here from process {}: {}{}{}; allow_fallback lets other paths be tried",
                                           arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
     error.cause = reasons.empty() ? why.text : reasons;
+    error.reason = error.cause;
+    // A refusal begins with its path.
+    if (!record.failed_tries.empty()) {
+      error.path = to_string(record.failed_tries.back());
+    } else if (!record.refusals.empty()) {
+      error.path = record.refusals.front().substr(0, record.refusals.front().find(':'));
+    }
     fail(arrival.object, std::move(error));
     record.failed = true;
     if (!record.failed_tries.empty()) record.path = record.failed_tries.back();

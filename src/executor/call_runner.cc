@@ -232,6 +232,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
     outcome.error->node_id = assignment.node.hex();
     outcome.error->process = finished.pid;
     if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
+    outcome.error->task_id = run.call.task.hex();
     finished.outcome = CallOutcome::exception;
     finished.results.assign(1, error_value_of(*outcome.error));
   }

@@ -170,6 +170,7 @@ struct ActorSpec {
   std::int32_t max_concurrency = 1;
   std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
   EntryPoint entry;                // of a submitted job: no actor, but a command, alive while it runs
+  std::int32_t max_pending_calls = -1;  // unfinished calls of one calling process; -1: unlimited
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
@@ -183,7 +184,8 @@ struct ActorSpec {
                  field("max_task_retries", &ActorSpec::max_task_retries),
                  field("max_concurrency", &ActorSpec::max_concurrency),
                  field("class_offset", &ActorSpec::class_offset),
-                 field("entry", &ActorSpec::entry));
+                 field("entry", &ActorSpec::entry),
+                 field("max_pending_calls", &ActorSpec::max_pending_calls));
   }
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };

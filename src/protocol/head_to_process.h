@@ -129,6 +129,7 @@ struct ActorChanged {
   bool refused = false;            // dead because the request itself was refused (name taken, ...)
   ValueRecord construction_error;  // dead because the constructor threw
   std::int32_t max_task_retries = 0;
+  std::int32_t max_pending_calls = -1;  // unfinished calls of one calling process; -1: unlimited
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorChanged::actor), field("version", &ActorChanged::version),
@@ -137,7 +138,8 @@ struct ActorChanged {
                  field("endpoint", &ActorChanged::endpoint), field("cause", &ActorChanged::cause),
                  field("refused", &ActorChanged::refused),
                  field("construction_error", &ActorChanged::construction_error),
-                 field("max_task_retries", &ActorChanged::max_task_retries));
+                 field("max_task_retries", &ActorChanged::max_task_retries),
+                 field("max_pending_calls", &ActorChanged::max_pending_calls));
   }
   friend bool operator==(const ActorChanged&, const ActorChanged&) = default;
 };
@@ -174,6 +176,7 @@ struct ActorFound {
   ProcessId owner;
   bool detached = false;
   std::int32_t max_task_retries = 0;
+  std::int32_t max_pending_calls = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ActorFound::request), field("found", &ActorFound::found),
@@ -182,7 +185,8 @@ struct ActorFound {
                  field("class_key", &ActorFound::class_key),
                  field("owner_node", &ActorFound::owner_node), field("owner", &ActorFound::owner),
                  field("detached", &ActorFound::detached),
-                 field("max_task_retries", &ActorFound::max_task_retries));
+                 field("max_task_retries", &ActorFound::max_task_retries),
+                 field("max_pending_calls", &ActorFound::max_pending_calls));
   }
   friend bool operator==(const ActorFound&, const ActorFound&) = default;
 };

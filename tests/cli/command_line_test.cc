@@ -146,6 +146,28 @@ TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
   }
 }
 
+TEST(CommandLine, RejectsPredefinedResources) {
+  for (const char* json : {R"({"CPU": 4})", R"({"gpu": 1})", R"({"Memory": 1})", R"({"gpu_memory": 1})",
+                           R"({"object_store_memory": 1})", R"({"shuttle": -1})", R"({"shuttle": {"total": -1}})"}) {
+    const auto parsed = parse({"start", "--head", "--resources", json});
+    EXPECT_EQ(parsed.exit, 2) << json;
+    EXPECT_THAT(parsed.text, HasSubstr("--resources")) << json;
+  }
+}
+
+TEST(CommandLine, SeparatesFileAndFormatOfTimeline) {
+  const auto both = parse({"timeline", "--output", "t.json", "-o", "yaml"});
+  ASSERT_TRUE(both.line.has_value()) << both.text;
+  EXPECT_EQ(both.line->output_file, "t.json");
+  EXPECT_EQ(both.line->output, OutputFormat::yaml);
+  const auto earlier = parse({"timeline", "-o", "t.json"});
+  ASSERT_TRUE(earlier.line.has_value()) << earlier.text;
+  EXPECT_EQ(earlier.line->output_file, "t.json") << "as in the release before";
+  EXPECT_EQ(earlier.line->output, OutputFormat::table);
+  EXPECT_EQ(parse({"timeline", "--output", "t.json", "-o", "poem"}).exit, 2);
+  EXPECT_EQ(parse({"timeline", "--output", "-", "-o", "json"}).exit, 2);
+}
+
 TEST(CommandLine, TheFlagForRecordingsGoesBeforeTheVariable) {
   ::setenv("MOBULA_RECORD", "/from/environment", 1);
   ::setenv("MOBULA_RECORD_LIMIT", "5000", 1);

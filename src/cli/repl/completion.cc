@@ -134,8 +134,8 @@ class Completer {
 
   void value_of(const OptionNode& option) {
     const auto is = [&](const char* name) { return std::ranges::find(option.names, name) != option.names.end(); };
-    if (is("--output")) return offer(formats);
-    for (const char* file : {"--key", "--labels-file", "--types", "--state-dir", "--workdir", "--folder"}) {
+    if (is("--format")) return offer(formats);
+    for (const char* file : {"--output", "--key", "--labels-file", "--types", "--state-dir", "--workdir", "--folder"}) {
       if (is(file)) return offer_files();
     }
   }

@@ -243,9 +243,9 @@ int Shell::run_apart(std::vector<std::string> words) {
     node = node->command(words[1]);
     after = 2;
   }
-  const bool answers = node != nullptr && node->option("--output") != nullptr;
+  const bool answers = node != nullptr && node->option("--format") != nullptr;
   if (output_format_ != OutputFormat::table && answers && !has_word(words, {"-o", "--output", "--format", "--json"})) {
-    words.insert(words.begin() + static_cast<std::ptrdiff_t>(after), {"--output", output_name_});
+    words.insert(words.begin() + static_cast<std::ptrdiff_t>(after), {"--format", output_name_});
   }
   const bool submits = words.front() == "submit" || words.front() == "run" || words.front() == "batch";
   words.insert(words.begin(), "mobula");

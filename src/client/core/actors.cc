@@ -43,6 +43,8 @@ void ClientCore::on(const SubmitActor& event) {
   row.detached = event.spec.detached;
   row.fail_if_infeasible = event.fail_if_infeasible;
   row.max_task_retries = event.spec.max_task_retries;
+  row.max_pending_calls = event.spec.max_pending_calls;
+  row.limits_known = true;
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
   // Nobody counts the handles of a detached one.
@@ -102,6 +104,10 @@ void ClientCore::head_says(const ActorFound& message) {
       row->detached = message.detached;
       row->max_task_retries = message.max_task_retries;
     }
+    if (!row->limits_known) {
+      row->max_pending_calls = message.max_pending_calls;
+      row->limits_known = true;
+    }
   }
   emit(HeadAnswered{message});
 }
@@ -111,7 +117,11 @@ void ClientCore::head_says(const ActorChanged& message) {
   auto* row = actors_.find(message.actor);
   if (row == nullptr || message.version <= row->version || row->state == ActorState::dead) return;
   row->version = message.version;
-  if (!row->owned) row->max_task_retries = message.max_task_retries;
+  if (!row->owned) {
+    row->max_task_retries = message.max_task_retries;
+    row->max_pending_calls = message.max_pending_calls;
+    row->limits_known = true;
+  }
   const ProcessId previous = row->executor;
   row->state = message.state;
   row->incarnation = message.incarnation;

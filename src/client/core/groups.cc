@@ -33,7 +33,8 @@ void ClientCore::on(const SubmitGroup& event) {
 void ClientCore::on(const AwaitGroup& event) {
   own_object(event.object, TaskId());
   auto [row, fresh] = groups_.ensure(event.group);
-  if (row->state == GroupState::created || row->state == GroupState::rescheduling) {
+  // After this process has asked for the removal, the head's answer to that settles the object.
+  if (!row->removing && (row->state == GroupState::created || row->state == GroupState::rescheduling)) {
     return complete(event.object, event.value);
   }
   row->waiting.push_back({event.object, event.value});

@@ -192,6 +192,8 @@ struct ActorRow {
   TaskQueue queue;                // unsent calls in order of submission
   std::int64_t calls = 0;         // unfinished
   std::int32_t max_task_retries = 0;
+  std::int32_t max_pending_calls = -1;  // of this process; -1: unlimited
+  bool limits_known = false;            // by creation or from the head
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;

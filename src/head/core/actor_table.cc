@@ -26,6 +26,7 @@ ActorFound found_answer(const Actor& actor) {
   answer.owner = actor.spec().owner;
   answer.detached = actor.spec().detached;
   answer.max_task_retries = actor.spec().max_task_retries;
+  answer.max_pending_calls = actor.spec().max_pending_calls;
   return answer;
 }
 
@@ -114,6 +115,7 @@ void ActorTable::tell(const Actor& actor, ProcessId process) const {
   news.refused = actor.refused;
   news.construction_error = actor.construction_error;
   news.max_task_retries = actor.spec().max_task_retries;
+  news.max_pending_calls = actor.spec().max_pending_calls;
   parts_.processes.tell(process, std::move(news));
 }
 

@@ -38,6 +38,16 @@ TEST_F(ClientGroups, ReadyIsAValueOnceAllBundlesHavePlaces) {
   EXPECT_EQ(text(wait_for(901)), "ready") << "it was";
 }
 
+TEST_F(ClientGroups, RemovalRequested_ReadyFails) {
+  step(SubmitGroup{spec_});
+  hears(GroupState::created, 1);
+  step(EndGroup{spec_.id});
+  const ObjectId ready = wait_for(900);
+  EXPECT_EQ(state(ready), "pending") << "the head has not confirmed the removal";
+  hears(GroupState::removed, 2, "removed by its creator");
+  EXPECT_EQ(error(ready).kind, ErrorKind::placement_group_removed);
+}
+
 TEST_F(ClientGroups, OneThatCameInAValueIsWatched) {
   const ObjectId ready = wait_for(900);
   ASSERT_EQ(to_head<WatchGroup>().size(), 1u);

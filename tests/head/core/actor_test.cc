@@ -190,6 +190,19 @@ TEST_F(Actors, ATakenNameIsRefusedOrFound) {
   EXPECT_EQ(found[0].owner_node, home.node);
 }
 
+TEST_F(Actors, ReportsPendingLimitToCallers) {
+  spec.name = "counter";
+  spec.max_pending_calls = 4;
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  EXPECT_EQ(news().back().max_pending_calls, 4);
+  auto second = cluster.actor(1, 2);
+  second.name = "counter";
+  second.get_if_exists = true;
+  cluster.creates(home, second);
+  EXPECT_EQ(cluster.heard<ActorFound>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
+}
+
 TEST_F(Actors, NamesAreFoundInTheirSpaceAndFreeAfterDeath) {
   spec.name = "counter";
   spec.name_space = "shared";

@@ -1,0 +1,87 @@
+// The driver of commands_test.py: reports what it sees of mobula::init, one `name: value` per line.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include <mobula/mobula.h>
+
+namespace {
+
+template <class E>
+std::string thrown_by(void (*call)()) {
+  try {
+    call();
+    return "nothing";
+  } catch (const E&) {
+    return "expected";
+  } catch (const std::exception& error) {
+    return std::string("other: ") + error.what();
+  }
+}
+
+void report(const std::string& name, const std::string& value) { std::cout << name << ": " << value << std::endl; }
+
+std::string words_of(int argc, char** argv) {
+  std::string words;
+  for (int i = 1; i < argc; ++i) words += (i > 1 ? " " : "") + std::string(argv[i]);
+  return words;
+}
+
+int slow(int x) {
+  ::usleep(20'000);
+  return x;
+}
+
+void report_cluster(mobula::Cluster& cluster) {
+  report("own", cluster.is_own() ? "yes" : "no");
+  report("address", cluster.address());
+  const auto total = mobula::cluster_resources();
+  for (const char* name : {"CPU", "GPU", "shuttle", "memory"}) {
+    const auto at = total.find(name);
+    report(name, at == total.end() ? "none" : std::to_string(static_cast<long long>(at->second)));
+  }
+  report("nodes", std::to_string(mobula::nodes().size()));
+  report("zone", mobula::nodes().empty() || !mobula::nodes()[0].labels.contains("zone") ? "" : mobula::nodes()[0].labels.at("zone"));
+  report("name space", mobula::current().name_space);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool early = !mobula::in_executor();
+  const std::string before = early ? thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }) : "";
+  mobula::InitOptions options;
+  if (std::getenv("CONTRACT_NUM_CPUS") != nullptr) options.num_cpus = std::stoi(std::getenv("CONTRACT_NUM_CPUS"));
+  if (std::getenv("CONTRACT_ADDRESS_FIELD") != nullptr) options.address = std::getenv("CONTRACT_ADDRESS_FIELD");
+  std::string refused;
+  try {
+    auto cluster = mobula::init(argc, argv, options);
+    report("before", before);
+    report("words", words_of(argc, argv));
+    report_cluster(cluster);
+    if (std::string(argc > 1 ? argv[1] : "") == "waits") {
+      const auto never = mobula::task<slow>.options({.name = "never", .num_gpus = 64}).remote(1);
+      const auto done = mobula::task<slow>.remote(1);
+      report("done", std::to_string(mobula::get(done)));
+      report("task", never.id());
+      std::string line;
+      std::getline(std::cin, line);
+      return 0;
+    }
+    cluster.shutdown();
+    report("after", thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }));
+  } catch (const mobula::InvalidRequestError& error) {
+    report("refused", error.field());
+    report("why", error.what());
+    return 5;
+  } catch (const mobula::Error& error) {
+    report("failed", error.what());
+    return 6;
+  }
+  if (std::string(argc > 1 ? argv[1] : "") != "again") return 0;
+  auto again = mobula::init();
+  report("again", mobula::get(mobula::task<slow>.remote(3)) == 3 ? "runs" : "fails");
+  return 0;
+}
