@@ -344,7 +344,11 @@ void ExecutorProcess::check_fetches() {
     news.token = token;
     for (const ObjectId object : fetch.objects) {
       const auto* row = engine_->core().object(object);
-      if (row != nullptr && row->reading->failure && !news.failure) news.failure = row->reading->failure;
+      const auto why = row != nullptr ? client::why_unread(*row) : std::nullopt;
+      if (!why) continue;
+      // Lack of memory here is no fault of the object.
+      if (why->code != ErrorCode::resource_exhausted) news.unread.push_back(object);
+      if (!news.failure) news.failure = why;
     }
     for (const RefRecord& each : fetch.tensors) {
       const auto* why = runtime_->tensors().why_missing(each.object);

@@ -99,13 +99,15 @@ struct CallReply {
   Duration run_time{};
   std::int64_t pid = 0;
   std::vector<ObjectId> lost;  // failed: elements of tensors in its arguments that are nowhere any more
+  std::vector<ObjectId> unread{};  // failed: arguments by reference that the executor could not read
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallReply::number), field("task", &CallReply::task),
                  field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
                  field("results", &CallReply::results), field("kept", &CallReply::kept),
                  field("handovers", &CallReply::handovers), field("run_time", &CallReply::run_time),
-                 field("pid", &CallReply::pid), field("lost", &CallReply::lost));
+                 field("pid", &CallReply::pid), field("lost", &CallReply::lost),
+                 field("unread", &CallReply::unread));
   }
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };

@@ -75,12 +75,14 @@ struct NodeRelease {
   friend bool operator==(const NodeRelease&, const NodeRelease&) = default;
 };
 
-// Where is it, and tell me when it exists. Answered by ObjectStatus once it is ready or lost.
+// Where is it, and tell me when it exists. Answered by ObjectStatus once it is ready or lost. The home
+// does not name the nodes in `unread`: the asker failed to read from them.
 struct AskObject {
   ObjectId object;
+  std::vector<NodeId> unread{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &AskObject::object));
+    return visit(field("object", &AskObject::object), field("unread", &AskObject::unread));
   }
   friend bool operator==(const AskObject&, const AskObject&) = default;
 };

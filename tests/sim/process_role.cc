@@ -368,14 +368,18 @@ void Process::check_fetches() {
     if (fetch.told) continue;
     bool all = true;
     std::optional<Failure> failure;
+    std::vector<ObjectId> unread;
     for (const ObjectId object : fetch.objects) {
       all = all && client_.settled(object);
       const auto* row = client_.object(object);
-      if (row != nullptr && row->reading->failure && !failure) failure = row->reading->failure;
+      const auto why = row != nullptr ? client::why_unread(*row) : std::nullopt;
+      if (!why) continue;
+      if (why->code != ErrorCode::resource_exhausted) unread.push_back(object);
+      if (!failure) failure = why;
     }
     if (!all) continue;
     fetch.told = true;
-    executor::ArgumentsFetched news{token, failure, lost_elements(fetch)};
+    executor::ArgumentsFetched news{token, failure, lost_elements(fetch), std::move(unread)};
     if (!news.lost.empty() && !news.failure) news.failure = Failure{ErrorCode::not_found, "elements are lost"};
     if (news.lost.empty()) with_elements_.insert(token);
     ready.push_back(std::move(news));

@@ -20,6 +20,12 @@ ValueRecord error_value(const ErrorRecord& error) {
   return value;
 }
 
+std::optional<Failure> why_unread(const ObjectRow& row) {
+  if (!row.lost) return row.reading->failure;
+  const auto error = decode<ErrorRecord>(row.value->bytes.bytes());
+  return failure(ErrorCode::unavailable, error ? error->text : "it is lost");
+}
+
 void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   now_ = now;
   out_ = &out;

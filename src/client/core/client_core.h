@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "base/work_list.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
@@ -162,7 +163,9 @@ class ClientCore : ClientTables {
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);
   void unpin(ObjectId object);
+  // With the objects, calls and actors that only this object kept.
   void drop_if_unused(ObjectId object);
+  void drop_one(ObjectId object);
   void erase_object(ObjectId object);
   void lose_store();
   void unshare();
@@ -187,7 +190,9 @@ class ClientCore : ClientTables {
 
   // tasks.cc
   std::size_t count_missing(const Arguments& arguments);
+  // Serves all that waits for the object, and for what becomes ready or fails with it.
   void argument_ready(ObjectId object);
+  void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
   bool fail_on_argument_errors(TaskId task);
   CallRecord resolved(const CallRecord& call);
@@ -208,8 +213,14 @@ class ClientCore : ClientTables {
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);
   void take_over(const Handover& handover);
-  void collect_handover(ObjectId object, std::vector<TaskId>& tasks) const;
+  std::vector<TaskId> unfinished_tasks_of(const RefRecords& refs);
   Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
+
+  // unread_arguments.cc
+  void call_did_not_run(TaskId task, CallReply& message);
+  bool verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread);
+  void end_doubt(ObjectId object);
+  void return_to_waiting(TaskId task);
 
   // lineage.cc
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
@@ -295,6 +306,8 @@ class ClientCore : ClientTables {
   std::int64_t pending_bytes_ = 0;
   Lineage lineage_;
 
+  WorkList<ObjectId> drops_;
+  WorkList<ObjectId> served_;
   std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
   Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
   Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers

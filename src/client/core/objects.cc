@@ -156,6 +156,10 @@ void ClientCore::unpin(ObjectId object) {
 // Lets go of an object that nobody here needs. An exported one stays, with its lineage, until its
 // home says that nobody anywhere holds it.
 void ClientCore::drop_if_unused(ObjectId object) {
+  drops_.run(object, [this](ObjectId each) { drop_one(each); });
+}
+
+void ClientCore::drop_one(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || row->refs > 0 || row->pins > 0 || row->storing || row->passed_on) return;
   if (!row->owned) {
@@ -360,7 +364,7 @@ bool ClientCore::release_quietly(ObjectId object) {
 bool ClientCore::want_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr) return backlog_.want(object);
-  if (row->reading->failure) return false;
+  if (row->reading->failure || row->lost) return false;
   const bool nothing_to_do = row->ready ? is_inline(*row->value) || row->readable || row->fetching
                                         : row->owned || row->fetching;
   if (nothing_to_do) ++row->wants;
@@ -400,6 +404,11 @@ void ClientCore::on(const WantObject& event) {
   auto* row = objects_.find(event.object);
   if (row == nullptr) return void(backlog_.want(event.object));
   ++row->wants;
+  // Its home may have the bytes again.
+  if (row->lost) {
+    row->lost = row->ready = false;
+    row->value = CopyOnWrite<ValueRecord>();
+  }
   if (row->ready && is_inline(*row->value)) return;
   forget_failure(*row);
   if (row->ready || !row->owned) fetch(event.object, *row, event.argument);
@@ -430,7 +439,8 @@ void ClientCore::heard(const ObjectReadable& message) {
       return reconstruct(message.object, message.failure->text);
     }
     row->reading.edit().failure = message.failure;
-    return changed(message.object);
+    changed(message.object);
+    return end_doubt(message.object);
   }
   if (!row->owned) row->hold = HoldState::confirmed;
   const bool first = !row->ready;
@@ -447,6 +457,7 @@ void ClientCore::heard(const ObjectReadable& message) {
   value.contained = message.contained;
   changed(message.object);
   if (first) argument_ready(message.object);
+  end_doubt(message.object);
   heard(HoldConfirmed{message.object});
 }
 
@@ -491,7 +502,9 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   }
   row->ready = false;
   row->fetching = false;
+  row->doubted = false;
   row->value = CopyOnWrite<ValueRecord>();
+  row->lost = !row->owned;
   auto* task = row->owned ? tasks_.find(row->creator) : nullptr;
   if (task != nullptr && can_run_again(*task)) {
     mark_reconstructed.hit();
@@ -515,7 +528,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
 // The node's agent is a new one: its store is empty and counts nobody. Mapped values stay readable, and
 // those that are ours are stored again.
 void ClientCore::lose_store() {
-  std::vector<ObjectId> lost, unused;
+  std::vector<ObjectId> lost, unused, doubted;
   for (auto& [object, row] : objects_) {
     row.fetching = row.return_asked = false;
     if (!row.reading.is_empty()) row.reading.edit().place_fetch = 0;
@@ -528,6 +541,7 @@ void ClientCore::lose_store() {
       continue;
     }
     row.released = false;
+    if (row.doubted) doubted.push_back(object);
     if (!row.ref.is_empty() && has_home(row)) row.ref.edit().home = node_;
     if (row.exported) tell_agent(ExportObject{object, row.is_kept_tensor()});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
@@ -549,6 +563,7 @@ void ClientCore::lose_store() {
       reconstruct(object, "the agent of its node died");
     }
   }
+  for (const ObjectId object : doubted) end_doubt(object);
   for (const auto& [object, row] : objects_) {
     if (row.refs == 0 && row.pins == 0) unused.push_back(object);
   }

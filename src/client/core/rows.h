@@ -58,8 +58,12 @@ struct ObjectRow {
   bool passed_on : 1 = false;     // while it is lent: others may have got it from here
   bool unsaid : 1 = false;        // a kept tensor in replies of which nobody may have made anything
   bool lineage_given_up : 1 = false;  // its task is not known any more
+  bool lost : 1 = false;          // borrowed: the value is the error that states the loss; a want reads again
+  bool doubted : 1 = false;       // owned: an executor could not read it, and this process tries to
   // Not empty: it stands for the handles of this actor, and never becomes ready.
   ActorId actor() const { return ref->actor; }
+  // Calls that need it wait.
+  bool is_missing() const { return !ready || doubted; }
   // Elements of a tensor of this process: nothing of them is in the core.
   bool is_kept_tensor() const { return owned && !ref->tensor.is_empty(); }
 };
@@ -95,6 +99,7 @@ struct TaskRow {
   std::uint32_t waited_us = 0;      // from its submission to `since`; an hour at most
   std::uint16_t preemptions = 0;    // attempts that have ended so
   std::uint16_t memory_deaths = 0;  // attempts that were ended for lack of memory
+  std::uint16_t unread = 0;         // times that executors could not read arguments which this process could
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
   bool preempted : 1 = false;       // sent: its executor was told to end it, so that it runs again
@@ -227,6 +232,9 @@ inline bool wants_devices(const Request& request) {
   const auto is_device = [](const auto& each) { return is_unit_instance(each.first); };
   return request.gpu_memory > 0 || std::ranges::any_of(request.resources.amounts(), is_device);
 }
+
+// Reason that the bytes of an object, as an argument, cannot be read in this process. Nothing: they can, or are awaited.
+std::optional<Failure> why_unread(const ObjectRow& row);
 
 // The bytes of an error value.
 ValueRecord error_value(const ErrorRecord& error);

@@ -13,7 +13,6 @@ const Mark mark_exception_retry("client.task_retried_after_an_exception");
 const Mark mark_memory("client.task_waits_after_it_was_ended_for_memory");
 const Mark mark_exhausted("client.task_out_of_retries");
 const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
-const Mark mark_argument_lost("client.argument_lost_on_its_way");
 const Mark mark_no_room("client.an_actor_had_no_room_for_a_call");
 const Mark mark_preempted("client.task_preempted");
 const Mark mark_given_away("client.task_given_away");
@@ -57,7 +56,7 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
   row.missing = count_missing(*call.arguments);
   for (const auto& argument : *call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
   }
   return row;
 }
@@ -89,7 +88,7 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
   for (const auto& argument : arguments) {
     if (!argument.is_ref) continue;
     auto& row = objects_.at(argument.ref.object);
-    if (row.ready) continue;
+    if (!row.is_missing()) continue;
     ++missing;
     if (!row.owned) fetch(argument.ref.object, row);
   }
@@ -97,6 +96,11 @@ std::size_t ClientCore::count_missing(const Arguments& arguments) {
 }
 
 void ClientCore::argument_ready(ObjectId object) {
+  if (!waiting_tasks_.contains(object) && !waiting_actors_.contains(object)) return;
+  served_.run(object, [this](ObjectId each) { serve_waiters(each); });
+}
+
+void ClientCore::serve_waiters(ObjectId object) {
   if (auto* waiting = waiting_tasks_.find(object)) {
     const auto tasks = std::move(*waiting);
     waiting_tasks_.erase(object);
@@ -152,6 +156,7 @@ CallRecord ClientCore::resolved(const CallRecord& call) {
   for (auto& argument : result.arguments.edit()) {
     if (!argument.is_ref) continue;
     const ObjectRow& row = objects_.at(argument.ref.object);
+    if (row.owned && argument.ref.home != node_) argument.ref = ref_of(argument.ref.object);
     if (row.value->in_store && row.value->bytes.empty()) {
       argument.value.in_store = true;
       argument.value.location = row.value->location;
@@ -343,7 +348,7 @@ bool ClientCore::waits_again(TaskId task) {
   row.state = TaskState::waiting;
   for (const auto& argument : *row.call.arguments) {
     const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
-    if (object && !object->ready) waiting_tasks_[argument.ref.object].push_back(task);
+    if (object && object->is_missing()) waiting_tasks_[argument.ref.object].push_back(task);
   }
   return true;
 }
@@ -460,26 +465,8 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
     } else {
       resubmit(task);
     }
-  } else if (message.outcome == CallOutcome::failed && !message.lost.empty() && row.cancelled) {
-    finish_cancelled(task);  // it never ran, and nobody wants it to
-  } else if (message.outcome == CallOutcome::failed && !message.lost.empty()) {
-    for (const ObjectId elements : message.lost) remake_elements(elements);
-    // It never ran, so this costs it nothing. What cannot be made again would be lost each time.
-    if (refers_to_any(row.call, message.lost)) {
-      finish(task, std::move(message.results));
-    } else if (row.call.form->kind == CallKind::actor_call) {
-      requeue(task);
-      advance_actor(row.call.form->actor);
-    } else {
-      resubmit(task);
-    }
-  } else if (message.outcome == CallOutcome::failed && row.retries_left != 0 && !row.cancelled &&
-             row.call.form->kind == CallKind::task) {
-    // It never ran: an argument was lost on the way there. The recount finds it, or makes it again.
-    mark_argument_lost.hit();
-    if (row.retries_left > 0) --row.retries_left;
-    ++row.call.attempt;
-    resubmit(task);
+  } else if (message.outcome == CallOutcome::failed) {
+    call_did_not_run(task, message);
   } else {
     finish(task, std::move(message.results));
   }
@@ -506,24 +493,42 @@ void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
   end_wait_for_returns(executor);
 }
 
-// The unfinished tasks that `object` needs, those it depends on first.
-void ClientCore::collect_handover(ObjectId object, std::vector<TaskId>& tasks) const {
-  const auto* row = objects_.find(object);
-  if (row == nullptr || !row->owned || row->ready) return;
-  const auto* task = tasks_.find(row->creator);
-  if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
-  if (std::ranges::find(tasks, row->creator) != tasks.end()) return;
-  for (const auto& argument : *task->call.arguments) {
-    if (argument.is_ref) collect_handover(argument.ref.object, tasks);
+// The unfinished tasks that make these objects, and those whose results they need, which come first.
+std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
+  std::vector<TaskId> tasks;
+  std::set<TaskId> seen;
+  struct Visit {
+    TaskId task;
+    std::size_t next_argument = 0;
+  };
+  std::vector<Visit> open;
+  const auto enter = [&](ObjectId object) {
+    const auto* row = objects_.find(object);
+    if (row == nullptr || !row->owned || row->ready) return;
+    const auto* task = tasks_.find(row->creator);
+    if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
+    if (seen.insert(row->creator).second) open.push_back({row->creator});
+  };
+  for (const auto& ref : refs) {
+    if (find_object(ref.object) == nullptr) continue;
+    enter(ref.object);
+    while (!open.empty()) {
+      const TaskId task = open.back().task;
+      const auto& arguments = *tasks_.at(task).call.arguments;
+      const std::size_t next = open.back().next_argument++;
+      if (next == arguments.size()) {
+        tasks.push_back(task);
+        open.pop_back();
+      } else if (arguments[next].is_ref) {
+        enter(arguments[next].ref.object);
+      }
+    }
   }
-  tasks.push_back(row->creator);
+  return tasks;
 }
 
 void ClientCore::on(const HandOver& event) {
-  std::vector<TaskId> tasks;
-  for (const auto& ref : event.refs) {
-    if (find_object(ref.object) != nullptr) collect_handover(ref.object, tasks);
-  }
+  const std::vector<TaskId> tasks = unfinished_tasks_of(event.refs);
   HandedOver given;
   for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
   for (const auto& ref : event.refs) {

@@ -157,6 +157,9 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   CallReply answer;
   answer.outcome = CallOutcome::failed;
   answer.lost = event.lost;
+  answer.unread = event.unread;
+  // A caller of the previous release sends calls of actors again, in their order, if `lost` names the cause.
+  if (is_actor()) answer.lost.insert(answer.lost.end(), event.unread.begin(), event.unread.end());
   answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
                                        "an argument of " + row.call.form->name + " cannot be read: " +
                                            event.failure->text,

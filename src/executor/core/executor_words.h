@@ -49,10 +49,11 @@ struct ArgumentsFetched {
   std::uint64_t token = 0;
   std::optional<Failure> failure;
   std::vector<ObjectId> lost{};  // with a failure: elements of tensors that are nowhere any more
+  std::vector<ObjectId> unread{};  // with a failure: objects that could not be read
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
-                 field("lost", &ArgumentsFetched::lost));
+                 field("lost", &ArgumentsFetched::lost), field("unread", &ArgumentsFetched::unread));
   }
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };

@@ -36,6 +36,7 @@ struct ObjectEntry {
   int tries = 0;                     // pulls that failed in a row
   bool waits_for_room = false;       // for the copy that is to be pulled
   std::vector<NodeId> sources{};     // who has it or is getting it, as told last
+  std::vector<NodeId> unread{};      // sources of the last pull, if that pull failed
   NodeId asked{};                    // who owes us an ObjectStatus
   std::optional<Time> locate_by{};   // the head is asked who has copies
   std::string lost_cause{};          // why that is so

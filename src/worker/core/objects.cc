@@ -163,7 +163,7 @@ void Objects::settle(ObjectId object) {
     peers_.send(entry->home, NodeRelease{object});
   }
   const bool only_pulled = entry->pull != 0 && entry->pins == 1 && row->processes.size() == 1;
-  if (only_pulled && row->processes.contains(agent_)) transfers_.unwant(entry->pull);
+  if (only_pulled && entry->askers.empty() && row->processes.contains(agent_)) transfers_.unwant(entry->pull);
 }
 
 void Objects::retire(const std::vector<RetiredSlab>& slabs) {

@@ -114,6 +114,9 @@ class Objects {
   const ObjectTable& table() const { return table_; }
   std::size_t entries() const { return entries_.size(); }
   std::size_t pins() const;
+  // At home: objects that readers await although no node has the bytes, no failure is recorded and no
+  // search for replicas runs. Their owner must be computing them.
+  std::vector<ObjectId> awaited_without_bytes() const;
   const SpillFiles& spill_files() const { return files_; }
   // Writing to and reading from disk that is under way.
   std::size_t moving() const { return restores_.size() + spill_.items.size(); }
@@ -247,8 +250,16 @@ class Objects {
   ObjectEntry& placeholder(ObjectId object);
   void answer_askers(ObjectId object);
   // What `asker` is told; it is going to fetch it.
-  ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry) const;
+  ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
+  // The one place where the home removes a location from its list: release, loss, death, failed pull
+  // and drain come here. The owner learns when the last location is gone.
+  enum class Location : unsigned char { replica, kept_result, any };
+  void remove_location(ObjectId object, NodeId node, Location which, const std::string& cause);
+  bool erase_location(ObjectId object, ObjectEntry& entry, NodeId node, Location which);
+  void location_removed(ObjectId object, const std::string& cause);
+  void location_added(ObjectId object);
+  void remove_all_locations(ObjectId object, const std::string& cause);
   void lost(ObjectId object, const std::string& cause);
   void nothing_left(ObjectId object, const std::string& cause);
   void give_up(ObjectId object, Failure why);

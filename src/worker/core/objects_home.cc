@@ -3,9 +3,15 @@
 
 #include <algorithm>
 
+#include "base/mark.h"
 #include "worker/core/objects.h"
 
 namespace mobula::internal::worker {
+namespace {
+
+const Mark mark_relayed("worker.home_reads_what_an_asker_cannot");
+
+}  // namespace
 
 bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const {
   return here(object) || !entry.keepers.empty() || !entry.copies.empty();
@@ -74,22 +80,36 @@ void Objects::from_peer(NodeId node, const NodeHold& message) {
 
 // From a holder to the home, or from the home to a keeper.
 void Objects::from_peer(NodeId node, const NodeRelease& message) {
+  bool had_bytes = false;
   if (ObjectEntry* entry = find(message.object)) {
-    entry->copies.erase(node);
-    fetches_no_more(*entry, node);
+    had_bytes = at_home(*entry) && erase_location(message.object, *entry, node, Location::replica);
     entry->askers.erase(node);
     entry->unconfirmed.erase(node);
   }
   apply(table_.release_node(node, message.object));
   settle(message.object);
+  // Other holders may remain, and the node that released the object may have had the last bytes.
+  if (had_bytes) location_removed(message.object, fmt::format("node {} released the last copy", node.brief()));
 }
 
 void Objects::from_peer(NodeId node, const AskObject& message) {
   const ObjectId object = message.object;
+  // A node that asks for the bytes does not have them, whatever the list of locations states.
+  if (const ObjectEntry* known = find(object); known != nullptr && at_home(*known)) {
+    remove_location(object, node, Location::any, fmt::format("node {} does not have its copy any more", node.brief()));
+  }
   ObjectEntry& entry = placeholder(object);
   const bool ready =
       here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
-  if (ready) return peers_.send(node, status_for(node, object, entry));
+  if (ready) {
+    ObjectStatus status = status_for(node, object, entry, message.unread);
+    if (!status.locations.empty() || status.failure || !at_home(entry)) return peers_.send(node, std::move(status));
+    // The asker reads from none of the locations. This node reads from them in its place, or finds
+    // out that the bytes are lost.
+    mark_relayed.hit();
+    entry.askers.insert(node);
+    return seek(object);
+  }
   if (at_home(entry) && !entry.is_tensor) {
     entry.askers.insert(node);
     if (!entry.claimed) wait_for_claim(object);
@@ -104,7 +124,9 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
 }
 
 // Each asker gets another order of who has it, so that not all begin with the same.
-ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry) const {
+// Nodes in `unread` are left out: the asker failed to read from them.
+ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
+                                 const std::vector<NodeId>& unread) const {
   ObjectStatus status;
   status.object = object;
   status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
@@ -114,6 +136,9 @@ ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& ent
   status.locations.insert(status.locations.end(), entry.keepers.begin(), entry.keepers.end());
   status.locations.insert(status.locations.end(), entry.copies.begin(), entry.copies.end());
   std::erase(status.locations, asker);
+  std::erase_if(status.locations, [&](NodeId node) {
+    return node != self_ && std::ranges::find(unread, node) != unread.end();
+  });
   if (status.locations.empty()) {
     status.failure = entry.failure;
     return status;
@@ -145,7 +170,8 @@ void Objects::from_peer(NodeId node, const CopyMade& message) {
   if (entry == nullptr || !at_home(*entry)) return;
   fetches_no_more(*entry, node);
   const ObjectRow* row = table_.find(message.object);
-  if (row->nodes.contains(node) && !entry->keepers.contains(node)) entry->copies.insert(node);
+  if (!row->nodes.contains(node) || entry->keepers.contains(node)) return;
+  if (entry->copies.insert(node).second) location_added(message.object);
 }
 
 // ---- results that other nodes keep for owners here ---------------------------------------------
@@ -172,24 +198,61 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
   entry.keepers.insert(node);
   claim(object, message.owner);
   peers_.send(node, ResultTaken{object, true});
-  answer_askers(object);
-  if (!entry.readers.empty()) seek(object);
-  save_if_it_goes(object);
+  location_added(object);
   unpin(object);
 }
 
 // ---- losses ------------------------------------------------------------------------------------
 
 void Objects::from_peer(NodeId node, const CopyLost& message) {
-  ObjectEntry* entry = find(message.object);
+  const ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !at_home(*entry)) return;
-  fetches_no_more(*entry, node);
-  const bool kept = entry->keepers.erase(node) > 0;
-  if (kept) peers_.send(node, NodeRelease{message.object});
-  if (entry->copies.erase(node) == 0 && !kept) return;  // a pull has found that out before
-  const bool known = entry->claimed && !entry->failure;
-  if (known && !has_bytes_somewhere(message.object, *entry)) return lost(message.object, message.cause);
-  save_if_it_goes(message.object);
+  remove_location(message.object, node, Location::any, message.cause);
+}
+
+void Objects::remove_location(ObjectId object, NodeId node, Location which, const std::string& cause) {
+  ObjectEntry* entry = find(object);
+  if (entry != nullptr && erase_location(object, *entry, node, which)) location_removed(object, cause);
+}
+
+// True if the node was a location.
+bool Objects::erase_location(ObjectId object, ObjectEntry& entry, NodeId node, Location which) {
+  fetches_no_more(entry, node);
+  const bool replica = which != Location::kept_result && entry.copies.erase(node) > 0;
+  const bool kept = which != Location::replica && entry.keepers.erase(node) > 0;
+  if (kept) peers_.send(node, NodeRelease{object});
+  return replica || kept;
+}
+
+void Objects::location_removed(ObjectId object, const std::string& cause) {
+  const ObjectEntry* entry = find(object);
+  if (entry == nullptr || !at_home(*entry) || !entry->claimed || entry->failure) return;
+  has_bytes_somewhere(object, *entry) ? save_if_it_goes(object) : lost(object, cause);
+}
+
+void Objects::remove_all_locations(ObjectId object, const std::string& cause) {
+  ObjectEntry& entry = entries_.at(object);
+  for (const NodeId node : std::exchange(entry.keepers, {})) peers_.send(node, NodeRelease{object});
+  entry.copies.clear();
+  entry.fetchers.clear();
+  location_removed(object, cause);
+}
+
+// Readers of this and of other nodes may wait for it.
+void Objects::location_added(ObjectId object) {
+  answer_askers(object);
+  if (!entries_.at(object).readers.empty()) seek(object);
+  save_if_it_goes(object);
+}
+
+std::vector<ObjectId> Objects::awaited_without_bytes() const {
+  std::vector<ObjectId> awaited;
+  for (const auto& [object, entry] : entries_) {
+    const bool waits = at_home(entry) && (!entry.readers.empty() || !entry.askers.empty());
+    const bool hopeless = entry.claimed && !entry.failure && !entry.locate_by && !has_bytes_somewhere(object, entry);
+    if (waits && hopeless) awaited.push_back(object);
+  }
+  return awaited;
 }
 
 // The last bytes that the home knew of are gone with their node. Holders may have made copies.

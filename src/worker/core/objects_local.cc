@@ -218,6 +218,9 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
   const ObjectId object = message.ref.object;
   Failure why;
   ObjectEntry* entry = hold_for(process, message.ref, why);
+  // The home of an object decides whether it is lost. A failure that was recorded while the home was
+  // dead is void once the node has another agent.
+  if (entry != nullptr && !at_home(*entry) && !peers_.is_dead(entry->home)) entry->failure.reset();
   if (entry != nullptr && entry->failure) why = *entry->failure;
   const bool flooded = entry != nullptr && !at_home(*entry) &&
                        peers_.backlog(entry->home) >= options_.max_peer_backlog;
@@ -245,7 +248,8 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
 void Objects::cancel_fetch(ProcessId process, ObjectId object) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->readers.erase(process) == 0) return;
-  if (entry->readers.empty() && entry->pull != 0 && !saving_.contains(object)) transfers_.unwant(entry->pull);
+  const bool unread = entry->readers.empty() && entry->askers.empty();
+  if (unread && entry->pull != 0 && !saving_.contains(object)) transfers_.unwant(entry->pull);
 }
 
 void Objects::place_returned(ProcessId process, const PlaceReturned& message) {
@@ -300,6 +304,7 @@ void Objects::became_sealed(ObjectId object) {
   entry.failure.reset();
   entry.argument = false;
   entry.tries = 0;
+  entry.unread.clear();
   entry.locate_by.reset();
   entry.candidates.clear();
   pin_contained(object);

@@ -245,6 +245,7 @@ void Objects::evict(ObjectId object) {
     mark_clean_evicted.hit();
   }
   apply(std::move(consequences));
+  location_removed(object, "its node needed the memory");
 }
 
 void Objects::ask_back(ObjectId object) {

@@ -3,9 +3,15 @@
 
 #include <algorithm>
 
+#include "base/mark.h"
 #include "worker/core/objects.h"
 
 namespace mobula::internal::worker {
+namespace {
+
+const Mark mark_unreadable("worker.locations_of_an_object_given_up");
+
+}  // namespace
 
 // ---- holds -------------------------------------------------------------------------------------
 
@@ -78,8 +84,9 @@ Failure Objects::tensor_not_here() const {
 }
 
 void Objects::ask(ObjectId object, NodeId node) {
-  entries_.at(object).asked = node;
-  peers_.send(node, AskObject{object});
+  ObjectEntry& entry = entries_.at(object);
+  entry.asked = node;
+  peers_.send(node, AskObject{object, std::exchange(entry.unread, {})});
 }
 
 void Objects::from_peer(NodeId node, const ObjectStatus& message) {
@@ -99,6 +106,12 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
     const auto after = std::min<std::size_t>(2, entry->sources.size());
     const auto where = entry->sources.begin() + static_cast<std::ptrdiff_t>(after);
     entry->sources.insert(where, message.fetching.begin(), message.fetching.end());
+  }
+  const bool all_dead = !message.failure && !message.locations.empty() && entry->sources.empty();
+  if (all_dead && of_home && ++entry->tries < max_tries) {
+    // The home has not learned of these deaths yet.
+    entry->unread = message.locations;
+    return ask(object, node);
   }
   if (message.failure || entry->sources.empty()) {
     if (!of_home) return ask_candidate(object);
@@ -123,6 +136,7 @@ void Objects::begin_pull(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   std::vector<NodeId> sources = std::exchange(entry.sources, {});
   std::erase_if(sources, [&](NodeId node) { return peers_.is_dead(node); });
+  entry.unread = sources;
   const auto pull =
       transfers_.pull_object(object, entry.size_bytes, sources, entry.argument);
   if (!pull) return abandon(object, pull.error());
@@ -162,6 +176,7 @@ void Objects::abandon(ObjectId object, const Failure& why) {
   apply(table_.fail(object, why));
   retry_due_ = true;
   fail_readers(object, why);
+  answer_askers(object);
   unpin(object);
 }
 
@@ -193,21 +208,23 @@ void Objects::pulled(const transfer::PullDone& done) {
   apply(table_.fail(object, why));
   retry_due_ = true;
   const bool cancelled = why.code == ErrorCode::cancelled;
-  if (at_home(*entry) && why.code == ErrorCode::not_found) {
-    // Nobody has what we thought they keep for us.
+  const bool no_room = why.code == ErrorCode::resource_exhausted;
+  const bool given_up = !cancelled && !no_room && ++entry->tries >= max_tries;
+  const bool awaited = !entry->readers.empty() || !entry->askers.empty();
+  if (at_home(*entry) && ((given_up && awaited) || why.code == ErrorCode::not_found)) {
+    // No node has, or sends, the bytes that it keeps by this list. Readers wait until they are recomputed.
+    mark_unreadable.hit();
     entry->tries = 0;
-    for (const NodeId node : std::exchange(entry->keepers, {})) {
-      peers_.send(node, NodeRelease{object});
-    }
-    entry->copies.clear();
-    lost(object, why.text);
+    remove_all_locations(object, why.text);
     return unpin(object);
   }
-  const bool wanted = !entry->readers.empty() || (!cancelled && peers_.is_dead(entry->home));
-  const bool no_room = why.code == ErrorCode::resource_exhausted;
-  if (no_room || (!cancelled && ++entry->tries >= max_tries)) {
+  const bool wanted = awaited || (!cancelled && peers_.is_dead(entry->home));
+  if (no_room || given_up) {
     entry->tries = 0;
-    fail_readers(object, why);
+    // Bytes that no node sends are lost. A timeout is that of a node, not of the readers.
+    const bool silent = why.code == ErrorCode::timed_out || why.code == ErrorCode::not_found;
+    fail_readers(object, silent ? failure(ErrorCode::unavailable, why.text) : why);
+    answer_askers(object);
   } else if (wanted) {
     seek(object);
   }
@@ -301,10 +318,12 @@ void Objects::located(const ObjectLocated& message) {
     return ask_candidate(message.object);
   }
   if (has_bytes_somewhere(message.object, *entry)) return;
+  // A node without a hold here does not report the end of its copy.
+  const ObjectRow& row = *table_.find(message.object);
+  std::erase_if(nodes, [&](NodeId node) { return !row.nodes.contains(node); });
   if (nodes.empty()) return nothing_left(message.object, entry->lost_cause);
   entry->copies.insert(nodes.begin(), nodes.end());
-  answer_askers(message.object);
-  if (!entry->readers.empty()) seek(message.object);
+  location_added(message.object);
 }
 
 void Objects::ask_candidate(ObjectId object) {
@@ -356,21 +375,15 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
   for (const ObjectId object : homeless) home_died(object, cause);
   apply(table_.drop_node(node));
   for (auto& [object, entry] : entries_) {
-    entry.keepers.erase(node);
-    entry.copies.erase(node);
+    erase_location(object, entry, node, Location::any);
     entry.askers.erase(node);
-    fetches_no_more(entry, node);
     entry.unconfirmed.erase(node);
     std::erase(entry.candidates, node);
     std::erase_if(entry.pullers, [&](const auto& each) { return each.first == node; });
     // Of those who had the bytes one is gone: this copy may be what is left.
     if (entry.origins.erase(node) > 0) entry.pulled = false;
   }
-  for (const ObjectId object : kept) {
-    const ObjectEntry* entry = find(object);
-    if (entry == nullptr) continue;
-    has_bytes_somewhere(object, *entry) ? save_if_it_goes(object) : lost(object, cause);
-  }
+  for (const ObjectId object : kept) location_removed(object, cause);
   for (const ObjectId object : asked) {
     ObjectEntry* entry = find(object);
     if (entry == nullptr || entry->asked != node) continue;

@@ -61,8 +61,7 @@ void Objects::release_drained_keepers(ObjectId object) {
   std::ranges::copy_if(entry->keepers, std::back_inserter(released), goes);
   for (const NodeId node : released) {
     mark_saved.hit();
-    entry->keepers.erase(node);
-    peers_.send(node, NodeRelease{object});
+    remove_location(object, node, Location::kept_result, "its node is drained");
   }
 }
 

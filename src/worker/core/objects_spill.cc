@@ -181,15 +181,14 @@ void Objects::lost_on_disk(ObjectId object, const std::string& cause) {
   drop_from_disk(object);
   table_.lose_on_disk(object);
   refuse_pullers(object, failure(ErrorCode::not_found, cause));
-  ObjectEntry& entry = entries_.at(object);
-  entry.pulled = false;
-  if (entry.copy_reported) report_copy(object, false);
-  if (!at_home(entry)) {
-    if (!peers_.is_dead(entry.home)) peers_.send(entry.home, CopyLost{object, cause});
-  } else if (!has_bytes_somewhere(object, entry)) {
-    return lost(object, cause);
-  }
-  if (!entry.readers.empty()) seek(object);
+  entries_.at(object).pulled = false;
+  if (entries_.at(object).copy_reported) report_copy(object, false);
+  const NodeId home = entries_.at(object).home;
+  if (home != self_ && !peers_.is_dead(home)) peers_.send(home, CopyLost{object, cause});
+  location_removed(object, cause);
+  const ObjectEntry* entry = find(object);
+  if (entry == nullptr || entry->readers.empty()) return;
+  if (!at_home(*entry) || has_bytes_somewhere(object, *entry)) seek(object);
 }
 
 }  // namespace mobula::internal::worker

@@ -75,7 +75,7 @@ void Agent::carry_out(Command command) {
   if (auto* head = std::get_if<SendHead>(&command)) return carry_out_head(std::move(head->message));
   if (auto* peer = std::get_if<SendPeer>(&command)) {
     Agent* to = world_.by_incarnation(peer->to.incarnation);
-    if (to != nullptr) world_.post(*to, PeerSaid{std::move(peer->frame)});
+    if (to != nullptr && world_.reachable(*this, peer->to.incarnation)) world_.post(*to, PeerSaid{std::move(peer->frame)});
     return;
   }
   if (auto* process = std::get_if<SendProcess>(&command)) {
@@ -223,11 +223,20 @@ void Agents::settle() {
 void Agents::finish_pulls(std::optional<Failure> failure) {
   for (const Moving& each : std::exchange(moving, {})) {
     std::optional<Failure> result = failure;
-    if (by_incarnation(each.source) == nullptr) {
+    if (by_incarnation(each.source) == nullptr || !reachable(*each.reader, each.source)) {
       result = Failure{ErrorCode::unavailable, "connection refused"};
     }
     post(*each.reader, ChunkFetched{each.chunk, result});
   }
+}
+
+void Agents::cut_between(const Agent& one, const Agent& two) {
+  cut_.insert({one.address().incarnation, two.address().incarnation});
+  cut_.insert({two.address().incarnation, one.address().incarnation});
+}
+
+bool Agents::reachable(const Agent& from, ProcessId to) const {
+  return !cut_.contains({from.address().incarnation, to});
 }
 
 void Agents::cut_chunk(Agent& reader, std::uint64_t chunk) {

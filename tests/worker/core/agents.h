@@ -135,6 +135,9 @@ class Agents {
   bool bytes_flow = true;  // false: pulls stay unfinished until `finish_pulls`
   void finish_pulls(std::optional<Failure> failure = std::nullopt);
   void cut_chunk(Agent& reader, std::uint64_t chunk);
+  // Neither messages nor bytes pass between these two from now on.
+  void cut_between(const Agent& one, const Agent& two);
+  bool reachable(const Agent& from, ProcessId to) const;
   struct Moving {
     Agent* reader;
     std::uint64_t chunk;
@@ -147,6 +150,7 @@ class Agents {
 
   WorkerOptions options_;
   std::vector<std::unique_ptr<Agent>> agents_;
+  std::set<std::pair<ProcessId, ProcessId>> cut_;
   std::deque<std::pair<Agent*, Event>> events_;
 };
 

@@ -267,6 +267,112 @@ TEST_F(ObjectDeathsTest, CopyOfAHolderServesWhenTheKeeperHasDied) {
   expect_empty(world_, 3, 1);
 }
 
+// The holder of the last copy releases it while another node holds the object without its bytes.
+TEST_F(ObjectDeathsTest, LastCopyReleased_OwnerRecomputes) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  EXPECT_EQ(fetch(other_).size(), 1u);
+  kill(third_);
+  EXPECT_TRUE(home_.heard<ObjectGone>(1).empty()) << "one copy is left";
+  release(other_);
+  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(fetch(other_).empty()) << "waits for the second run";
+  home_.say(1, ReserveObject{value, 1000});
+  home_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  settle();
+  EXPECT_FALSE(other_.heard<ObjectReadable>(1).at(0).failure);
+  release(home_);
+  release(other_);
+  expect_empty(world_, 3, 1);
+}
+
+// A copy is reported while the home searches for replicas: the search ends without an answer to the askers.
+TEST_F(ObjectDeathsTest, CopyReportedDuringSearch_AskersRead) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  other_.say(1, HoldObject{ref()});
+  Agent& fourth = world_.add();
+  fourth.driver(1, job);
+  settle();
+  world_.bytes_flow = false;
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.die(third_);
+  PeersChanged news;
+  news.dead_agents = {third_.address().incarnation};
+  home_.head_says(news);
+  settle();
+  EXPECT_TRUE(fetch(fourth).empty());
+  // The bytes of `other_` have arrived all the same.
+  world_.bytes_flow = true;
+  for (const auto& each : std::exchange(world_.moving, {})) world_.post(*each.reader, ChunkFetched{each.chunk, {}});
+  settle();
+  ASSERT_EQ(other_.heard<ObjectReadable>(1).size(), 1u);
+  const auto heard = fourth.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_FALSE(heard[0].failure);
+}
+
+// The link between two nodes is cut; both reach the home.
+TEST_F(ObjectDeathsTest, HolderUnreachable_HomeRelays) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  world_.cut_between(other_, third_);
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.advance(11s);
+  const auto heard = other_.heard<ObjectReadable>(1);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+  EXPECT_TRUE(home_.core().objects().find(value)->here());
+}
+
+// No node reads from the holder: its bytes count as lost, and the owner recomputes them.
+TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  world_.cut_between(other_, third_);
+  world_.cut_between(home_, third_);
+  EXPECT_TRUE(fetch(other_).empty());
+  EXPECT_TRUE(fetch(home_).empty());
+  world_.advance(60s);
+  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(home_.heard<ObjectReadable>(1).empty()) << "a failure that is not the reader's timeout";
+  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty());
+}
+
+// The asker has learned of a death before the home: not a loss yet.
+TEST_F(ObjectDeathsTest, AskerKnowsOfDeathFirst_ReaderWaits) {
+  home_.say(1, ExportObject{value});
+  store(world_, third_, 1, value, 1000, owner_, home_.node());
+  world_.die(third_);
+  PeersChanged news;
+  news.dead_agents = {third_.address().incarnation};
+  other_.head_says(news);
+  settle();
+  EXPECT_TRUE(fetch(other_).empty());
+  world_.advance(60s);
+  EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
+  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty()) << "waits for the second run";
+}
+
+// A failure that was recorded while the home was dead is void once its node has another agent.
+TEST_F(ObjectDeathsTest, HomeReplaced_ReaderAsksAgain) {
+  put_and_export();
+  other_.say(1, HoldObject{ref()});
+  settle();
+  kill(home_);
+  locate(other_, {});
+  ASSERT_TRUE(fetch(other_).at(0).failure);
+  Agent& next = world_.add_after(home_);
+  const ProcessId owner = next.driver(1, job);
+  settle();
+  store(world_, next, 1, value, 1000, owner, next.node());
+  next.say(1, ExportObject{value});
+  settle();
+  const auto heard = fetch(other_);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
+}
+
 TEST_F(ObjectDeathsTest, CopyStaysReadableWhenTheHomeDies) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
