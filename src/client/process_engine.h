@@ -111,6 +111,8 @@ class ProcessEngine {
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, const Bytes& frame);
+  // From `peer_said` alone, which runs on the loop: the peer has proven its identity.
+  void trust_peer(PeerHandle peer);
   // Sends to a caller by ring; false if there is none from it.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);

@@ -101,6 +101,9 @@ Result<void> HeadService::open() {
   bus_callbacks.on_gone = [this](PeerHandle peer, const Failure&) {
     step(AgentLinkLost{peer.value});
   };
+  bus_callbacks.on_closed = [this](const std::string& source, const std::string& why) {
+    note_refusal(source, "connection closed: " + why, "CONNECTION_REFUSED");
+  };
   auto bus = Bus::create(loop_, std::move(bus_options), std::move(bus_callbacks));
   if (!bus) return bus.error();
   bus_ = std::move(bus).value();
