@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/slow_step.h"
 #include "base/random.h"
 #include "base/rotated_log.h"
 #include "head/core/requests.h"
@@ -143,7 +144,12 @@ void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
   if (!std::holds_alternative<Started>(event)) follow_clock();
   std::vector<Command> commands;
-  step_recorded(*core_, recorder_.get(), monotonic_now(), std::move(event), commands);
+  const EventKind kind(event);
+  const Time began = monotonic_now();
+  step_recorded(*core_, recorder_.get(), began, std::move(event), commands);
+  if (const Duration took = monotonic_now() - began; took > slow_step_limit) {
+    log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
+  }
   carry_out(commands);
 }
 
