@@ -1,10 +1,13 @@
 #include "base/log.h"
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <mutex>
+
+#include "base/stderr_queue.h"
 
 namespace mobula::internal {
 namespace {
@@ -21,6 +24,19 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
+// A stopped terminal must not stop the process that logs to it.
+class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t text;
+    formatter_->format(message, text);
+    std::string_view line(text.data(), text.size());
+    while (line.ends_with('\n')) line.remove_suffix(1);
+    stderr_queue().print(line);
+  }
+  void flush_() override {}
+};
+
 std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOptions& options) {
   auto logger = std::make_shared<spdlog::logger>(options.role, std::move(sink));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %L %n[%P] %v", spdlog::pattern_time_type::utc);
@@ -31,7 +47,7 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOpti
 
 // The one process-wide sink; spdlog makes it safe for any thread. Replaced only by open_log.
 std::shared_ptr<spdlog::logger>& process_logger() {
-  static auto logger = make_logger(std::make_shared<spdlog::sinks::stderr_sink_mt>(),
+  static auto logger = make_logger(std::make_shared<StderrSink>(),
                                    LogOptions{.role = "mobula", .level = LogLevel::warn, .file = {}});
   return logger;
 }
@@ -53,7 +69,7 @@ Result<void> open_log(const LogOptions& options) {
   try {
     spdlog::sink_ptr sink;
     if (options.file.empty()) {
-      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+      sink = std::make_shared<StderrSink>();
     } else {
       sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes, 1);
     }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/label_selector.h"
+#include "model/request_rules.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -75,7 +76,14 @@ void parse_resources(const std::string& text, NodeFlags& node) {
   if (!json.is_object())
     wrong("--resources",
           "'" + text + "' is no JSON object such as '{\"shuttle\": 2}', its amounts at most 1e14");
+  if (json.size() > max_resource_names) {
+    wrong("--resources", std::to_string(json.size()) + " resources; a node has at most " +
+                             std::to_string(max_resource_names));
+  }
   for (const auto& [name, value] : json.items()) {
+    if (const auto broken = check_text("--resources", name)) {
+      wrong("--resources", broken->rule + "; given: " + broken->given);
+    }
     refuse_predefined(name);
     if (!value.is_object()) {
       node.resources.set(name, at_least_nothing(name, parse_amount(name, value)));

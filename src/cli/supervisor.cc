@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 // With the driver gone nobody waits for an orderly end.
 constexpr Duration together_patience = 1s;
+constexpr int signal_codes = 128;  // plus the signal: the exit code of what it ended
 constexpr int poll_ms = 20;  // should the signal of a child's end have been read with another one
 
 struct StartFault {
@@ -68,12 +69,13 @@ class Supervisor {
     notice_.ready(fmt::format("head at {}", message_.value("address", std::string())));
     for (;;) {
       reap();
-      if (!head_ && !agent_) return code_;
+      if (!head_ && !agent_ && !restart_at_) return code_;
       if (asked_ != 0) {
         notice_.ending();
         pass_on();
       } else {
-        wait_for_news(-1, until_alive_ms());
+        wait_for_news(-1, until_next_ms());
+        restart_head();
       }
     }
   }
@@ -92,6 +94,11 @@ class Supervisor {
 
   // Until it listens.
   std::optional<StartFault> start_head() {
+    if (auto started = fork_head(); !started) return StartFault{exit_failed, started.error().text};
+    return wait_for_message(*head_);
+  }
+
+  Result<void> fork_head() {
     const auto body = [this](const Child::Tell& tell) {
       return programs_.head(
           *plan_.head,
@@ -103,9 +110,39 @@ class Supervisor {
           });
     };
     auto child = Child::start(body);
-    if (!child) return StartFault{exit_failed, child.error().text};
+    if (!child) return child.error();
     head_.emplace(std::move(child).value());
-    return wait_for_message(*head_);
+    head_started_at_ = monotonic_now();
+    return {};
+  }
+
+  // Schedules another head if `code` is of a crash.
+  bool schedules_restart(int code) {
+    if (ending_ || plan_.together || !is_crash(code)) return false;
+    const Time now = monotonic_now();
+    const bool first = now - head_started_at_ > plan_.restart_backoff_max;
+    restart_backoff_ = first || restart_backoff_ == Duration(0)
+                           ? plan_.restart_backoff_initial
+                           : std::min(2 * restart_backoff_, plan_.restart_backoff_max);
+    restart_at_ = now + restart_backoff_;
+    std::fprintf(stderr, "mobula: the head crashed with signal %d; restarting it in %lld ms\n",
+                 code - signal_codes, static_cast<long long>(restart_backoff_ / 1ms));
+    return true;
+  }
+
+  void restart_head() {
+    if (!restart_at_ || monotonic_now() < *restart_at_) return;
+    restart_at_.reset();
+    restarted_ = true;
+    if (auto started = fork_head(); !started) {
+      std::fprintf(stderr, "mobula: restarting the head failed: %s\n", started.error().text.c_str());
+      restart_at_ = monotonic_now() + plan_.restart_backoff_max;
+    }
+  }
+
+  static bool is_crash(int code) {
+    constexpr std::array crashes{SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
+    return std::find(crashes.begin(), crashes.end(), code - signal_codes) != crashes.end();
   }
 
   std::optional<StartFault> start_agent(const AgentPlan& plan) {
@@ -200,14 +237,24 @@ class Supervisor {
     return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
   }
 
+  // The sooner of that and the restart of a head; -1: neither is due.
+  int until_next_ms() {
+    const int alive = until_alive_ms();
+    if (!restart_at_) return alive;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*restart_at_ - monotonic_now());
+    const int restart = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    return alive < 0 ? restart : std::min(alive, restart);
+  }
+
   // The agent ends first: it says farewell to the head.
   void pass_on() {
     const int number = std::exchange(asked_, 0);
     ending_ = true;
+    restart_at_.reset();
     if (plan_.together) return end_now();
     if (agent_) {
       agent_->signal(number);
-    } else {
+    } else if (head_) {
       head_->signal(SIGTERM);
     }
   }
@@ -227,12 +274,15 @@ class Supervisor {
     for (auto* const child : {&agent_, &head_}) {
       const auto code = *child ? (*child)->ended() : std::nullopt;
       if (!code) continue;
+      const std::string words = restarted_ ? (*child)->last_words() : std::string();
       child->reset();
+      if (child == &head_ && schedules_restart(*code)) continue;
       if (code_ == 0) code_ = *code;
       if (ending_ && head_) head_->signal(SIGTERM);
       if (ending_) continue;
       const char* what = child == &agent_ ? "agent" : "head";
-      std::fprintf(stderr, "mobula: the %s has ended with code %d\n", what, *code);
+      std::fprintf(stderr, "mobula: the %s has ended with code %d%s%s\n", what, *code,
+                   words.empty() ? "" : ": ", words.c_str());
       if (plan_.together) asked_ = SIGTERM;
     }
   }
@@ -246,6 +296,10 @@ class Supervisor {
   std::optional<Child> head_;
   std::optional<Child> agent_;  // ends before the head
   Json message_ = Json::object();
+  Time head_started_at_;
+  std::optional<Time> restart_at_;
+  Duration restart_backoff_{0};
+  bool restarted_ = false;
   int asked_ = 0;  // the signal that was sent last and not passed on yet
   bool life_over_ = false;
   bool ending_ = false;

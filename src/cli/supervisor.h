@@ -1,6 +1,7 @@
 // The process that `mobula start` leaves running: parent of a head, of an agent under its keeper,
 // or of both. Starts them one after the other, passes signals on, and ends the agent before the
-// head. It restarts nothing: a head or agent that died is started again with `mobula start`.
+// head. It restarts a head that crashed (SIGABRT, SIGSEGV and the like) after a backoff. A head that
+// exited or was killed, and an agent that died, is started again with `mobula start`.
 // Blocks; call before any thread is started.
 #pragma once
 
@@ -23,6 +24,8 @@ struct SupervisorPlan {
   int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
   Duration unsaid = std::chrono::seconds(10);  // after so long without a word of an agent that starts, that is said
   int life_fd = -1;     // end of file there ends everything
+  Duration restart_backoff_initial = std::chrono::milliseconds(200);  // of a head that crashed
+  Duration restart_backoff_max = std::chrono::seconds(30);
 };
 
 // What is told when all of it is ready, as JSON text: "address" of the head, and with an agent

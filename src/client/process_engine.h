@@ -8,8 +8,7 @@
 // others sleep on one condition and look again when an object, an answer or room has come. The loop
 // thread leads when nobody has waited for a while. Once calls go by sockets, who leads borrows the loop
 // as well: "on the loop thread" is then on the thread that has it.
-//
-// It does not know types, functions or how calls run.
+// Not: types, functions, how calls run.
 #pragma once
 
 #include <condition_variable>
@@ -111,6 +110,7 @@ class ProcessEngine {
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, const Bytes& frame);
+  void trust_peer(PeerHandle peer);  // from `peer_said` alone: its ticket holds
   // Sends to a caller by ring; false if there is none from it.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);

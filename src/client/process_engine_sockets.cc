@@ -180,6 +180,10 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   for (auto& frame : *frames) step(ExecutorSaid{executor, std::move(frame)});
 }
 
+void ProcessEngine::trust_peer(PeerHandle peer) {
+  if (auto bus = sockets_->bus()) (*bus)->trust(peer);
+}
+
 void ProcessEngine::stream_over(PeerHandle peer) {
   const auto at = executors_.find(peer);
   if (at == executors_.end()) {

@@ -505,6 +505,7 @@ void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes)
 void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
   const auto greeted = callers_.greet(peer, origin, bytes, wall_clock_ms());
+  if (greeted) engine_->trust_peer(peer);
   if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= refusals_told) return;
   std::fprintf(stderr, "mobula: a caller is refused: %s\n", greeted.error().text.c_str());
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/slow_step.h"
 #include "base/random.h"
 #include "base/rotated_log.h"
 #include "head/core/requests.h"
@@ -101,6 +102,9 @@ Result<void> HeadService::open() {
   bus_callbacks.on_gone = [this](PeerHandle peer, const Failure&) {
     step(AgentLinkLost{peer.value});
   };
+  bus_callbacks.on_closed = [this](const std::string& source, const std::string& why) {
+    note_refusal(source, "connection closed: " + why, "CONNECTION_REFUSED");
+  };
   auto bus = Bus::create(loop_, std::move(bus_options), std::move(bus_callbacks));
   if (!bus) return bus.error();
   bus_ = std::move(bus).value();
@@ -140,7 +144,12 @@ void HeadService::step(Event event) {
   if (!core_) return;  // not started: nobody has been promised anything
   if (!std::holds_alternative<Started>(event)) follow_clock();
   std::vector<Command> commands;
-  step_recorded(*core_, recorder_.get(), monotonic_now(), std::move(event), commands);
+  const EventKind kind(event);
+  const Time began = monotonic_now();
+  step_recorded(*core_, recorder_.get(), began, std::move(event), commands);
+  if (const Duration took = monotonic_now() - began; took > slow_step_limit) {
+    log_warn("head: slow step event={} took_ms={}", kind.text(), took / 1ms);
+  }
   carry_out(commands);
 }
 

@@ -97,6 +97,10 @@ Breach read_label_condition(const std::string& field, const std::string& key, st
 }
 
 Breach check_label_selector(const std::string& field, const Labels& selector) {
+  if (selector.size() > max_label_conditions) {
+    return BrokenRule{field, "at most " + std::to_string(max_label_conditions) + " conditions",
+                      std::to_string(selector.size())};
+  }
   LabelCondition condition;
   for (const auto& [key, text] : selector) {
     if (auto broken = read_label_condition(field, key, text, condition)) return broken;

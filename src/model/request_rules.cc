@@ -7,12 +7,14 @@
 
 #include "base/quantity.h"
 #include "model/accelerator_vendor.h"
+#include "model/label_syntax.h"
 #include "model/resources.h"
 
 namespace mobula::internal {
 namespace {
 
 constexpr std::size_t max_text_bytes = 256;
+constexpr std::size_t max_selector_bytes = 64u << 10;
 
 std::string lower(std::string_view text) {
   std::string folded(text);
@@ -110,6 +112,39 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   return std::nullopt;
 }
 
+Breach check_count_of_names(const std::string& field, std::size_t count) {
+  if (count <= max_resource_names) return std::nullopt;
+  return BrokenRule{field, "at most " + std::to_string(max_resource_names) + " resources",
+                    std::to_string(count)};
+}
+
+Breach check_set(const std::string& field, const ResourceSet& resources) {
+  if (auto broken = check_count_of_names(field, resources.amounts().size())) return broken;
+  for (const auto& [name, amount] : resources.amounts()) {
+    if (auto broken = check_text(field, name)) return broken;
+  }
+  return std::nullopt;
+}
+
+// A selector without syntax matches nothing, and costs nothing if it is small.
+Breach check_selector_size(const std::string& field, const Labels& selector) {
+  std::size_t bytes = 0;
+  for (const auto& [key, text] : selector) bytes += key.size() + text.size();
+  if (selector.size() > max_label_conditions) {
+    return BrokenRule{field, "at most " + std::to_string(max_label_conditions) + " conditions",
+                      std::to_string(selector.size())};
+  }
+  if (bytes <= max_selector_bytes) return std::nullopt;
+  return BrokenRule{field, "at most " + std::to_string(max_selector_bytes) + " bytes",
+                    std::to_string(bytes)};
+}
+
+// Left-to-right and right-to-left embeddings, overrides and isolates: text that shows as another one.
+bool changes_direction(char32_t code) {
+  return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+         code == 0x200e || code == 0x200f || code == 0x061c;
+}
+
 // Not GPUs and neuron_cores at once.
 Breach check_one_kind_of_device(const std::string& field, const ExactResources& exact) {
   if (exact.gpu_units == 0 && exact.gpu_memory_bytes == 0) return std::nullopt;
@@ -131,6 +166,10 @@ Breach check_text(const std::string& field, std::string_view text) {
     const auto [code, length] = *next;
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
       return BrokenRule{field, "a name has no control characters",
+                        "the character " + std::to_string(static_cast<unsigned>(code))};
+    }
+    if (changes_direction(code)) {
+      return BrokenRule{field, "a name has no characters that change the direction of text",
                         "the character " + std::to_string(static_cast<unsigned>(code))};
     }
     text.remove_prefix(length);
@@ -170,6 +209,7 @@ Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes) 
 }
 
 Breach read_named(const std::map<std::string, double>& resources, Asks asks, NamedResources& named) {
+  if (auto broken = check_count_of_names("resources", resources.size())) return broken;
   for (const auto& [name, amount] : resources) {
     if (auto broken = read_one(name, amount, asks, named)) return broken;
   }
@@ -205,6 +245,61 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
                         return vendor_of_resource(each.first) != nullptr;
                       });
   return check_one_kind_of_device("num_gpus", exact);
+}
+
+Breach check_environment(const Environment& env) {
+  const std::string field = "env";
+  if (env.size() > max_env_variables) {
+    return BrokenRule{field, "at most " + std::to_string(max_env_variables) + " variables",
+                      std::to_string(env.size())};
+  }
+  std::size_t total = 0;
+  for (const auto& [name, value] : env) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
+      return BrokenRule{field, "a variable's name is not empty and has no '='",
+                        "\"" + name.substr(0, max_text_bytes) + "\""};
+    }
+    const std::string shown = name.substr(0, max_text_bytes);
+    if (value.find('\0') != std::string::npos) {
+      return BrokenRule{field, "a variable's value has no NUL byte", shown};
+    }
+    if (name.size() + value.size() > max_env_variable_bytes) {
+      return BrokenRule{field,
+                        "a variable has at most " + std::to_string(max_env_variable_bytes) +
+                            " bytes; pass large values as arguments",
+                        shown + " with " + std::to_string(name.size() + value.size()) + " bytes"};
+    }
+    total += name.size() + value.size() + 2;
+  }
+  if (total <= max_env_bytes) return std::nullopt;
+  return BrokenRule{field,
+                    "at most " + std::to_string(max_env_bytes) +
+                        " bytes in total; pass large values as arguments",
+                    std::to_string(total) + " bytes"};
+}
+
+Breach check_request(const Request& request) {
+  if (auto broken = check_set("resources", request.resources)) return broken;
+  if (auto broken = check_set("required_totals", request.required_totals)) return broken;
+  if (auto broken = check_text("accelerator_type", request.accelerator_type)) return broken;
+  if (auto broken = check_selector_size("label_selector", request.label_selector)) return broken;
+  if (request.fallback_selectors.size() > max_fallback_selectors) {
+    return BrokenRule{"fallback_selectors",
+                      "at most " + std::to_string(max_fallback_selectors) + " alternatives",
+                      std::to_string(request.fallback_selectors.size())};
+  }
+  for (const Labels& selector : request.fallback_selectors) {
+    if (auto broken = check_selector_size("fallback_selectors", selector)) return broken;
+  }
+  return std::nullopt;
+}
+
+Breach check_shape(const NodeShape& shape) {
+  if (auto broken = check_count_of_names("resources of a node", shape.resources.size())) return broken;
+  for (const ResourceShape& resource : shape.resources) {
+    if (auto broken = check_text("resources of a node", resource.name)) return broken;
+  }
+  return std::nullopt;
 }
 
 Breach check_bundle(const std::string& field, std::int64_t cpu_units, const ExactResources& exact) {

@@ -12,10 +12,19 @@
 #include <vector>
 
 #include "model/broken_rule.h"
+#include "model/node_shape.h"
+#include "model/request.h"
 
 namespace mobula::internal {
 
-// UTF-8, at most 256 bytes, no control characters. May be empty.
+// Limits that clients keep and the head enforces: the scheduler walks over these lists.
+inline constexpr std::size_t max_resource_names = 64;  // of a request, a bundle, or a node
+inline constexpr std::size_t max_env_variables = 1024;
+inline constexpr std::size_t max_env_variable_bytes = 64u << 10;  // name and value; Linux: 128 KiB
+inline constexpr std::size_t max_env_bytes = 512u << 10;          // in total; Linux: 2 MiB and more
+
+// UTF-8, at most 256 bytes, no control characters and no marks that reverse the direction of text.
+// May be empty.
 Breach check_text(const std::string& field, std::string_view text);
 // Not negative, and no more than a quantity may be.
 Breach check_bytes(const std::string& field, std::int64_t bytes);
@@ -55,6 +64,11 @@ struct ExactResources {
   bool has_devices = false;
 };
 Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact);
+// Names that a process can have in its environment, and the limits above.
+Breach check_environment(const Environment& env);
+// A request as it came in a message: names and limits, not amounts.
+Breach check_request(const Request& request);
+Breach check_shape(const NodeShape& shape);
 // That a bundle asks for something, and for one kind of device.
 Breach check_bundle(const std::string& field, std::int64_t cpu_units, const ExactResources& exact);
 

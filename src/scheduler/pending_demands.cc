@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/start_identity.h"
+
 namespace mobula::internal::scheduler {
 
 PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass& demand_class) {
@@ -13,7 +15,7 @@ PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass&
     of.key = class_key;
     of.demand = demand_class;
     of.sequence = ++sequence_;
-    of.ask = &asks_.join(demand_class.request, demand_class.program, tenant);
+    of.ask = &asks_.join(demand_class.request, start_identity(demand_class.program, demand_class.env), tenant);
   }
   return of;
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/start_identity.h"
+
 namespace mobula::internal::scheduler {
 namespace {
 
@@ -292,7 +294,7 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
 }
 
 Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
-  auto explanation = explain(demand.request, demand.program, tenant);
+  auto explanation = explain(demand.request, start_identity(demand.program, demand.env), tenant);
   const auto most = most_held_by(Need(demand.request, tenant));
   const bool in_bundle = !demand.request.placement.group.empty();
   explanation.held_back = held_back(demand, tenant);
@@ -307,7 +309,7 @@ NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant) const {
   const auto fallbacks = std::exchange(request.fallback_selectors, {});
   for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
     if (i > 0) request.label_selector = fallbacks[i - 1];
-    const Ask ask(request, demand.program, tenant);
+    const Ask ask(request, start_identity(demand.program, demand.env), tenant);
     std::optional<NodeRank> best;
     for (const auto& [id, node] : cluster_.nodes()) {
       if (!cluster_.fits(node, ask)) continue;

@@ -99,7 +99,8 @@ class Scheduler {
   // Its slots are gone with it; returns them, bundles of groups left out.
   std::vector<Slot> remove_node(NodeId node);
   void set_node_state(NodeId node, NodeState state);
-  // The program cannot start there, with the loader's message; empty: it can.
+  // The program cannot start there, with the loader's message; empty: it can. `program` is a start
+  // identity: a program, or a program with an environment.
   void set_program_state(NodeId node, ProgramId program, const std::string& why_not);
 
   // Full state; wanted_slots 0 ends it.

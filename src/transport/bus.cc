@@ -29,7 +29,15 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
         look_all_ = true;
         pump();
       }),
-      pause_timer_(loop, [this] { start_due(); }) {}
+      pause_timer_(loop, [this] { start_due(); }),
+      limits_timer_(loop, [this] { check_limits(); }),
+      heartbeat_timer_(loop, [this] { send_heartbeats(); }),
+      guard_(options_.connections, options_.keys.has_value(),
+             {[this](int fd) { return read_bytes(fd); },
+              [this](const std::string& source, const std::string& why) {
+                ++counters_.closed;
+                if (callbacks_.on_closed) callbacks_.on_closed(source, why);
+              }}) {}
 
 Result<void> Bus::Hub::open() {
   auto sockets = BusSockets::create(options_);
@@ -58,6 +66,8 @@ void Bus::Hub::close(Duration linger) {
   closed_ = true;
   judge_timer_.disarm();
   pause_timer_.disarm();
+  limits_timer_.disarm();
+  heartbeat_timer_.disarm();
   watches_.clear();
   resolver_.reset();
   peers_.clear();
@@ -103,6 +113,8 @@ void Bus::Hub::pump() {
   const bool connecting_read = !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
   if (closed_) return;
   flush_blocked();
+  all_read_ = all_read_ && bound_read && connecting_read;
+  arm_limits();
   if (!bound_read) touch(true);
   if (!connecting_read) touch(false);
   const bool overdue = !events_.empty() && monotonic_now() - events_since_ > longest_event_wait;
@@ -116,6 +128,8 @@ void Bus::Hub::collect_events() {
   for (const bool bound : {true, false}) {
     ZmqSocket& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
     while (auto event = monitor.receive_event()) {
+      note_opened(*event);
+      if (event->event == ZMQ_EVENT_ACCEPTED) continue;
       events_.push_back({bound, *std::move(event)});
     }
   }
@@ -135,7 +149,7 @@ bool Bus::Hub::drain(BusSocket& socket, bool bound) {
     }
     if (!whole || body.size() > options_.max_message_bytes) {
       ++counters_.malformed;
-    } else if (body.size() > 0) {  // empty ones only ask whether there is a way
+    } else {
       deliver(route, body, bound);
       if (closed_) return false;
     }
@@ -162,6 +176,7 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
     if (peer == nullptr) peer = admit(route.text(), body, fd);
   } else if (peer != nullptr && peer->fd < 0) {
     peer->fd = fd;
+    connected_of_fd_[fd] = peer->handle;
   }
   // A connected peer's other descriptor is libzmq's next attempt, which this handle is not for.
   if (peer == nullptr || peer->cut || peer->fd != fd) {
@@ -171,7 +186,11 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
   const PeerHandle handle = peer->handle;
   const auto origin = peer->origin;
   if (!bound && peer->stage != Stage::up) set_up(*peer);
-  if (closed_ || find(handle) == nullptr) return;
+  peer = closed_ ? nullptr : find(handle);
+  if (peer == nullptr) return;
+  read_some(*peer, body.size());
+  if (body.size() == 0) return;  // a heartbeat, or a trial of the route
+  peer->announced = true;
   ++counters_.received;
   if (callbacks_.on_message) callbacks_.on_message(handle, *origin, body.bytes());
 }
@@ -191,6 +210,9 @@ Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd
   peer.stage = Stage::up;
   bound_routes_[peer.route] = handle;
   accepted_of_fd_.emplace(fd, handle);
+  peer.last_tick = tick_;
+  if (options_.keys && peer.origin->user_id != unproven_user) guard_.proven(fd);
+  arm_heartbeats();
   return &peer;
 }
 
@@ -284,6 +306,7 @@ Result<void> Bus::adopt(ListeningSocket listening) { return hub_->adopt(std::mov
 Result<PeerHandle> Bus::connect(const std::string& address, const std::string& server_public_key) {
   return hub_->connect(address, server_public_key);
 }
+void Bus::trust(PeerHandle peer) { hub_->trust(peer); }
 void Bus::disconnect(PeerHandle peer) { hub_->disconnect(peer); }
 Result<void> Bus::send(PeerHandle peer, std::span<const std::byte> bytes) {
   return hub_->send(peer, bytes);

@@ -9,7 +9,8 @@
 // a connection may do follows from its PeerOrigin.
 //
 // libzmq cannot close a connection it accepted: disconnect() of such a peer makes the bus deaf to
-// it.
+// it. The bus itself closes connections that send too much before it reads, or prove no key; and it
+// ends those whose peer stopped sending heartbeats, which are empty messages.
 #pragma once
 
 #include <compare>
@@ -22,6 +23,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "transport/connection_guard.h"
 #include "transport/curve.h"
 #include "transport/early_listener.h"
 #include "transport/event_loop.h"
@@ -58,6 +60,8 @@ struct BusCallbacks {
   // An attempt to connect failed, and another one follows by itself: `refused` proves that nobody
   // listens there, `silent` proves nothing.
   std::function<void(PeerHandle peer, ProbeOutcome seen)> on_unreached = nullptr;
+  // The bus has closed a connection from `source`, an address without a port, to keep its limits.
+  std::function<void(const std::string& source, const std::string& why)> on_closed = nullptr;
 };
 
 struct BusOptions {
@@ -67,10 +71,10 @@ struct BusOptions {
   // Messages of one peer within libzmq, and bytes that wait before it. send() fails beyond.
   int send_high_water = 256;
   std::size_t max_outbox_bytes = 64u << 20;
-  int receive_high_water = 1000;
+  ConnectionLimits connections;
   Duration handshake_limit = 5s;
   Duration heartbeat_interval = 2s;
-  Duration heartbeat_limit = 10s;  // a connection without a sign of life for so long is cut
+  Duration heartbeat_limit = 10s;  // a connection without a message for this time is ended
   Duration reconnect_first = 100ms;
   Duration reconnect_longest = 2s;
   Duration connect_limit = 5s;  // one attempt
@@ -82,6 +86,7 @@ struct BusCounters {
   std::uint64_t received = 0;
   std::uint64_t malformed = 0;  // of a shape that no bus sends; dropped
   std::uint64_t ignored = 0;    // of peers that disconnect() has cut, or of ended connections
+  std::uint64_t closed = 0;     // connections that were beyond their limits
 };
 
 class Bus {
@@ -109,6 +114,9 @@ class Bus {
   // whose connections break is tried again after a pause that grows from reconnect_first to
   // reconnect_longest. already_exists while there is a connection to the same address.
   Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
+  // The owner has checked the identity of an accepted peer whose key the AllowTable does not know;
+  // until then few bytes are taken from it.
+  void trust(PeerHandle peer);
   // Ends a connection, without a callback; what it has not sent is dropped.
   void disconnect(PeerHandle peer);
 

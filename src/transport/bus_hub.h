@@ -29,6 +29,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   Result<std::string> bind(const std::string& address);
   Result<void> adopt(ListeningSocket listening);
   Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
+  void trust(PeerHandle handle);
   void disconnect(PeerHandle handle);
   Result<void> send(PeerHandle handle, std::span<const std::byte> bytes);
   std::size_t outbox_bytes(PeerHandle handle) const;
@@ -47,7 +48,13 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::deque<ZmqMessage> outbox;
     std::size_t outbox_bytes = 0;
 
+    // For heartbeats: ticks of the bus.
+    bool sends_heartbeats = false;
+    std::uint64_t last_tick = 0;   // in which a message of it was read
+    std::uint64_t read_bytes = 0;  // payload
+
     // Of accepted ones.
+    bool announced = false;  // the owner knows it
     bool cut = false;
     bool suspect = false;
     bool unroutable = false;
@@ -88,6 +95,16 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void touch();
   void touch(bool bound);
 
+  // Heartbeats and limits, in bus_limits.cc.
+  void note_opened(const ZmqEvent& event);
+  void read_some(Peer& peer, std::size_t bytes);
+  std::optional<std::uint64_t> read_bytes(int fd) const;
+  void check_limits();
+  void arm_limits();
+  void send_heartbeats();
+  void arm_heartbeats();
+  void end_silent(Peer& peer);
+
   // Lives of peers, in bus_peers.cc.
   Result<void> start(Peer& peer);
   void resolve(Peer& peer);
@@ -117,6 +134,12 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   bool look_connecting_ = false;
   Timer judge_timer_;
   Timer pause_timer_;
+  Timer limits_timer_;
+  Timer heartbeat_timer_;
+  ConnectionGuard guard_;
+  bool all_read_ = true;     // since the last check of limits
+  std::uint64_t tick_ = 0;   // heartbeat intervals
+  Time ticked_at_;
   std::unique_ptr<NameResolver> resolver_;
   bool closed_ = false;
   BusCounters counters_;
@@ -127,6 +150,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   std::unordered_map<std::string, PeerHandle> connected_routes_;
   std::unordered_map<std::string, PeerHandle> endpoints_;
   std::unordered_multimap<int, PeerHandle> accepted_of_fd_;
+  std::unordered_map<int, PeerHandle> connected_of_fd_;
   std::set<PeerHandle> blocked_;  // with messages in their outbox and a route
   std::set<PeerHandle> doubted_;  // suspect or lost
   std::unordered_map<std::string, Pause> pauses_;

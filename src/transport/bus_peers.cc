@@ -211,6 +211,7 @@ void Bus::Hub::on_connecting_event(const ZmqEvent& event) {
     case ZMQ_EVENT_CONNECTED:
       if (peer->lost) return end(*peer, *peer->lost);
       peer->fd = static_cast<int>(event.value);
+      connected_of_fd_[peer->fd] = peer->handle;
       return;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       if (!peer->lost && peer->stage != Stage::up) set_up(*peer);
@@ -235,6 +236,8 @@ void Bus::Hub::on_connecting_event(const ZmqEvent& event) {
 void Bus::Hub::set_up(Peer& peer) {
   peer.stage = Stage::up;
   peer.probe.reset();
+  peer.last_tick = tick_;
+  arm_heartbeats();
   if (callbacks_.on_connected) callbacks_.on_connected(peer.handle);
 }
 
@@ -296,7 +299,7 @@ void Bus::Hub::lengthen_pause(const Peer& peer) {
 void Bus::Hub::end(Peer& peer, const Failure& why) {
   const PeerHandle handle = peer.handle;
   const Failure reason = why;
-  const bool heard = !peer.cut;
+  const bool heard = !peer.cut && (peer.announced || !peer.origin->accepted);
   if (!peer.origin->accepted) lengthen_pause(peer);
   forget(peer);
   if (heard && callbacks_.on_gone) callbacks_.on_gone(handle, reason);
@@ -313,6 +316,8 @@ void Bus::Hub::forget(Peer& peer) {
     if (at != last) accepted_of_fd_.erase(at);
   } else {
     connected_routes_.erase(peer.route);
+    const auto of_fd = connected_of_fd_.find(peer.fd);
+    if (of_fd != connected_of_fd_.end() && of_fd->second == handle) connected_of_fd_.erase(of_fd);
     const auto endpoint = endpoints_.find(peer.endpoint);
     if (endpoint != endpoints_.end() && endpoint->second == handle) {
       endpoints_.erase(endpoint);

@@ -12,10 +12,13 @@ namespace mobula::internal {
 namespace {
 
 constexpr int backlog = 1024;
+constexpr int keepalive_idle_s = 10;
+constexpr int keepalive_interval_s = 3;
+constexpr int keepalive_probes = 3;
 // What encryption may add to a message; libzmq applies its limit to the sum.
 constexpr std::int64_t encryption_overhead = 64;
 constexpr int watched_events =
-    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
     ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
     ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
@@ -107,17 +110,22 @@ void BusSockets::set_limits(ZmqSocket& router) {
   router.set(ZMQ_MAXMSGSIZE,
              static_cast<std::int64_t>(options_.max_message_bytes) + encryption_overhead);
   router.set(ZMQ_SNDHWM, options_.send_high_water);
-  router.set(ZMQ_RCVHWM, options_.receive_high_water);
+  // No receive limit and no heartbeats of libzmq: 4.3.4 aborts when a connection breaks whose input
+  // such a limit has stopped, and a heartbeat is sent. The bus bounds both itself (decision 86).
+  router.set(ZMQ_RCVHWM, 0);
+  router.set(ZMQ_HEARTBEAT_IVL, 0);
   router.set(ZMQ_HANDSHAKE_IVL, ms_of(options_.handshake_limit));
-  router.set(ZMQ_HEARTBEAT_IVL, ms_of(options_.heartbeat_interval));
-  router.set(ZMQ_HEARTBEAT_TIMEOUT, ms_of(options_.heartbeat_limit));
-  router.set(ZMQ_HEARTBEAT_TTL, ms_of(options_.heartbeat_limit));
   router.set(ZMQ_RECONNECT_IVL, ms_of(options_.reconnect_first));
   router.set(ZMQ_RECONNECT_IVL_MAX, ms_of(options_.reconnect_longest));
   router.set(ZMQ_CONNECT_TIMEOUT, ms_of(options_.connect_limit));
   router.set(ZMQ_IMMEDIATE, 0);  // the pipe, and with it the routing id, exists from connect on
   router.set(ZMQ_BACKLOG, backlog);
+  // For peers that send no heartbeats, and connections without a message.
   router.set(ZMQ_TCP_KEEPALIVE, 1);
+  router.set(ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
+  router.set(ZMQ_TCP_KEEPALIVE_INTVL, keepalive_interval_s);
+  router.set(ZMQ_TCP_KEEPALIVE_CNT, keepalive_probes);
+  router.set(ZMQ_TCP_MAXRT, ms_of(options_.heartbeat_limit));
   router.set(ZMQ_LINGER, 0);
 }
 

@@ -35,6 +35,9 @@ Result<std::unique_ptr<PeerConnections>> PeerConnections::open(EventLoop& loop, 
     at->bus_->disconnect(peer);
     at->forget(peer);
   };
+  bus.on_closed = [](const std::string& source, const std::string& why) {
+    log_warn("peers: closed a connection source={} reason={}", source, why);
+  };
   auto opened = Bus::create(loop, std::move(options), std::move(bus));
   if (!opened) return opened.error();
   peers->bus_ = std::move(*opened);
@@ -98,6 +101,7 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
   if (role != Role::agent && role != Role::driver_agent) return refuse("it is no agent");
   if (ticket->process != hello->process) return refuse("its ticket is of another process");
   if (ticket->curve_key != origin.public_key) return refuse("its ticket is of another key");
+  bus_->trust(from);
   proven_.emplace(from, Proven{hello->process, ticket->admitted_as});
 }
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/slow_step.h"
 #include "protocol/core_records.h"
 #include "protocol/process_mark.h"
 #include "worker/core/memory_guard.h"
@@ -271,7 +272,12 @@ void WorkerService::step(Event event) {
     Event next = std::move(events_.front());
     events_.pop_front();
     commands.clear();
-    step_recorded(core_, recorder_.get(), monotonic_now(), std::move(next), commands);
+    const EventKind kind(next);
+    const Time began = monotonic_now();
+    step_recorded(core_, recorder_.get(), began, std::move(next), commands);
+    if (const Duration took = monotonic_now() - began; took > slow_step_limit) {
+      log_warn("agent: slow step event={} took_ms={}", kind.text(), took / 1ms);
+    }
     for (Command& command : commands) {
       std::visit([this](auto& each) { carry_out(each); }, command);
     }

@@ -1,5 +1,7 @@
 #include "cli/command_line.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -144,6 +146,10 @@ TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
     EXPECT_EQ(resources(json).exit, 2) << json;
     EXPECT_THAT(resources(json).text, HasSubstr(why)) << json;
   }
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += fmt::format("{}\"r{}\": 1", i == 0 ? "{" : ", ", i);
+  EXPECT_THAT(resources(many + "}").text, HasSubstr("at most 64"));
+  EXPECT_THAT(resources(R"({"a\u001b[2J": 1})").text, HasSubstr("control characters"));
 }
 
 TEST(CommandLine, RejectsPredefinedResources) {

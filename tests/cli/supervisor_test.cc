@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
@@ -77,6 +80,46 @@ TEST_F(SupervisorTest, OfAnAgentThatSaysNothingItsLogIsNamed) {
   };
   EXPECT_EQ(run(), 0) << failed_;
   EXPECT_THAT(waiting_, ::testing::ElementsAre("the agent has not said anything yet; its log is /logs/agent.log"));
+}
+
+// The number of times that the head of a test has started: its bytes in the pipe.
+int starts(const Fd& pipe) {
+  int count = 0;
+  EXPECT_EQ(::ioctl(pipe.get(), FIONREAD, &count), 0);
+  return count;
+}
+
+TEST_F(SupervisorTest, RestartsCrashedHead) {
+  plan_.agent.reset();
+  plan_.head.emplace();
+  plan_.restart_backoff_initial = std::chrono::milliseconds(1);
+  programs_.head = [this](const HeadPlan&, const auto& listening, const auto& ready) {
+    EXPECT_EQ(::write(go_write_.get(), "x", 1), 1);
+    listening(HeadFile{});
+    ready(HeadFile{}, std::vector<std::string>{});
+    if (starts(go_read_) < 3) {
+      const rlimit no_core{0, 0};
+      ::setrlimit(RLIMIT_CORE, &no_core);
+      ::signal(SIGABRT, SIG_DFL);
+      std::abort();
+    }
+    return 0;
+  };
+  EXPECT_EQ(run(), 0) << failed_;
+  EXPECT_EQ(starts(go_read_), 3);
+}
+
+TEST_F(SupervisorTest, HeadExitsWithError_IsNotRestarted) {
+  plan_.agent.reset();
+  plan_.head.emplace();
+  programs_.head = [this](const HeadPlan&, const auto& listening, const auto& ready) {
+    EXPECT_EQ(::write(go_write_.get(), "x", 1), 1);
+    listening(HeadFile{});
+    ready(HeadFile{}, std::vector<std::string>{});
+    return 3;
+  };
+  EXPECT_EQ(run(), 3) << failed_;
+  EXPECT_EQ(starts(go_read_), 1);
 }
 
 }  // namespace

@@ -82,6 +82,13 @@ TEST(BadRequests, ResourcesWithAFieldOfTheirOwn) {
   }
   expect_refused(TaskOptions{.resources = {{"memory", 1}}}, "resources");
   expect_refused(TaskOptions{.resources = {{"", 1}}}, "resources");
+  mobula::Resources many;
+  for (int i = 0; i < 64; ++i) many["r" + std::to_string(i)] = 1;
+  EXPECT_TRUE(prepare(TaskOptions{.resources = many}).ok());
+  many["one more"] = 1;
+  expect_refused(TaskOptions{.resources = many}, "resources");
+  expect_refused(ActorOptions{.resources = many}, "resources");
+  expect_refused(InitOptions{.resources = many}, false, "resources");
   expect_refused(TaskOptions{.num_gpus = 1, .resources = {{"gpu", 0.5}}}, "num_gpus");
   expect_refused(TaskOptions{.resources = {{"gpu", 0.5}, {"GPU", 0.5}}}, "resources");
   expect_refused(TaskOptions{.resources = {{"GPU", 1.5}}}, "resources.GPU");
@@ -123,6 +130,10 @@ TEST(BadRequests, Accelerators) {
   }
   expect_refused(TaskOptions{.env = {{"", "0"}}}, "env");
   expect_refused(TaskOptions{.env = {{"A=B", "0"}}}, "env");
+  expect_refused(TaskOptions{.env = {{"LARGE", std::string(1u << 20, 'x')}}}, "env");
+  mobula::Environment many;
+  for (int i = 0; i < 600; ++i) many["V" + std::to_string(i)] = std::string(1000, 'x');
+  expect_refused(ActorOptions{.env = many}, "env");
 }
 
 // Every type that Ray has a constant for, by both names where they differ.
@@ -201,6 +212,8 @@ TEST(BadRequests, Names) {
   expect_refused(TaskOptions{.name = "a\nb"}, "name");
   expect_refused(TaskOptions{.name = "a\x7f"}, "name");
   expect_refused(TaskOptions{.name = "\xc2\x85"}, "name");
+  expect_refused(TaskOptions{.name = "cod\xe2\x80\xaeslx.exe"}, "name");  // U+202E
+  expect_refused(TaskOptions{.name = "\xe2\x81\xa6" "a"}, "name");         // U+2066
   expect_refused(TaskOptions{.name = "\xff"}, "name");
   expect_refused(TaskOptions{.name = "\xc0\x80"}, "name");
   expect_refused(TaskOptions{.name = "\xed\xa0\x80"}, "name");

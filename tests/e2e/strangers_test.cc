@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "e2e/cluster.h"
+#include "transport/raw_client.h"
 
 namespace mobula::e2e {
 namespace {
@@ -80,6 +81,24 @@ TEST_F(Strangers, GarbageOnEveryPortChangesNothing) {
   drive({"hello"});
   EXPECT_EQ(alive_nodes(), 1u);
   EXPECT_LT(resident_bytes(head_pid()), head_before + (16u << 20));
+}
+
+// A peer with an admitted key that asks without reading the answers.
+TEST_F(Strangers, UnreadFloods_HeadServesOn) {
+  start_head();
+  const Json key = Json::parse(read_text(state_of("a") + "/default/default.key"));
+  internal::CurveKeys keys;
+  keys.public_key = key["public_key"];
+  keys.secret_key = key["secret_key"];
+  const pid_t head = head_pid();
+  for (int round = 0; round < 6; ++round) {
+    internal::RawClient flood(ZMQ_DEALER, address(), "", &keys, key["head_curve_key"]);
+    flood.linger(2'000);
+    for (int i = 0; i < 4'000; ++i) flood.send("question");
+  }
+  drive({"hello"});
+  EXPECT_EQ(alive_nodes(), 1u);
+  EXPECT_EQ(head_pid(), head);
 }
 
 TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {

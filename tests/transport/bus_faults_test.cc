@@ -1,68 +1,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 #include <unistd.h>
-#include <zmq.h>
 
-#include <array>
 #include <string>
 
-#include "transport/address.h"
 #include "transport/bus_fixture.h"
 #include "transport/child_fixture.h"
 #include "transport/local_link.h"
+#include "transport/raw_client.h"
 
 namespace mobula::internal {
 namespace {
 
 using BusDeaths = BusTest;
 using BusIntruders = BusTest;
-
-Fd connect_raw(const std::string& address) {
-  const SocketAddress where = *Address::parse(address)->numeric();
-  Fd socket(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(socket.get(), where.get(), where.size), 0);
-  return socket;
-}
-
-// A client of libzmq itself, which obeys none of the bus's rules.
-class RawClient {
- public:
-  RawClient(int type, const std::string& address, const std::string& routing_id = {},
-            const CurveKeys* keys = nullptr, const std::string& server_key = {})
-      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, type)) {
-    const int none = 0;
-    zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof(none));
-    if (!routing_id.empty()) {
-      zmq_setsockopt(socket_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size());
-    }
-    if (keys != nullptr) {
-      zmq_setsockopt(socket_, ZMQ_CURVE_PUBLICKEY, keys->public_key.data(), curve_key_size);
-      zmq_setsockopt(socket_, ZMQ_CURVE_SECRETKEY, keys->secret_key.data(), curve_key_size);
-      zmq_setsockopt(socket_, ZMQ_CURVE_SERVERKEY, server_key.data(), curve_key_size);
-    }
-    EXPECT_EQ(zmq_connect(socket_, ("tcp://" + address).c_str()), 0);
-  }
-  ~RawClient() {
-    zmq_close(socket_);
-    zmq_ctx_term(context_);
-  }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
-  void send(std::string_view text, int flags = 0) {
-    EXPECT_EQ(zmq_send(socket_, text.data(), text.size(), flags | ZMQ_DONTWAIT),
-              static_cast<int>(text.size()));
-  }
-  bool receives() {
-    std::array<char, 64> text{};
-    return zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT) >= 0;
-  }
-
- private:
-  void* context_;
-  void* socket_;
-};
 
 std::string received(const Fd& pipe) {
   return text_of(receive_frame(pipe, monotonic_now() + 10s)->bytes);
@@ -167,7 +118,10 @@ TEST_F(BusDeaths, AStoppedPeerIsCutAfterTheHeartbeatsLimit) {
   Child child([&] {
     leave_loop_to_parent();
     address_ = received(pipe.second);
-    client_.open(*loop_, client_options());
+    BusOptions options = client_options();
+    options.heartbeat_interval = 100ms;
+    options.heartbeat_limit = 1s;
+    client_.open(*loop_, options);
     peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
     ASSERT_TRUE(client_.bus->send(peer_, bytes_of("here")));
     loop_->run();

@@ -38,7 +38,11 @@ struct BusEnd {
                    gone.emplace_back(peer, why);
                    messages_at_gone = messages.size();
                  },
-             .on_unreached = [this](PeerHandle, ProbeOutcome seen) { unreached.push_back(seen); }})
+             .on_unreached = [this](PeerHandle, ProbeOutcome seen) { unreached.push_back(seen); },
+             .on_closed =
+                 [this](const std::string& source, const std::string& why) {
+                   closed.push_back(source + ": " + why);
+                 }})
             .value();
   }
 
@@ -52,6 +56,7 @@ struct BusEnd {
   std::vector<PeerHandle> connected;
   std::vector<std::pair<PeerHandle, Failure>> gone;
   std::vector<ProbeOutcome> unreached;
+  std::vector<std::string> closed;
   std::size_t messages_at_gone = 0;
   std::unique_ptr<Bus> bus;
 };

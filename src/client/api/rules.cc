@@ -91,14 +91,8 @@ std::map<std::string, std::int64_t> quota_units(const Resources& quota) {
 }
 
 void check_environment(const Environment& env) {
+  keep(internal::check_environment(env));
   for (const auto& [name, value] : env) {
-    if (name.empty() || name.find('=') != std::string::npos ||
-        name.find('\0') != std::string::npos) {
-      refuse("env", "a variable's name is not empty and has no '='", "\"" + name + "\"");
-    }
-    if (value.find('\0') != std::string::npos) {
-      refuse("env", "a variable's value has no NUL byte", name);
-    }
     if (is_accelerator_variable(name)) {
       refuse("env",
              "variables that choose devices are set by the runtime to what the task was given; ask "

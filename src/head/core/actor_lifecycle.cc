@@ -50,13 +50,15 @@ void ActorTable::place(Actor& actor) {
   }
   actor.waits = true;
   actor.waiting_since = parts_.now;
-  parts_.scheduler.add_actor_demand(actor.spec().actor, actor.spec().demand, parts_.now);
+  parts_.scheduler.add_actor_demand(actor.spec().actor, parts_.jobs.with_job_env(actor.spec().demand),
+                                    parts_.now);
 }
 
 void ActorTable::demand_again(JobId job) {
   for (const auto& [id, actor] : rows_) {
     if (actor.waits && actor.spec().demand.job == job) {
-      parts_.scheduler.add_actor_demand(id, actor.spec().demand, actor.waiting_since);
+      parts_.scheduler.add_actor_demand(id, parts_.jobs.with_job_env(actor.spec().demand),
+                                        actor.waiting_since);
     }
   }
 }

@@ -92,6 +92,7 @@ struct Dispatch {
   void operator()(const Tick&) const {
     if (parts.epoch_due && *parts.epoch_due <= parts.now) write_epoch();
     parts.nodes.tick();
+    parts.slots.tick();
     parts.actors.tick();
     parts.groups.tick();
     parts.processes.tick();
@@ -201,6 +202,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   Parts& parts = *parts_;
   auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
   due = earlier(due, parts.nodes.next_deadline());
+  due = earlier(due, parts.slots.next_deadline());
   due = earlier(due, parts.actors.next_deadline());
   due = earlier(due, parts.groups.next_deadline());
   due = earlier(due, parts.processes.next_deadline());

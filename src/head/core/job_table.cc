@@ -213,6 +213,12 @@ void JobTable::recovery_ended() {
   for (const auto id : lingering) actor_ended(id);
 }
 
+DemandClass JobTable::with_job_env(DemandClass demand) const {
+  const Job* job = rows_.find(demand.job);
+  if (job != nullptr) demand.env.insert(job->start.env.begin(), job->start.env.end());
+  return demand;
+}
+
 void JobTable::driver_missing(ProcessId driver) {
   for (const auto& [id, job] : rows_) {
     if (job.start.driver != driver || !job.runs()) continue;

@@ -64,6 +64,8 @@ class JobTable {
   bool runs(JobId id) const;
   bool works(JobId id) const;
   const Job* find(JobId id) const { return rows_.find(id); }
+  // The demand as executors start for it: with the environment of its job.
+  DemandClass with_job_env(DemandClass demand) const;
   const Table<JobId, Job>& rows() const { return rows_; }
 
  private:

@@ -5,6 +5,7 @@
 #include "base/mark.h"
 #include "head/core/node_table.h"
 #include "head/core/parts.h"
+#include "model/request_rules.h"
 #include "protocol/version.h"
 
 namespace mobula::internal::head {
@@ -94,6 +95,9 @@ std::optional<Refused> NodeTable::why_not(const Rival& who) const {
   }
   if (message.address.node.empty() || incarnation.empty()) {
     return refused(RefusalCode::permission, "a registration names its node and its incarnation");
+  }
+  if (const auto broken = check_shape(message.shape)) {
+    return refused(RefusalCode::permission, to_string(*broken));
   }
   if (fenced_.contains(incarnation)) return stranger(incarnation);
   const Node* node = find(message.address.node);

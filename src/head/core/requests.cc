@@ -5,6 +5,7 @@
 #include "base/mark.h"
 #include "head/core/parts.h"
 #include "head/core/token_table.h"
+#include "model/request_rules.h"
 #include "protocol/roles.h"
 
 namespace mobula::internal::head {
@@ -13,6 +14,7 @@ namespace {
 const Mark mark_strange_process("head.process_speaks_from_another_node");
 const Mark mark_out_of_role("head.message_out_of_role");
 const Mark mark_other_job("head.process_speaks_for_another_job");
+const Mark mark_beyond_limits("head.request_beyond_limits");
 
 // One message of one process, whose principal its agent has stamped.
 struct ProcessVoice {
@@ -33,6 +35,25 @@ struct ProcessVoice {
     refuse(job, fmt::format("job {} does not run", job.brief()));
     return false;
   }
+  // False, with an answer, if a limit is exceeded that the client should have kept.
+  bool within_limits(const DemandClass& demand) const {
+    auto broken = check_request(demand.request);
+    if (!broken) broken = check_environment(demand.env);
+    if (!broken) return true;
+    mark_beyond_limits.hit();
+    refuse(demand.job, to_string(*broken));
+    return false;
+  }
+  bool within_limits(const GroupSpec& spec) const {
+    for (const Request& bundle : spec.bundles) {
+      const auto broken = check_request(bundle);
+      if (!broken) continue;
+      mark_beyond_limits.hit();
+      refuse(spec.job, to_string(*broken));
+      return false;
+    }
+    return true;
+  }
   void refuse(JobId job, std::string why) const {
     parts.processes.tell(process, RequestRefused{job, std::move(why)});
   }
@@ -51,7 +72,8 @@ struct ProcessVoice {
     parts.jobs.end(message.job, JobEnd::succeeded, "its driver has finished");
   }
   void operator()(const Demand& message) const {
-    if (own_live_job(message.demand_class.job)) parts.slots.demand(process, message);
+    if (!own_live_job(message.demand_class.job) || !within_limits(message.demand_class)) return;
+    parts.slots.demand(process, message);
   }
   void operator()(const ReturnSlot& message) const {
     parts.slots.returned(process, message.slot);
@@ -64,7 +86,8 @@ struct ProcessVoice {
     if (message.spec.owner != process) {
       return refuse(message.spec.job, "an actor is created by its owner");
     }
-    if (own_live_job(message.spec.job)) parts.actors.create(message);
+    if (!own_live_job(message.spec.job) || !within_limits(message.spec.demand)) return;
+    parts.actors.create(message);
   }
   void operator()(const EndActor& message) const {
     parts.actors.end(process, principal.job, message);
@@ -77,7 +100,8 @@ struct ProcessVoice {
     if (message.spec.creator != process) {
       return refuse(message.spec.job, "a placement group is created by its creator");
     }
-    if (own_live_job(message.spec.job)) parts.groups.create(message);
+    if (!own_live_job(message.spec.job) || !within_limits(message.spec)) return;
+    parts.groups.create(message);
   }
   void operator()(const RemoveGroup& message) const {
     parts.groups.remove(process, principal.job, message);

@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "model/start_identity.h"
 #include "head/core/slot_table.h"
 
 namespace mobula::internal::head {
@@ -119,6 +120,8 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.job = fact.demand_class.job;
   slot.class_id = fact.demand_class.id;
   slot.program = fact.demand_class.program;
+  const DemandClass started = parts_.jobs.with_job_env(fact.demand_class);
+  slot.start_identity = start_identity(started.program, started.env);
   slot.lessee = fact.lessee;
   slot.actor = fact.actor.actor;
   slot.generation = fact.generation;
@@ -288,7 +291,7 @@ void SlotTable::report_held_back() {
     if (demand_class == nullptr) continue;
     const auto tenant = each.actor.empty() ? scheduler::Tenant::task : scheduler::Tenant::actor;
     auto explanation =
-        parts_.scheduler.explain(*demand_class, tenant);
+        parts_.scheduler.explain(parts_.jobs.with_job_env(*demand_class), tenant);
     if (explanation.feasible) continue;
     auto infeasible = each;
     if (explanation.never_allowed) {

@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "head/core/parts.h"
+#include "model/start_identity.h"
 #include "protocol/slot_digest.h"
 
 namespace mobula::internal::head {
@@ -138,7 +139,7 @@ void SlotTable::learn_heard(ProcessId lessee, const std::vector<SlotId>& heard) 
 void SlotTable::set_demand(ProcessId lessee, const DemandRow& row) {
   scheduler::LesseeDemand demand;
   demand.lessee = lessee;
-  demand.demand = row.demand.demand_class;
+  demand.demand = parts_.jobs.with_job_env(row.demand.demand_class);
   demand.wanted_slots = row.total;
   demand.oldest_waiting = row.oldest_waiting;
   for (const auto& each : row.demand.locality) {
@@ -341,7 +342,7 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   if (slot == nullptr) return stranger_gone(node, message.slot);
   if (message.program_cannot_start) {
     const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
-    parts_.scheduler.set_program_state(node, slot->program, why);
+    remember_failed_start(node, slot->start_identity, why);
     parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
                        "the program cannot be started there: " + why);
   } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
@@ -353,6 +354,17 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   // Of a slot where nothing ever started the lessee does not know.
   const bool told = slot->known || slot->reported || !slot->endpoint.process.empty();
   remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
+}
+
+void SlotTable::remember_failed_start(NodeId node, ProgramId identity, const std::string& why) {
+  failed_starts_.add(parts_.now, {node, identity});
+  parts_.scheduler.set_program_state(node, identity, why);
+}
+
+void SlotTable::tick() {
+  for (const auto& [node, identity] : failed_starts_.take_expired(parts_.now)) {
+    parts_.scheduler.set_program_state(node, identity, "");
+  }
 }
 
 void SlotTable::lent(NodeId node, const SlotLent& message) {
@@ -478,6 +490,8 @@ void SlotTable::carry_out(scheduler::Slot grant) {
   slot.job = start.demand_class.job;
   slot.class_id = start.demand_class.id;
   slot.program = start.demand_class.program;
+  const DemandClass started = parts_.jobs.with_job_env(start.demand_class);
+  slot.start_identity = start_identity(started.program, started.env);
   slot.generation = start.first_generation;
   order(std::move(slot), std::move(start));
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "head/core/failed_starts.h"
 #include "head/core/node_table.h"
 #include "scheduler/scheduler.h"
 
@@ -29,6 +30,7 @@ struct Slot {
   JobId job;
   ClassId class_id;
   ProgramId program;
+  ProgramId start_identity;  // of the program and its environment
   std::string name;  // of a task for which it was granted, for people; not known after a head restart
   ProcessId lessee;  // empty: an actor's slot
   ActorId actor;
@@ -134,6 +136,9 @@ class SlotTable {
   // has carried out the commands up to `applied_through`. Nothing where that cannot be told: it has
   // slots that the head never knew, and has not been told yet to end them.
   std::optional<std::uint64_t> digest(NodeId node, std::uint64_t applied_through) const;
+  // Programs that could not be started may be tried again.
+  void tick();
+  std::optional<Time> next_deadline() const { return failed_starts_.next_deadline(); }
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
   const Table<SlotId, Slot>& rows() const { return rows_; }
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
@@ -162,6 +167,7 @@ class SlotTable {
   void preempt(Slot& slot, const scheduler::Recall& recall);
   void report(const scheduler::Infeasible& infeasible);
   void report_held_back();
+  void remember_failed_start(NodeId node, ProgramId identity, const std::string& why);
 
   void add_stranger(NodeId node, const SlotFact& fact, std::uint64_t ends_by);
   void stranger_gone(NodeId node, SlotId slot);
@@ -179,6 +185,7 @@ class SlotTable {
   // Slots that the head does not know and that end, with the number of the command that says so.
   std::map<NodeId, std::map<SlotId, std::uint64_t>> strangers_;
   std::map<SlotId, HeldOrder> held_orders_;
+  FailedStarts failed_starts_;
   PreemptionCounts preemptions_;
   std::uint64_t counter_ = 0;
 };

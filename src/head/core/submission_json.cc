@@ -9,7 +9,9 @@
 #include "head/core/event_json.h"
 #include "head/core/request_json.h"
 #include "head/core/submission_table.h"
+#include "model/accelerator_vendor.h"
 #include "model/label_syntax.h"
+#include "model/request_rules.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -24,16 +26,6 @@ Failure wrong_in_job(const std::string& member, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("submit: {} {}", member, rule));
 }
 
-// In UTF-8, of which those from U+0080 to U+009F are two bytes.
-bool has_controls(const std::string& text) {
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto c = static_cast<unsigned char>(text[at]);
-    const auto next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0u;
-    if (c < 0x20 || c == 0x7f || (c == 0xc2 && next >= 0x80 && next <= 0x9f)) return true;
-  }
-  return false;
-}
-
 Result<void> read_text(const std::string& member, const Json& value, std::string& to) {
   if (!value.is_string()) return wrong_in_job(member, "is a text");
   to = value.get<std::string>();
@@ -43,8 +35,7 @@ Result<void> read_text(const std::string& member, const Json& value, std::string
 
 Result<void> read_name(const std::string& member, const Json& value, std::string& to) {
   if (auto read = read_text(member, value, to); !read) return read;
-  if (to.size() > max_name_bytes) return wrong_in_job(member, fmt::format("has over {} bytes", max_name_bytes));
-  if (has_controls(to)) return wrong_in_job(member, "has control characters");
+  if (const auto broken = check_text(member, to)) return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
   return {};
 }
 
@@ -69,11 +60,13 @@ Result<void> read_argv(const Json& value, std::vector<std::string>& to) {
 Result<void> read_environment(const Json& value, Environment& to) {
   if (!value.is_object()) return wrong_in_job("env", "is an object of texts");
   for (const auto& [name, text] : value.items()) {
-    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return wrong_in_job("env", fmt::format("has the name '{}', which no variable can have", name));
-    }
     if (auto read = read_text("env, " + name, text, to[name]); !read) return read;
+    if (is_accelerator_variable(name)) {
+      return wrong_in_job("env", fmt::format("has {}, which the runtime sets to the devices that the job was given; ask "
+                                             "with num_gpus or the resource of the vendor", name));
+    }
   }
+  if (const auto broken = check_environment(to)) return failure(ErrorCode::invalid_argument, "submit: " + to_string(*broken));
   return {};
 }
 
@@ -162,7 +155,7 @@ Result<SubmissionRow> submission_from_json(const std::string& text) {
   row.terms.priority = static_cast<int>(priority);
   if (row.name.empty()) {
     row.name = row.entry.argv.front().substr(row.entry.argv.front().rfind('/') + 1).substr(0, max_name_bytes);
-    if (has_controls(row.name)) row.name = "job";
+    if (check_text("name", row.name)) row.name = "job";
   }
   return row;
 }

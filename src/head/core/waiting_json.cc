@@ -152,7 +152,7 @@ class Waiting {
       if (row != nullptr && row->state == GroupState::pending) return {why.word, "its placement group waits"};
     }
     if (!may_look(2)) return why;
-    const auto explanation = parts_.scheduler.explain(demand, tenant);
+    const auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant);
     if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
       return {why.word, to_string(*explanation.held_back)};
     }

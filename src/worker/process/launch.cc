@@ -19,7 +19,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int cannot_run = 127;
+constexpr int cannot_run = 127;      // as of a loader that finds no library
+constexpr int cannot_run_now = 126;  // with these arguments, or for want of memory or descriptors
 constexpr int busy_attempts = 100;
 constexpr int busy_pause_ms = 10;
 
@@ -33,7 +34,25 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 // Everything below runs between fork and exec in a copy of a process with threads: system calls
 // only, no allocation.
 
+// The file itself is at fault, so that another attempt fails as well.
+bool is_fault_of_file(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EACCES:
+    case EPERM:
+    case ENOEXEC:
+    case EINVAL:
+    case ELIBBAD: return true;
+    default: return false;
+  }
+}
+
 [[noreturn]] void give_up(const char* what, const char* on) {
+  const int code = is_fault_of_file(errno) ? cannot_run : cannot_run_now;
   const char* why = ::strerrordesc_np(errno);
   // In one piece: who reads it may look in between.
   std::array<iovec, 7> text{};
@@ -42,7 +61,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
     text[at++] = iovec{const_cast<char*>(part), std::strlen(part)};
   }
   (void)!::writev(STDERR_FILENO, text.data(), static_cast<int>(text.size()));
-  ::_exit(cannot_run);
+  ::_exit(code);
 }
 
 void reset_signals() {
@@ -65,11 +84,11 @@ void enter_directory(const Launch& what) {
                                  char* const* environment) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(cannot_run);
+  if (::getppid() != parent) ::_exit(cannot_run_now);
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (null < 0 || ::dup2(null, STDIN_FILENO) < 0 || ::dup2(what.output_fd, STDOUT_FILENO) < 0 ||
       ::dup2(what.output_fd, STDERR_FILENO) < 0) {
-    ::_exit(cannot_run);
+    ::_exit(cannot_run_now);
   }
   ::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
   if (what.control_fd >= 0) ::fcntl(what.control_fd, F_SETFD, 0);

@@ -1,5 +1,7 @@
 // Messages that no client of ours would send: amounts that cannot be, slots of others, too much of everything.
 // Whatever they say, books stay right, nothing is booked twice, and others are served.
+#include <fmt/format.h>
+
 #include <limits>
 
 #include "head/core/small_cluster.h"
@@ -117,6 +119,59 @@ TEST_F(Forged, SelectorsWithoutSyntaxMatchNothing) {
     EXPECT_TRUE(cluster.take<StartSlot>(agent).empty()) << text;
   }
   expect_others_are_served();
+}
+
+// Names of resources as a careless program makes them from data.
+ResourceSet names(int count, const std::string& prefix = "r") {
+  ResourceSet set;
+  for (int i = 0; i < count; ++i) set.set(fmt::format("{}{:06}", prefix, i), Quantity::whole(1));
+  return set;
+}
+
+TEST_F(Forged, RequestBeyondLimits_IsRefused) {
+  const auto refusals = [&] {
+    return cluster.heard<RequestRefused>(agent, SmallCluster::driver(1));
+  };
+  int number = 0;
+  demands(cluster.demand_class(1, ++number, names(64)), 1);
+  EXPECT_TRUE(refusals().empty());
+  for (const auto& resources : {names(65), names(1, std::string(300, 'x')), names(1, "a\x1b[2J"), names(1, "\xe2\x80\xae")}) {
+    demands(cluster.demand_class(1, ++number, resources), 1);
+    EXPECT_EQ(refusals().size(), 1u) << resources.amounts().size();
+  }
+  auto labels = cluster.demand_class(1, ++number, {});
+  for (int i = 0; i < 65; ++i) labels.request.label_selector[fmt::format("k{}", i)] = "v";
+  demands(labels, 1);
+  EXPECT_EQ(refusals().size(), 1u);
+  auto env = cluster.demand_class(1, ++number, {});
+  env.env["LARGE"] = std::string(1u << 20, 'x');
+  demands(env, 1);
+  EXPECT_EQ(refusals().size(), 1u);
+  CreateActor actor;
+  actor.spec.actor = ActorId::of(1);
+  actor.spec.job = JobId::of(1);
+  actor.spec.owner = SmallCluster::driver(1);
+  actor.spec.demand = cluster.demand_class(1, ++number, names(65));
+  cluster.driver_says(agent, 1, actor);
+  EXPECT_EQ(refusals().size(), 1u);
+  CreateGroup group;
+  group.spec.id = GroupId::of(1);
+  group.spec.job = JobId::of(1);
+  group.spec.creator = SmallCluster::driver(1);
+  group.spec.bundles.emplace_back().resources = names(65);
+  cluster.driver_says(agent, 1, group);
+  EXPECT_EQ(refusals().size(), 1u);
+  expect_others_are_served();
+}
+
+TEST_F(Forged, RefusesNodeWithTooManyResources) {
+  auto shape = SmallCluster::shape(2);
+  for (int i = 0; i < 65; ++i) {
+    shape.resources.push_back({fmt::format("r{:06}", i), {{.total = Quantity::whole(1)}}});
+  }
+  TestAgent& other = cluster.node_joins(2, shape);
+  ASSERT_TRUE(other.refused.has_value());
+  EXPECT_NE(other.refused->why.find("at most 64 resources"), std::string::npos) << other.refused->why;
 }
 
 class ForgedGroups : public Forged {

@@ -154,6 +154,37 @@ TEST_F(Lease, ANodeWhereTheProgramCannotStartIsLeftAloneWithTheLoadersMessage) {
   EXPECT_NE(news[0].summary.find("libcudart.so.12"), std::string::npos) << news[0].summary;
 }
 
+TEST_F(Lease, FailedStart_ExpiresAfterBackoff) {
+  cluster.driver_starts_job(agent, 1);
+  cluster.wants(agent, cpu, 1);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cause.text = "libcudart.so.12: not found";
+  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.pass(29s);
+  cluster.expect_no_start_slot(agent);
+  cluster.pass(2s);
+  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.pass(55s);
+  cluster.expect_no_start_slot(agent);
+  cluster.pass(10s);
+  cluster.expect_start_slot(agent);
+}
+
+TEST_F(Lease, FailedStartWithEnv_LeavesOtherEnvsAlone) {
+  cluster.driver_starts_job(agent, 1);
+  DemandClass other = cpu;
+  other.id = ClassId::of(77);
+  other.env["LD_LIBRARY_PATH"] = "/nowhere";
+  cluster.wants(agent, other, 1);
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cluster.says(agent, SlotGone{cluster.expect_start_slot(agent).slot, cause, true});
+  cluster.expect_no_start_slot(agent);
+  cluster.wants(agent, cpu, 1);
+  EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.id, cpu.id);
+}
+
 TEST_F(Lease, WhatNoNodeCanEverServeIsSaidAndFatalWhereItMustBe) {
   cluster.driver_starts_job(agent, 1);
   const auto large = cluster.demand_class(1, 5, {{"GPU", Quantity::whole(9)}});

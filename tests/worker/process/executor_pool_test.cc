@@ -135,7 +135,21 @@ TEST_F(PoolTest, ProgramThatCannotBeLoadedFailsWithTheLoadersMessage) {
 TEST_F(PoolTest, ProgramThatIsNotThereFailsWithItsPath) {
   NurseryKey absent = key();
   absent.program = "/no/such/program";
-  EXPECT_THAT(failure_of(start(absent)), HasSubstr("cannot run /no/such/program: No such file"));
+  const ProcessId process = start(absent);
+  EXPECT_THAT(failure_of(process), HasSubstr("cannot run /no/such/program: No such file"));
+  EXPECT_TRUE(cannot_run_[process]);
+}
+
+TEST_F(PoolTest, EnvironmentTooLarge_IsNoFaultOfProgram) {
+  NurseryKey large = key();
+  large.environment.emplace_back("LARGE", std::string(1u << 20, 'x'));
+  for (const bool nurseries : {true, false}) {
+    options_.use_nurseries = nurseries;
+    pool_.reset();
+    const ProcessId process = start(large);
+    EXPECT_THAT(failure_of(process), HasSubstr("Argument list too long"));
+    EXPECT_FALSE(cannot_run_[process]);
+  }
 }
 
 TEST_F(PoolTest, ProgramThatEndsBeforeInitFailsWithWhatItPrinted) {

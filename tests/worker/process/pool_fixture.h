@@ -139,6 +139,7 @@ class PoolTest : public ::testing::Test {
   std::size_t output_bytes_ = 0;
   std::map<ProcessId, ProcessStamp> started_;
   std::map<ProcessId, std::string> failed_;
+  std::map<ProcessId, bool> cannot_run_;
   std::map<ProcessId, ExitCause> exited_;
   std::uint64_t last_process_ = 0;
 
@@ -146,8 +147,10 @@ class PoolTest : public ::testing::Test {
   void note(PoolEvent event) {
     if (const auto* started = std::get_if<PoolStarted>(&event))
       started_[started->process] = started->stamp;
-    if (const auto* failed = std::get_if<PoolStartFailed>(&event))
+    if (const auto* failed = std::get_if<PoolStartFailed>(&event)) {
       failed_[failed->process] = failed->reason;
+      cannot_run_[failed->process] = failed->cannot_run;
+    }
     if (const auto* exited = std::get_if<PoolExited>(&event)) exited_[exited->process] = exited->cause;
   }
 };

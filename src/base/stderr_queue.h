@@ -1,0 +1,69 @@
+// Writes lines to stderr without blocking their writers: a terminal that is stopped, or a pager that
+// reads nothing, must not stop a loop. Lines wait in a bounded queue; lines beyond it are dropped,
+// and their number is printed when the reader continues.
+// Thread: any. Not: lines that waited at a fork; the child drops them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include "base/fd.h"
+#include "base/time.h"
+
+namespace mobula::internal {
+
+class StderrQueue {
+ public:
+  // Of file descriptor `fd`, which stays open.
+  explicit StderrQueue(int fd, std::size_t max_bytes = 1u << 20) : fd_(fd), max_bytes_(max_bytes) {}
+  // As flush(100ms).
+  ~StderrQueue();
+  StderrQueue(const StderrQueue&) = delete;
+  StderrQueue& operator=(const StderrQueue&) = delete;
+
+  void print(std::string_view line);  // a newline is added
+  // Waits until all lines are written, or as long as `patience` without progress.
+  void flush(Duration patience);
+  std::uint64_t dropped() const;
+
+ private:
+  void write_some();
+  void report_dropped();
+  void start_writer();
+  void forget_writer_of_parent();
+  void write_later();
+
+  const int fd_;
+  const std::size_t max_bytes_;
+  mutable std::mutex mutex_;
+  std::string waiting_;          // guarded by mutex_, as all that follows
+  std::uint64_t unreported_ = 0;
+  std::uint64_t dropped_ = 0;
+  bool broken_ = false;          // the other end is closed
+  bool writing_ = false;         // the thread runs
+  bool ending_ = false;
+  pid_t owner_ = 0;              // the process that has started the thread
+  Fd wake_;
+  std::thread writer_;
+};
+
+// The queue of this process's stderr.
+StderrQueue& stderr_queue();
+
+template <class... Args>
+void print_stderr(fmt::format_string<Args...> format, Args&&... args) {
+  stderr_queue().print(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Opens those of descriptors 0 to 2 that are closed, so that no file or socket gets their number.
+void open_standard_descriptors();
+
+}  // namespace mobula::internal

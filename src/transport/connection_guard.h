@@ -1,0 +1,81 @@
+// Bounds the connections of a bus: the number of unproven ones, and the bytes that libzmq holds for
+// each of them. libzmq offers no call for either, and its own receive limit is unusable (decision
+// 86): the guard reads the kernel's counters of a descriptor and shuts the descriptor down.
+// Thread: owner (the bus). Units: bytes. Not: keys, heartbeats.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+
+namespace mobula::internal {
+
+struct ConnectionLimits {
+  std::size_t max_unproven_bytes = 64u << 10;  // received over one unproven connection
+  std::size_t max_unread_bytes = 64u << 20;    // received over one proven connection and not read
+  std::size_t max_unproven_per_source = 64;    // connections; the oldest one is closed beyond
+  std::size_t max_unproven = 512;
+};
+
+class ConnectionGuard {
+ public:
+  struct Hooks {
+    // Payload bytes that the bus has read from the connection; nothing if the bus does not know it.
+    std::function<std::optional<std::uint64_t>(int fd)> read_bytes;
+    // The guard has shut a connection of `source` (an address without a port) down.
+    std::function<void(const std::string& source, const std::string& why)> closed;
+  };
+
+  ConnectionGuard(const ConnectionLimits& limits, bool encrypted, Hooks hooks)
+      : limits_(limits), encrypted_(encrypted), hooks_(std::move(hooks)) {}
+
+  // A connection exists at `fd`. Connections that this bus began are proven.
+  void opened(int fd, bool accepted);
+  // libzmq closes `fd`.
+  void ended(int fd);
+  // The bus has read a message that proves the connection.
+  void proven(int fd);
+  // Reads the kernel's counters and closes connections beyond their limits. `all_read`: since the
+  // last check the bus has read everything that libzmq held. `handshake_proves`: a completed CURVE
+  // handshake proves a connection, because the bus admits known keys alone.
+  void check(bool all_read, bool handshake_proves);
+  // Shuts the connection at `fd` down.
+  void close(int fd, const std::string& why);
+
+  // Connections exist of which the bus has read no such message: check() is due soon.
+  bool has_silent() const { return silent_ > 0; }
+
+ private:
+  struct Connection {
+    std::string peer;    // address and port
+    std::string source;  // the address alone
+    bool proven = false;      // by a message, or by a handshake
+    bool silent = true;       // no message proves it
+    bool over_limit = false;  // at the last check
+    std::uint64_t opened_as = 0;
+    std::uint64_t received_before = 0;  // when the bus had read all
+    std::uint64_t read_before = 0;
+  };
+  using Connections = std::map<int, Connection>;
+
+  void prove(Connection& connection);
+  void erase(Connections::iterator at);
+  void make_space(const std::string& source);
+  // Why the connection must be closed; nothing if it is within its limits.
+  std::optional<std::string> beyond_limit(int fd, Connection& connection, bool all_read,
+                                          bool handshake_proves);
+
+  const ConnectionLimits limits_;
+  const bool encrypted_;
+  const Hooks hooks_;
+  Connections connections_;
+  std::size_t unproven_ = 0;
+  std::size_t silent_ = 0;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace mobula::internal

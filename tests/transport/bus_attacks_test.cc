@@ -1,0 +1,159 @@
+// Peers that flood a bus, hold its memory or take its connections.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "transport/bus_fixture.h"
+#include "transport/child_fixture.h"
+#include "transport/local_link.h"
+#include "transport/raw_client.h"
+
+namespace mobula::internal {
+namespace {
+
+using BusAttacks = BusTest;
+
+std::string next_text(const Fd& pipe) {
+  return text_of(receive_frame(pipe, monotonic_now() + 10s)->bytes);
+}
+
+// The bus of a head admits known keys, the buses of agents and executors any key at first.
+class BusFloods : public BusTest, public ::testing::WithParamInterface<UnknownKeys> {};
+
+// libzmq 4.3.4 aborts when a connection whose input its receive limit has stopped breaks, and a
+// heartbeat of either side is sent before the rest of the input was read.
+TEST_P(BusFloods, PeerClosesUnread_BusServesOn) {
+  table_.set_unknown(GetParam());
+  if (GetParam() == UnknownKeys::refuse) {
+    ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  }
+  const auto pipe = make_local_pair().value();
+  Child child([&] {
+    leave_loop_to_parent();
+    BusOptions options = server_options();
+    options.heartbeat_interval = 20ms;
+    server_.open(*loop_, options);
+    const std::string address = server_.bus->bind("127.0.0.1:0").value();
+    server_.on_each = [&](PeerHandle from) {
+      (void)server_.bus->send(from, bytes_of(server_.messages.back().text));
+      server_.messages.clear();
+    };
+    ASSERT_TRUE(send_frame(pipe.second, bytes_of(address), {}, monotonic_now() + 5s));
+    for (;;) {  // a loop that other work keeps from its input
+      loop_->turn(1ms);
+      ::usleep(100'000);
+    }
+  });
+  address_ = next_text(pipe.first);
+  for (int round = 0; round < 6; ++round) {
+    RawClient flood(ZMQ_DEALER, address_, "", &client_keys_, server_keys_.public_key);
+    flood.linger(1'000);
+    for (int i = 0; i < 4'000; ++i) flood.send("question");
+  }
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("still here")));
+  ASSERT_TRUE(until([&] { return !client_.messages.empty() || client_.is_gone(peer_); }));
+  EXPECT_EQ(client_.messages.size(), 1u) << "the server has ended";
+  EXPECT_EQ(::waitpid(child.pid(), nullptr, WNOHANG), 0) << "the server has ended";
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, BusFloods,
+                         ::testing::Values(UnknownKeys::refuse, UnknownKeys::unproven));
+
+// Up to `CURVE` the bytes of any client; then a frame that announces 15 MiB, and a part of it.
+std::string long_handshake() {
+  std::string bytes("\xff\0\0\0\0\0\0\0\1\x7f\3\0CURVE", 17);
+  bytes.resize(64, '\0');
+  bytes += std::string("\6\0\0\0\0\0\xf0\0\0", 9);
+  return bytes + std::string(1u << 20, 'x');
+}
+
+bool is_closed(const Fd& socket) {
+  char byte = 0;
+  ssize_t count = 0;
+  while ((count = ::recv(socket.get(), &byte, 1, MSG_DONTWAIT)) > 0) {
+  }
+  return count == 0 || errno != EAGAIN;
+}
+
+TEST_F(BusAttacks, ClosesLongHandshake) {
+  open_both();
+  const Fd attacker = connect_raw(address_);
+  const std::string bytes = long_handshake();
+  (void)::send(attacker.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1; }));
+  ASSERT_TRUE(until([&] { return is_closed(attacker); }));
+  ASSERT_EQ(server_.closed.size(), 1u);
+  EXPECT_EQ(server_.closed[0].substr(0, 10), "127.0.0.1:");
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("still here")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+}
+
+TEST_F(BusAttacks, OldestSilentConnectionGivesWay) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  BusOptions options = server_options();
+  options.connections.max_unproven_per_source = 4;
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  std::vector<Fd> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(connect_raw(address_));
+  ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 16; }));
+  EXPECT_TRUE(is_closed(silent.front()));
+  client_.open(*loop_, client_options());
+  peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  ASSERT_TRUE(client_.bus->send(peer_, bytes_of("hello")));
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
+}
+
+// Of a key that the table does not know, few bytes are taken until its owner has been checked.
+TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
+  table_.set_unknown(UnknownKeys::unproven);
+  open_server();
+  const std::string large(4u << 20, 'x');
+  bool trusts = false;
+  server_.on_each = [&](PeerHandle from) {
+    if (trusts) server_.bus->trust(from);
+  };
+  for (const bool trusted : {false, true}) {
+    trusts = trusted;
+    server_.messages.clear();
+    RawClient raw(ZMQ_DEALER, address_, "", &client_keys_, server_keys_.public_key);
+    raw.send("hello");
+    ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+    raw.send(large);
+    raw.send(large);
+    if (trusted) {
+      ASSERT_TRUE(until([&] { return server_.messages.size() == 3; }));
+    } else {
+      ASSERT_TRUE(until([&] { return server_.bus->counters().closed == 1; }));
+    }
+  }
+  EXPECT_EQ(server_.bus->counters().closed, 1u);
+}
+
+// libzmq keeps the messages of a connection that claims another one's routing id, and nobody reads
+// them.
+TEST_F(BusAttacks, ClosesPeerWhoseMessagesStayUnread) {
+  ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+  BusOptions options = server_options();
+  options.connections.max_unread_bytes = 1u << 20;
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  const std::string route("\0same", 5);
+  RawClient first(ZMQ_DEALER, address_, route, &client_keys_, server_keys_.public_key);
+  first.send("one");
+  ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
+  RawClient second(ZMQ_DEALER, address_, route, &client_keys_, server_keys_.public_key);
+  for (int i = 0; i < 40; ++i) second.send(std::string(100'000, 'x'));
+  ASSERT_TRUE(until([&] { return server_.bus->counters().closed >= 1; }));
+  first.send("two");
+  ASSERT_TRUE(until([&] { return server_.messages.back().text == "two"; }));
+  EXPECT_TRUE(server_.gone.empty());
+}
+
+}  // namespace
+}  // namespace mobula::internal

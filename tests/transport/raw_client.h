@@ -1,0 +1,70 @@
+// Clients that obey none of a bus's rules: plain TCP connections and sockets of libzmq.
+// Thread: owner.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <zmq.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "transport/address.h"
+#include "transport/curve.h"
+
+namespace mobula::internal {
+
+inline Fd connect_raw(const std::string& address) {
+  const SocketAddress where = *Address::parse(address)->numeric();
+  Fd socket(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(socket.get(), where.get(), where.size), 0);
+  return socket;
+}
+
+// A client of libzmq itself, which obeys none of the bus's rules.
+class RawClient {
+ public:
+  RawClient(int type, const std::string& address, const std::string& routing_id = {},
+            const CurveKeys* keys = nullptr, const std::string& server_key = {})
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, type)) {
+    const int none = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &none, sizeof(none));
+    zmq_setsockopt(socket_, ZMQ_SNDHWM, &none, sizeof(none));  // no limit
+    if (!routing_id.empty()) {
+      zmq_setsockopt(socket_, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size());
+    }
+    if (keys != nullptr) {
+      zmq_setsockopt(socket_, ZMQ_CURVE_PUBLICKEY, keys->public_key.data(), curve_key_size);
+      zmq_setsockopt(socket_, ZMQ_CURVE_SECRETKEY, keys->secret_key.data(), curve_key_size);
+      zmq_setsockopt(socket_, ZMQ_CURVE_SERVERKEY, server_key.data(), curve_key_size);
+    }
+    EXPECT_EQ(zmq_connect(socket_, ("tcp://" + address).c_str()), 0);
+  }
+  ~RawClient() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void send(std::string_view text, int flags = 0) {
+    EXPECT_EQ(zmq_send(socket_, text.data(), text.size(), flags | ZMQ_DONTWAIT),
+              static_cast<int>(text.size()));
+  }
+  // Lets closing wait for messages that libzmq has not sent yet.
+  void linger(int milliseconds) {
+    zmq_setsockopt(socket_, ZMQ_LINGER, &milliseconds, sizeof(milliseconds));
+  }
+  bool receives() {
+    std::array<char, 64> text{};
+    return zmq_recv(socket_, text.data(), text.size(), ZMQ_DONTWAIT) >= 0;
+  }
+
+ private:
+  void* context_;
+  void* socket_;
+};
+
+}  // namespace mobula::internal
