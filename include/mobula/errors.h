@@ -109,6 +109,7 @@ class MOBULA_API OutOfMemoryError : public detail::ErrorOf<detail::ErrorKind::ou
   using ErrorOf::ErrorOf;
 };
 
+// If its constructor threw, that error is the cause(), and nested for std::rethrow_if_nested.
 class MOBULA_API ActorDiedError : public detail::ErrorOf<detail::ErrorKind::actor_died> {
  public:
   using ErrorOf::ErrorOf;

@@ -37,9 +37,26 @@ struct ExceptionCodec {
 // A type that is registered already stays as it is.
 MOBULA_API bool add_exception(const ExceptionCodec& codec);
 
+// What a registered exception says where it is rethrown: its own text, and the task, node and process that threw it.
+class MOBULA_API RemoteText {
+ public:
+  // `own` is the exception's text. The task is that of the TaskError being handled, if one is.
+  explicit RemoteText(const char* own);
+  const std::string& own() const { return own_; }
+  const std::string& full() const { return full_; }
+
+ private:
+  std::string own_;
+  std::string full_;
+};
+
+// The text of `thrown` without the task that RemoteText adds.
+MOBULA_API std::string own_text(const std::exception& thrown);
+
 template <class E>
-struct WithNested final : E, std::nested_exception {
-  explicit WithNested(E&& thrown) : E(std::move(thrown)) {}
+struct WithNested final : E, std::nested_exception, RemoteText {
+  explicit WithNested(E&& thrown) : E(std::move(thrown)), RemoteText(E::what()) {}
+  const char* what() const noexcept override { return RemoteText::full().c_str(); }
 };
 
 // What E may be wrapped in when it is thrown with another exception nested.
@@ -79,7 +96,7 @@ std::vector<std::byte> encode_exception(const std::exception& thrown) {
   if constexpr (Custom<E>)
     return to_bytes<E>(dynamic_cast<const E&>(thrown));
   else
-    return to_bytes<std::string>(thrown.what());
+    return to_bytes<std::string>(own_text(thrown));
 }
 
 template <class E>

@@ -36,14 +36,25 @@ auto get(const std::vector<ObjectRef<T>>& refs, const GetOptions& options = {}) 
   std::vector<std::shared_ptr<const detail::Anchor>> anchors;
   anchors.reserve(refs.size());
   for (const auto& ref : refs) anchors.push_back(ref.anchor());
-  std::vector<detail::StoredValue> stored(anchors.size());
-  detail::require(detail::fetch(anchors, detail::get_request(options), stored));
+  const auto request = detail::get_request(options);
+  // Calls `take` with each value. Values may be larger than the store together, so they are read in batches.
+  const auto for_each = [&](const auto& take) {
+    std::vector<detail::StoredValue> stored;
+    for (std::size_t begin = 0; begin < anchors.size();) {
+      const auto rest = std::span(anchors).subspan(begin);
+      stored.resize(rest.size());
+      const std::size_t count = detail::fetch_some(rest, request, stored);
+      for (std::size_t i = 0; i < count; ++i) take(stored[i]);
+      stored.clear();
+      begin += count;
+    }
+  };
   if constexpr (std::is_void_v<T>) {
-    for (const auto& one : stored) detail::decode_result<T>(one);
+    for_each([](const detail::StoredValue& one) { detail::decode_result<T>(one); });
   } else {
     std::vector<T> values;
-    values.reserve(stored.size());
-    for (const auto& one : stored) values.push_back(detail::decode<T>(one));
+    values.reserve(anchors.size());
+    for_each([&](const detail::StoredValue& one) { values.push_back(detail::decode<T>(one)); });
     return values;
   }
 }
@@ -184,8 +195,9 @@ MOBULA_API void cancel_object(const std::shared_ptr<const Anchor>& anchor,
 
 }  // namespace detail
 
-// Asks that the task that makes the object stop. Without force a running one sees
-// current().cancelled(); get throws TaskCancelledError.
+// Asks the task that makes the object to stop; get throws TaskCancelledError. A running task sees
+// current().cancelled(), and its calls that block (get, wait, remote) throw TaskCancelledError. With force the
+// process of a running task ends; a call of an actor cannot be forced (InvalidRequestError).
 template <class T>
 void cancel(const ObjectRef<T>& ref, const CancelOptions& options = {}) {
   detail::cancel_object(ref.anchor(), options);

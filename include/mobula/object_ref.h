@@ -88,6 +88,9 @@ struct OwnCodec<ObjectRef<T>> : AnchorCodec<ObjectRef<T>, RefKind::object> {
 // They go to `values`, which are as many.
 MOBULA_API Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
                       std::span<StoredValue> values);
+// As fetch, of the first refs, at least one: as many as fit into the node's store together. Returns how many.
+MOBULA_API std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
+                                  std::span<StoredValue> values);
 
 template <class T>
 T decode_result(const StoredValue& stored) {

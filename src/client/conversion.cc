@@ -142,7 +142,12 @@ ValueRecord error_value_of(const detail::ErrorRecord& error) {
   return value;
 }
 
-detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> bytes) {
+namespace {
+
+// A cause of a cause of a cause … is cut here.
+constexpr int max_causes = 8;
+
+detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) {
   const auto record = decode<ErrorRecord>(bytes);
   if (!record) return make_error(Public::other, "an error that cannot be read: " + record.error().text);
   if (!record->exception.empty()) {
@@ -154,28 +159,59 @@ detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> byte
   error.remote_type = record->remote_type;
   error.task = record->task_name;
   if (!record->task.empty()) error.task_id = record->task.hex();
+  if (!record->actor.empty()) error.actor_id = record->actor.hex();
   if (!record->node.empty()) error.node_id = record->node.hex();
   error.process = record->pid;
   error.signal = record->signal;
   error.exit_code = record->exit_code;
   error.log_tail = record->last_lines;
   error.cause = record->text;
+  if (record->cause.empty() || causes_left == 0) return error;
+  error.nested.push_back(error_of(record->cause.bytes(), causes_left - 1));
+  const auto& nested = error.nested.front();
+  error.cause = nested.remote_type.empty() ? nested.message : nested.remote_type + ": " + nested.message;
   return error;
 }
+
+}  // namespace
+
+detail::ErrorRecord error_of(const ValueRecord&, std::span<const std::byte> bytes) { return error_of(bytes, max_causes); }
 
 detail::ErrorRecord error_of(const Failure& failure) {
   switch (failure.code) {
     case ErrorCode::not_found: return make_error(Public::not_found, failure.text);
     case ErrorCode::invalid_argument: return make_error(Public::invalid_request, failure.text);
     case ErrorCode::already_exists: return make_error(Public::invalid_request, failure.text);
-    case ErrorCode::resource_exhausted: return make_error(Public::object_store_full, failure.text);
-    case ErrorCode::timed_out: return make_error(Public::get_timeout, failure.text);
+    case ErrorCode::resource_exhausted: return make_error(Public::other, failure.text);
+    case ErrorCode::timed_out: return make_error(Public::connection, failure.text);
     case ErrorCode::permission_denied: return make_error(Public::permission, failure.text);
     case ErrorCode::cancelled: return make_error(Public::task_cancelled, failure.text);
     case ErrorCode::corrupt: return make_error(Public::protocol_mismatch, failure.text);
     case ErrorCode::unavailable: return make_error(Public::connection, failure.text);
   }
   return make_error(Public::other, failure.text);
+}
+
+detail::ErrorRecord store_error_of(const Failure& failure) {
+  switch (failure.code) {
+    case ErrorCode::resource_exhausted: return make_error(Public::object_store_full, failure.text);
+    case ErrorCode::not_found:
+    case ErrorCode::timed_out:
+    case ErrorCode::corrupt: return make_error(Public::object_lost, failure.text);
+    default: return error_of(failure);
+  }
+}
+
+detail::ErrorRecord tensor_error_of(const Failure& failure) {
+  switch (failure.code) {
+    case ErrorCode::resource_exhausted: return make_error(Public::out_of_memory, failure.text);
+    case ErrorCode::invalid_argument: return make_error(Public::invalid_request, failure.text);
+    default: {
+      auto error = make_error(Public::transfer, failure.text);
+      error.reason = failure.text;
+      return error;
+    }
+  }
 }
 
 detail::ErrorRecord make_error(detail::ErrorKind kind, std::string message) {

@@ -206,10 +206,12 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
     } else if (auto* given = std::get_if<HandedOver>(&command)) {
       handed_over_ = std::move(*given);
     } else if (auto* warning = std::get_if<Warn>(&command)) {
-      std::fprintf(stderr, "mobula: %s\n", warning->text.c_str());
+      warn(warning->text);
     }
   }
 }
+
+void ProcessEngine::warn(const std::string& text) { std::fprintf(stderr, "mobula: %s\n", text.c_str()); }
 
 // A payload is written here and now: it is small. A copy of what lies mapped likewise: nobody else can
 // make it. Otherwise a thread waits for the room.

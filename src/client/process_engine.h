@@ -115,8 +115,7 @@ class ProcessEngine {
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);
   }
-  // Sleeps until `ready` or the deadline; whether it is ready. Gives the lock up meanwhile. True also
-  // when the engine stops: the caller sees no value then.
+  // Sleeps until `ready` or the deadline; whether it is ready, or the engine stops. Gives the lock up meanwhile.
   // A thread that waits for calls may let a few of them gather.
   using Until = LeaderSleep::Until;
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
@@ -127,6 +126,7 @@ class ProcessEngine {
   // Whether calls have gone or come by socket.
   bool over_sockets() const { return over_sockets_; }
   void notify();
+  void warn(const std::string& text);  // on stderr
   // Before the process ends without destructors.
   void flush_recording() {
     if (recorder_) recorder_->flush();

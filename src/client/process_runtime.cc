@@ -19,12 +19,6 @@ using PublicKind = detail::ErrorKind;
 
 constexpr std::size_t most_prepared = 4096;
 
-std::optional<Time> time_of(const detail::Deadline& deadline) {
-  if (!deadline) return std::nullopt;
-  return Time::from_ns(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
-}
-
 }  // namespace
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
@@ -62,19 +56,42 @@ std::shared_ptr<TaskContext> ProcessRuntime::task() const {
 
 // ---- submitting --------------------------------------------------------------------------------
 
-detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given,
-                                       Puts& puts) {
+detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, bool block, Puts& puts) {
+  const auto is_large = [](const detail::Argument& each) {
+    return each.value != nullptr && each.value->size_bytes() > inline_value_limit;
+  };
+  for (const auto& argument : given) {
+    if (is_large(argument)) puts.bytes += static_cast<std::int64_t>(argument.value->size_bytes());
+  }
+  if (puts.bytes > 0) {
+    auto lock = engine_->lock();
+    if (auto failed = wait_for_room(lock, block, puts.bytes)) return failed;
+    submitting_bytes_ += puts.bytes;
+  }
   const auto context = task();
   for (const auto& argument : given) {
-    if (argument.value == nullptr || argument.value->size_bytes() <= inline_value_limit) {
-      puts.emplace_back();
+    if (!is_large(argument)) {
+      puts.objects.emplace_back();
       continue;
     }
     const auto stored = put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
-    if (!stored.ok()) return stored.error();
-    puts.push_back(stored.value());
+    if (!stored.ok()) {
+      const auto lock = engine_->lock();
+      submitted(puts);
+      engine_->notify();
+      return stored.error();
+    }
+    puts.objects.push_back(stored.value());
   }
   return std::nullopt;
+}
+
+// With the engine's lock held: the call, or its failure, has taken over.
+void ProcessRuntime::submitted(const Puts& puts) {
+  submitting_bytes_ -= puts.bytes;
+  for (const ObjectId object : puts.objects) {
+    if (!object.empty()) engine_->step(ReleaseRef{object});
+  }
 }
 
 CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
@@ -86,8 +103,8 @@ CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
   for (std::size_t i = 0; i < given.size(); ++i) {
     Argument argument;
     const auto* value = given[i].value;
-    if (value == nullptr || !puts[i].empty()) {
-      const ObjectId object = value == nullptr ? ObjectId(bits(given[i].object)) : puts[i];
+    if (value == nullptr || !puts.objects[i].empty()) {
+      const ObjectId object = value == nullptr ? ObjectId(bits(given[i].object)) : puts.objects[i];
       argument.is_ref = true;
       if (engine_->core().object(object) != nullptr) argument.ref = engine_->core().ref_of(object);
     } else {
@@ -142,24 +159,16 @@ const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const R
   return kept;
 }
 
-detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block) {
-  const auto fits = [&] { return engine_->core().pending_bytes() <= options_.max_pending_bytes; };
-  if (fits()) return std::nullopt;
-  if (!block) {
-    return make_error(PublicKind::pending_limit,
-                      "arguments of pending calls exceed max_pending_bytes; wait for some calls to end, or raise the limit");
-  }
-  blocking_wait(lock, std::nullopt, fits);
-  return std::nullopt;
-}
 
 detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
   detail::stages().pass(detail::Stage::submitted);
   Puts puts;
-  if (auto failed = put_large(submission.arguments, puts)) return *failed;
+  if (auto failed = put_large(submission.arguments, submission.request->block_on_limit, puts)) return *failed;
   const auto context = task();
   auto lock = engine_->lock();
-  if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
+  }
   const auto& request = *submission.request;
   const Prepared& known = prepared(submission.request, submission.function, ActorId(), [&] {
     CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
@@ -177,6 +186,7 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
   } else {
     event.demand_class = known.demand_class;
   }
+  event.stored_bytes = puts.bytes;
   event.parent = context->task;
   event.max_retries = request.max_retries;
   event.retry_exceptions = request.retry_exceptions;
@@ -184,20 +194,20 @@ detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submissio
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
   engine_->attend(lock);
-  for (const ObjectId object : puts) {
-    if (!object.empty()) engine_->step(ReleaseRef{object});
-  }
+  submitted(puts);
   for (std::uint32_t i = 0; i < submission.results.size(); ++i) submission.results[i] = raw(result_id(id, i).bits());
   return std::nullopt;
 }
 
 Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
   Puts puts;
-  if (auto failed = put_large(creation.arguments, puts)) return *failed;
+  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts)) return *failed;
   const auto context = task();
   const auto& request = *creation.request;
   auto lock = engine_->lock();
-  if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  }
   SubmitActor event;
   ActorSpec& spec = event.spec;
   spec.actor = ActorId::derived(context->task, "actor", context->actors.fetch_add(1));
@@ -223,20 +233,23 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   constructor.form = std::move(form);
   constructor.arguments = arguments_of(lock, creation.arguments, puts);
   event.fail_if_infeasible = request.resources.fail_if_infeasible;
+  event.stored_bytes = puts.bytes;
   const ActorId actor = spec.actor;
   engine_->step(std::move(event));
-  for (const ObjectId object : puts) {
-    if (!object.empty()) engine_->step(ReleaseRef{object});
-  }
+  submitted(puts);
   if (!request.get_if_exists) return raw(actor.bits());
 
   // The name decides which actor this is: wait for the head's word.
   std::optional<ActorFound> found;
-  blocking_wait(lock, std::nullopt, [&] {
+  const auto waited = blocking_wait(lock, {"actor creation", [&] { return "the head has not said which actor has the name " + request.name; }, {}}, std::nullopt, [&] {
     if (!found) found = engine_->found_instead(actor);
     const auto* row = engine_->core().actor(actor);
     return found.has_value() || row == nullptr || row->version > 0;
   });
+  if (waited == Waited::cancelled) {
+    engine_->step(ReleaseRef{handle_id(actor)});
+    return cancelled_error("actor creation");
+  }
   if (!found || !found->found || found->actor == actor) return raw(actor.bits());
   RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
                    found->owner, found->actor};
@@ -266,12 +279,14 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
 detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   detail::stages().pass(detail::Stage::submitted);
   Puts puts;
-  if (auto failed = put_large(call.arguments, puts)) return *failed;
+  if (auto failed = put_large(call.arguments, call.request->block_on_limit, puts)) return *failed;
   const auto context = task();
   const ActorId actor(bits(call.actor));
   const auto& request = *call.request;
   auto lock = engine_->lock();
-  if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  }
   if (auto failed = check_pending_calls(lock, actor)) return *failed;
   const Prepared& known = prepared(call.request, call.method, actor, [&] {
     CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
@@ -285,174 +300,18 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   event.call.task = child_id(context->task, context->children.fetch_add(1));
   event.call.form = known.form;
   event.call.arguments = arguments_of(lock, call.arguments, puts);
+  event.stored_bytes = puts.bytes;
   event.parent = context->task;
   if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
   const TaskId id = event.call.task;
   engine_->step(std::move(event));
   engine_->attend(lock);
-  for (const ObjectId object : puts) {
-    if (!object.empty()) engine_->step(ReleaseRef{object});
-  }
+  submitted(puts);
   for (std::uint32_t i = 0; i < call.results.size(); ++i) call.results[i] = raw(result_id(id, i).bits());
   return std::nullopt;
 }
 
-// ---- waiting -----------------------------------------------------------------------------------
-
-bool ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
-                                   const std::function<bool()>& ready) {
-  if (ready()) return true;
-  const auto until = time_of(deadline);
-  if (until && monotonic_now() >= *until) return false;
-  const auto context = task();
-  const bool tell = context->token != 0 && options_.blocked;
-  if (tell) options_.blocked(context->token, true);
-  const bool done = engine_->wait(lock, until, ready);
-  if (tell) options_.blocked(context->token, false);
-  return done;
-}
-
-detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects) {
-  std::size_t pending = 0;
-  std::string reason;
-  for (const RawId each : objects) {
-    const ObjectId object(bits(each));
-    if (engine_->core().settled(object)) continue;
-    if (pending++ == 0) reason = engine_->core().why_pending(monotonic_now(), object);
-  }
-  return make_error(PublicKind::get_timeout,
-                    "get: " + std::to_string(pending) + " of " + std::to_string(objects.size()) +
-                        " objects were not there in time; the first: " + reason);
-}
-
-// Of values that are there: the elements that stand apart from them.
-RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
-  RefRecords tensors;
-  for (const RawId each : objects) {
-    const auto* row = engine_->core().object(ObjectId(bits(each)));
-    if (row == nullptr) continue;
-    for (const RefRecord& ref : row->value->contained) {
-      if (!ref.tensor.is_empty()) tensors.push_back(ref);
-    }
-  }
-  return tensors;
-}
-
-detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
-                                 std::span<detail::StoredValue> values) {
-  if (request.device && request.device->kind != Device::cpu) {
-    tensors_.open_devices();
-    const auto memory = device_memory();
-    if (!memory || memory->uuid_of(request.device->index).empty()) {
-      return make_error(PublicKind::invalid_request,
-                        "get: device: this process has no lease on a GPU of index " + std::to_string(request.device->index) +
-                            "; a task asks for one with num_gpus");
-    }
-  }
-  std::vector<TensorDesk::PullPtr> pulls;  // go after the lock
-  auto lock = engine_->lock();
-  for (const RawId object : objects) engine_->want(ObjectId(bits(object)));
-  std::size_t settled = 0;  // the first so many need no second look
-  const auto ready = [&] {
-    while (settled < objects.size() && engine_->core().settled(ObjectId(bits(objects[settled])))) {
-      ++settled;
-    }
-    return settled == objects.size();
-  };
-  const auto let_go = [&] {
-    for (const RawId object : objects) engine_->unwant(ObjectId(bits(object)));
-  };
-  if (!blocking_wait(lock, request.deadline, std::ref(ready))) {
-    auto late = timeout_error(objects);
-    let_go();
-    return late;
-  }
-  std::optional<DirectWish> wish;
-  if (request.tensor_transport == Transport::object_store) {
-    wish = DirectWish{true, DirectPath::store, request.allow_fallback};
-  } else if (request.tensor_transport != Transport::automatic) {
-    wish = wish_of(request.tensor_transport, request.allow_fallback);
-  }
-  std::optional<int> device;
-  if (request.device) device = request.device->kind == Device::cpu ? on_host : request.device->index;
-  for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
-    pulls.push_back(tensors_.pull(tensors, false, wish, device));
-    if (!blocking_wait(lock, request.deadline, [&] { return tensors_.ready(*pulls.back()); })) {
-      for (const auto& pull : pulls) tensors_.drop(pull);
-      let_go();
-      return make_error(PublicKind::get_timeout, "get: the elements of a tensor were not there in time; process " +
-                                                     tensors.front().owner.brief() + " has the first of them");
-    }
-    // Elements that were lost with their process may be made again, and the values with them.
-    for (const RefRecord& each : tensors) {
-      const auto* why = tensors_.why_missing(each.object);
-      if (why != nullptr && why->kind == PublicKind::object_lost) engine_->step(ElementsLost{each.object});
-    }
-    settled = 0;
-    if (ready()) break;
-    if (!blocking_wait(lock, request.deadline, std::ref(ready))) {
-      for (const auto& pull : pulls) tensors_.drop(pull);
-      auto late = timeout_error(objects);
-      let_go();
-      return late;
-    }
-  }
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    values[i] = stored_object(lock, ObjectId(bits(objects[i])));
-    values[i].device = request.device;
-  }
-  for (const auto& pull : pulls) tensors_.drop(pull);
-  let_go();
-  return std::nullopt;
-}
-
-Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
-                                               std::size_t num_returns,
-                                               const detail::Deadline& deadline, bool fetch_local) {
-  auto lock = engine_->lock();
-  const auto is_ready = [&](RawId id) {
-    const ObjectId object(bits(id));
-    const auto* row = engine_->core().object(object);
-    if (fetch_local || row == nullptr || !row->owned) return engine_->core().settled(object);
-    return row->ready;
-  };
-  std::vector<bool> ready(objects.size(), false);
-  std::size_t count = 0;
-  const auto look = [&] {
-    for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
-      if (!ready[i] && is_ready(objects[i])) {
-        ready[i] = true;
-        ++count;
-      }
-    }
-    return count >= num_returns;
-  };
-  // Mostly the first few are ready, and then nobody has to be told of the others.
-  if (look()) return ready;
-  std::vector<ObjectId> wanted;
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    const ObjectId object(bits(objects[i]));
-    const auto* row = engine_->core().object(object);
-    if (ready[i] || (!fetch_local && (row == nullptr || row->owned))) continue;
-    engine_->want(object);
-    wanted.push_back(object);
-  }
-  blocking_wait(lock, deadline, std::ref(look));
-  for (const ObjectId object : wanted) engine_->unwant(object);
-  return ready;
-}
-
-detail::Done ProcessRuntime::cancel(RawId object, bool force, bool recursive) {
-  auto lock = engine_->lock();
-  engine_->step(CancelObject{ObjectId(bits(object)), force, recursive});
-  return std::nullopt;
-}
-
-detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
-  auto lock = engine_->lock();
-  engine_->step(KillActor{ActorId(bits(actor)), no_restart});
-  return std::nullopt;
-}
+// ---- counts ------------------------------------------------------------------------------------
 
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();

@@ -52,6 +52,8 @@ class ProcessRuntime final : public detail::Runtime,
                                     const detail::PutRequest& request) override;
   detail::Done get(std::span<const detail::RawId> objects, const detail::GetRequest& request,
                    std::span<detail::StoredValue> values) override;
+  detail::Answer<std::size_t> get_some(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                                       std::span<detail::StoredValue> values) override;
   detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
                                          std::size_t num_returns, const detail::Deadline& deadline,
                                          bool fetch_local) override;
@@ -89,7 +91,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
   // The bytes of a result of a call of `owner`: inside the record, or written to the store. Tasks
   // behind refs in what goes to the store become the owner's: they are appended to `given`.
-  Result<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
                                    ProcessId owner, NodeId home, HandedOver& given);
   // For the holder of the engine's lock.
   TensorDesk& tensors() { return tensors_; }
@@ -99,9 +101,14 @@ class ProcessRuntime final : public detail::Runtime,
 
  private:
   std::shared_ptr<TaskContext> task() const;
-  // Values too large for a message are put first; `puts` are released once the call is submitted.
-  using Puts = RecycledVector<ObjectId>;  // one for each argument; empty: it goes as it is
-  detail::Done put_large(std::span<const detail::Argument> given, Puts& puts);
+  // Values too large for a message are put first, and released once the call is submitted.
+  struct Puts {
+    RecycledVector<ObjectId> objects;  // one for each argument; empty: it goes as it is
+    std::int64_t bytes = 0;
+  };
+  // Waits for max_pending_bytes before it stores anything.
+  detail::Done put_large(std::span<const detail::Argument> given, bool block, Puts& puts);
+  void submitted(const Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
                                       const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
@@ -113,16 +120,35 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish = {});
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        std::span<const RefRecord> tensors);
-  Result<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors, ObjectId object,
-                                    ProcessId owner, NodeId home, HandedOver& given);
+  detail::Answer<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
+                                            ObjectId object, ProcessId owner, NodeId home, HandedOver& given);
   std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
                                                           std::vector<detail::ApartTensor>& apart);
-  detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block);
+  detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
   // One more of each in this process's hands; it may not have known them.
   void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
-  bool blocking_wait(ProcessEngine::Lock& lock, const detail::Deadline& deadline,
-                     const std::function<bool()>& ready);
+  enum class Waited : std::uint8_t { ready, timed_out, cancelled };
+  // What the thread waits for, for messages: the public operation, and a reason, which is asked for only when
+  // it is printed.
+  struct WaitFor {
+    std::string_view operation;
+    std::function<std::string()> reason;
+    std::function<bool()> stalled = {};  // asked at intervals; true ends the wait as if it were ready
+  };
+  // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless `ready` holds.
+  // Prints one warning with the reason if the wait lasts longer than `slow_wait_delay`.
+  Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what, const detail::Deadline& deadline,
+                       const std::function<bool()>& ready);
+  detail::ErrorRecord cancelled_error(std::string_view operation) const;
+  std::string why_pending(std::span<const detail::RawId> objects);
+  bool is_local(ObjectId object) const;
+  detail::Done check_device(const detail::GetRequest& request);
+  detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                                        std::span<detail::StoredValue> values, bool whole);
+  detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
+                            const detail::GetRequest& request, std::vector<TensorDesk::PullPtr>& pulls,
+                            const std::function<detail::Done()>& values_settled);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
   CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
 
@@ -153,6 +179,7 @@ class ProcessRuntime final : public detail::Runtime,
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
   Table<Calls, std::array<const Prepared*, 4>> last_prepared_;  // of any request: rows of the above, the latest first
+  std::int64_t submitting_bytes_ = 0;  // large arguments of calls that are being submitted
   // Threads that wait until nobody reads a tensor; shared with who lets go of one.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   TensorDesk tensors_;

@@ -161,7 +161,7 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
 
 Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish) {
   const auto kept = keep_tensors(value, wish);
-  if (!kept) return error_of(kept.error());
+  if (!kept) return tensor_error_of(kept.error());
   auto stored = put_written(value, object, *kept);
   release_kept(*kept);
   return stored;
@@ -184,7 +184,7 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   auto lock = engine_->lock();
   const auto& own = engine_->core().options().process;
   auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node());
-  if (!room) return error_of(room.error());
+  if (!room) return store_error_of(room.error());
   const auto records = records_of(lock, value.contained(), tensors);
   lock.unlock();
   const bool written = value.write(*room);
@@ -211,21 +211,21 @@ void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId
   }
 }
 
-Result<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
                                                  ProcessId owner, NodeId home, HandedOver& given) {
   const auto kept = keep_tensors(value, wish);
-  if (!kept) return kept.error();
+  if (!kept) return tensor_error_of(kept.error());
   auto stored = store_written(value, *kept, object, owner, home, given);
   release_kept(*kept);
   return stored;
 }
 
-Result<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
+Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
                                                   ObjectId object, ProcessId owner, NodeId home, HandedOver& given) {
   ValueRecord record;
   record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
   const auto unwritable = [] {
-    return failure(ErrorCode::invalid_argument, "the result could not be written");
+    return make_error(PublicKind::serialization, "the result could not be written");
   };
   if (value.size_bytes() <= inline_value_limit) {
     if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
@@ -237,13 +237,13 @@ Result<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
   }
   auto lock = engine_->lock();
   auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
-  if (!room && room.error().code != ErrorCode::already_exists) return room.error();
+  if (!room && room.error().code != ErrorCode::already_exists) return store_error_of(room.error());
   record.in_store = true;
   record.location = engine_->core().node();
   record.contained = records_of(lock, value.contained(), tensors);
   if (!room && !tensors.empty()) {
-    return failure(ErrorCode::unavailable,
-                   "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
+    return make_error(PublicKind::object_lost,
+                      "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
   }
   if (!room) return record;  // an earlier attempt of the same task has made it here
   lock.unlock();
@@ -316,7 +316,7 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
     return stored_value(lock, *row->value);
   }
-  if (row->reading->failure) return fail(error_of(*row->reading->failure));
+  if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
   if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
   auto view = engine_->view(object);
   if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));

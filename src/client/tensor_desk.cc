@@ -367,7 +367,7 @@ TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
   const bool must_open = would_open_devices();
   if (!must_open) {
     if (auto prepared = prepare(); !prepared) {
-      for (const RefRecord& each : wanted) fail(each.object, error_of(prepared.error()));
+      for (const RefRecord& each : wanted) fail(each.object, tensor_error_of(prepared.error()));
       return pull;
     }
   }
@@ -455,7 +455,7 @@ void TensorDesk::want_early() {
       exchange_->want(each.wish, std::move(each.tensors), each.arguments, each.device);
       continue;
     }
-    for (const RefRecord& ref : each.tensors) fail(ref.object, error_of(prepared.error()));
+    for (const RefRecord& ref : each.tensors) fail(ref.object, tensor_error_of(prepared.error()));
     at->second->due = 0;
   }
   callbacks_.changed();

@@ -65,7 +65,10 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
                       "wait_tensor_freed: this process itself refers to the value that the tensor is part of, so waiting "
                       "would never end; let go of that ref before");
   }
-  if (blocking_wait(lock, deadline, [&] { return readers().empty(); })) return std::nullopt;
+  const auto reason = [&] { return fmt::format("the tensor is still read: {}", fmt::join(readers(), "; ")); };
+  const auto waited = blocking_wait(lock, {"wait_tensor_freed", reason, {}}, deadline, [&] { return readers().empty(); });
+  if (waited == Waited::ready) return std::nullopt;
+  if (waited == Waited::cancelled) return cancelled_error("wait_tensor_freed");
   return make_error(detail::ErrorKind::get_timeout,
                     fmt::format("wait_tensor_freed: the tensor is still read: {}", fmt::join(readers(), "; ")));
 }

@@ -14,7 +14,6 @@ namespace mobula::internal::executor {
 namespace {
 
 using client::HandedOver;
-using client::error_of;
 using client::error_value_of;
 using client::make_error;
 
@@ -29,8 +28,8 @@ class CallResults final : public detail::ResultSink {
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
     auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller, run_.call.caller_node, given_);
-    if (!stored) return error_of(stored.error());
-    records_.push_back(std::move(*stored));
+    if (!stored.ok()) return stored.error();
+    records_.push_back(std::move(stored).take());
     return std::nullopt;
   }
 

@@ -299,6 +299,7 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       const auto* context = contexts_.find(cancel->token);
       if (context == nullptr) continue;
       (*context)->cancelled.store(true);
+      engine_->notify();  // its thread may be blocked in a public call
       if (cancel->recursive) engine_->step(client::CancelChildren{(*context)->task});
     } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
       engine_->step(client::UnpinRefs{std::move(pins->refs), pins->unheld});

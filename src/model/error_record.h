@@ -43,6 +43,8 @@ struct ErrorRecord {
   std::int32_t exit_code = 0;
   std::string last_lines;
   Payload exception;  // the encoded exception, if its type is registered
+  ActorId actor;      // actor_died, actor_unavailable
+  Payload cause;      // the encoded ErrorRecord of what led to this error; empty: none
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
@@ -51,7 +53,8 @@ struct ErrorRecord {
                  field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
                  field("signal", &ErrorRecord::signal), field("exit_code", &ErrorRecord::exit_code),
                  field("last_lines", &ErrorRecord::last_lines),
-                 field("exception", &ErrorRecord::exception));
+                 field("exception", &ErrorRecord::exception), field("actor", &ErrorRecord::actor),
+                 field("cause", &ErrorRecord::cause));
   }
   friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
 };

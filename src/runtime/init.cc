@@ -1,4 +1,5 @@
 // init: driver, executor or the program of a console, the same program.
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -20,8 +21,15 @@ namespace {
 
 using internal::executor::StartedAs;
 
+// Set once this process has begun to be a fork server or an executor; forked executors inherit it.
+std::atomic<bool> is_executor{false};
+
 [[noreturn]] void become_executor() {
   using namespace internal::executor;
+  if (is_executor.exchange(true)) {
+    throw InvalidRequestError("init: this process is an executor, where the runtime is ready: call tasks and actors "
+                              "without init, or ask in_executor() before");
+  }
   if (started_as() == StartedAs::nursery) run_executor(run_nursery());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
@@ -91,7 +99,7 @@ Cluster start(InitOptions options) {
 
 }  // namespace
 
-bool in_executor() { return internal::executor::started_as() != StartedAs::driver; }
+bool in_executor() { return is_executor.load() || internal::executor::started_as() != StartedAs::driver; }
 
 Cluster init(int& argc, char** argv, const InitOptions& options) {
   if (in_executor()) become_executor();

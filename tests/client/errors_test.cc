@@ -115,6 +115,30 @@ TEST(TaskErrors, RegisteredTypesAreThrownAsThemselvesWithTheTaskErrorNested) {
   EXPECT_NE(std::string(nested.what()).find("line 3"), std::string::npos);
 }
 
+TEST(TaskErrors, RethrownTextNamesTheTask) {
+  Installed runtime;
+  try {
+    mobula::task<fails_to_parse>.remote().get();
+    FAIL() << "nothing was thrown";
+  } catch (const ParseError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("fails_to_parse"), std::string::npos) << text;
+    EXPECT_NE(text.find("line 3"), std::string::npos) << text;
+  }
+}
+
+TEST(TaskErrors, RethrownTextIsNotRepeatedByEachTask) {
+  Installed runtime;
+  try {
+    mobula::task<lets_through>.remote().get();
+    FAIL() << "nothing was thrown";
+  } catch (const ParseError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(text.find("line 3"), text.rfind("line 3")) << text;
+    EXPECT_EQ(text.find("fails_to_parse"), std::string::npos) << text;
+  }
+}
+
 TEST(TaskErrors, SerializersCarryWhatTheyWrite) {
   Installed runtime;
   EXPECT_EQ(thrown_by<CodedError>(mobula::task<fails_with_code>.remote()).code(), 7);
@@ -235,6 +259,32 @@ TEST(Errors, CarryTheirFacts) {
   const mobula::WorkerCrashedError crashed(std::make_shared<const ErrorRecord>(record));
   EXPECT_EQ(crashed.signal(), 9);
   EXPECT_EQ(crashed.log_tail(), "last words");
+}
+
+TEST(Errors, ActorDied_CauseIsNested) {
+  ErrorRecord record;
+  record.kind = ErrorKind::actor_died;
+  record.message = "the constructor threw";
+  record.actor_id = "a1";
+  try {
+    throw ParseError("line 3");
+  } catch (...) {
+    record.nested.push_back(mobula::detail::record_current_exception());
+  }
+  try {
+    mobula::detail::throw_error(record);
+  } catch (const mobula::ActorDiedError& died) {
+    EXPECT_EQ(died.actor_id(), "a1");
+    EXPECT_THROW(std::rethrow_if_nested(died), ParseError);
+  }
+}
+
+TEST(Errors, ShowLastOutputOfTheProcess) {
+  ErrorRecord record;
+  record.kind = ErrorKind::worker_crashed;
+  record.message = "it crashed";
+  record.log_tail = "first\nsecond";
+  EXPECT_STREQ(mobula::detail::make_error(record)->what(), "it crashed; its last output:\n    first\n    second");
 }
 
 TEST(Errors, RecordsTravelAsBytes) {

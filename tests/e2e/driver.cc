@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     tell("init took " + std::to_string(took.count()) + " ms");
     return 0;
   }
-  for (const auto& scenarios : {task_scenarios(), actor_scenarios(), failure_scenarios(),
+  for (const auto& scenarios : {task_scenarios(), actor_scenarios(), failure_scenarios(), error_scenarios(), store_limit_scenarios(),
                                 request_scenarios(), node_scenarios(), group_scenarios(),
                                 question_scenarios(),
                                 device_scenarios(), plan_scenarios(), capture_scenarios(),

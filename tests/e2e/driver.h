@@ -23,6 +23,8 @@ using Scenario = int (*)(const Words& arguments);
 std::map<std::string, Scenario> task_scenarios();
 std::map<std::string, Scenario> actor_scenarios();
 std::map<std::string, Scenario> failure_scenarios();
+std::map<std::string, Scenario> error_scenarios();
+std::map<std::string, Scenario> store_limit_scenarios();
 std::map<std::string, Scenario> request_scenarios();
 std::map<std::string, Scenario> node_scenarios();
 std::map<std::string, Scenario> group_scenarios();

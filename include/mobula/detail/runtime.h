@@ -145,6 +145,12 @@ class MOBULA_API Runtime {
   virtual std::shared_ptr<CollectiveDesk> collectives() { return nullptr; }
   // For the log of transfers: what this process moved in an operation of a group.
   virtual void note_of_group(internal::transfer::TransferRecord&&) {}
+  // As get, of the first objects, at least one: as many as fit into the node's store together. Returns how many.
+  virtual Answer<std::size_t> get_some(std::span<const RawId> objects, const GetRequest& request,
+                                       std::span<StoredValue> values) {
+    if (auto failed = get(objects, request, values)) return *std::move(failed);
+    return objects.size();
+  }
 };
 
 // Throws NotInitializedError where none is installed.

@@ -1,5 +1,7 @@
 #include <mobula/errors.h>
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "client/api/exception_table.h"
@@ -15,9 +17,10 @@ std::shared_ptr<const detail::ErrorRecord> record_of(detail::ErrorKind kind, std
   return std::make_shared<const detail::ErrorRecord>(std::move(record));
 }
 
-// Thrown for a TaskError with a cause, so that std::rethrow_if_nested finds it.
-struct CausedTaskError final : TaskError, std::nested_exception {
-  explicit CausedTaskError(const TaskError& error) : TaskError(error) {}
+// Thrown for an error with a cause, so that std::rethrow_if_nested finds the cause.
+template <class E>
+struct Caused final : E, std::nested_exception {
+  explicit Caused(const E& error) : E(error) {}
 };
 
 // "task f on node n, process p: std::out_of_range: what it said".
@@ -29,6 +32,19 @@ std::string describe(const detail::ErrorRecord& record) {
   text += ": ";
   if (!record.remote_type.empty()) text += record.remote_type + ": ";
   return text + record.message;
+}
+
+// With the last lines of the process that ended.
+std::string describe_end(const detail::ErrorRecord& record) {
+  std::string text = record.message + "; its last output:";
+  std::string_view rest = record.log_tail;
+  while (!rest.empty()) {
+    const auto end = std::min(rest.find('\n'), rest.size());
+    text += "\n    ";
+    text += rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return text;
 }
 
 template <class Visit>
@@ -63,13 +79,24 @@ decltype(auto) with_class(detail::ErrorKind kind, Visit&& visit) {
   return visit.template operator()<Error>();
 }
 
-[[noreturn]] void throw_task_error(const TaskError& error) {
-  const std::exception_ptr cause = error.cause();
+// Null without a cause.
+std::exception_ptr cause_of(const detail::ErrorRecord& record) {
+  if (record.nested.empty()) return nullptr;
+  try {
+    detail::throw_error(record.nested.front());
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+template <class E>
+[[noreturn]] void throw_with_cause(const E& error) {
+  const std::exception_ptr cause = cause_of(error.record());
   if (!cause) throw error;
   try {
     std::rethrow_exception(cause);
   } catch (...) {
-    throw CausedTaskError(error);
+    throw Caused<E>(error);
   }
 }
 
@@ -87,17 +114,12 @@ const char* Error::what() const noexcept {
 Error::Error(std::shared_ptr<const detail::ErrorRecord> record) : record_(std::move(record)) {
   if (record_->kind == detail::ErrorKind::task) {
     text_ = std::make_shared<const std::string>(describe(*record_));
+  } else if (!record_->log_tail.empty()) {
+    text_ = std::make_shared<const std::string>(describe_end(*record_));
   }
 }
 
-std::exception_ptr TaskError::cause() const {
-  if (record().nested.empty()) return nullptr;
-  try {
-    detail::throw_error(record().nested.front());
-  } catch (...) {
-    return std::current_exception();
-  }
-}
+std::exception_ptr TaskError::cause() const { return cause_of(record()); }
 
 namespace detail {
 
@@ -111,18 +133,34 @@ std::shared_ptr<const Error> make_error(const ErrorRecord& record) {
 void throw_error(const ErrorRecord& record) {
   auto shared = std::make_shared<const ErrorRecord>(record);
   if (record.kind != ErrorKind::task) {
-    with_class(record.kind, [&]<class E>() { throw E(std::move(shared)); });
+    with_class(record.kind, [&]<class E>() { throw_with_cause(E(std::move(shared))); });
   }
   const TaskError error(std::move(shared));
   const ExceptionCodec* codec = internal::client::find_exception(record.exception_type);
   if (codec != nullptr) {
     try {
-      throw_task_error(error);
+      throw_with_cause(error);
     } catch (...) {
       internal::client::rethrow_registered(*codec, record.exception_bytes);
     }
   }
-  throw_task_error(error);
+  throw_with_cause(error);
+}
+
+RemoteText::RemoteText(const char* own) : own_(own == nullptr ? "" : own) {
+  full_ = own_;
+  try {
+    if (std::current_exception() != nullptr) throw;
+  } catch (const TaskError& failed) {
+    full_ = failed.what();
+  } catch (...) {
+    // An exception of another kind names no task.
+  }
+}
+
+std::string own_text(const std::exception& thrown) {
+  const auto* remote = dynamic_cast<const RemoteText*>(&thrown);
+  return remote != nullptr ? remote->own() : thrown.what();
 }
 
 }  // namespace detail

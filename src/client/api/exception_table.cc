@@ -69,7 +69,7 @@ void insert_system_error(Table& table) {
   codec.encode = [](const std::exception& thrown) {
     const auto& error = dynamic_cast<const std::system_error&>(thrown);
     // what() is the text given, ": " and the code's message, which the constructor adds again.
-    std::string text = error.what();
+    std::string text = detail::own_text(error);
     const std::string message = error.code().message();
     if (text.ends_with(message)) text.resize(text.size() - message.size());
     if (text.ends_with(": ")) text.resize(text.size() - 2);

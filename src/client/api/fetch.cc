@@ -21,6 +21,16 @@ Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequ
   return target->get(ids, request, values);
 }
 
+std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
+                       std::span<StoredValue> values) {
+  const auto target = runtime();
+  std::vector<RawId> ids;
+  ids.reserve(anchors.size());
+  for (const auto& anchor : anchors) ids.push_back(require_id(anchor.get(), target));
+  if (ids.empty()) return 0;
+  return target->get_some(ids, request, values).take();
+}
+
 // Of many refs the first are asked about alone, as they are mostly those that are ready.
 std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors, const WaitOptions& options) {
   constexpr std::size_t few = 64;

@@ -44,7 +44,7 @@ void add_cause(ErrorRecord& record, std::exception_ptr cause, int causes_left) {
 }
 
 void describe_exception(ErrorRecord& record, const std::exception& thrown, int causes_left) {
-  record.message = thrown.what();
+  record.message = own_text(thrown);
   const ExceptionCodec* codec = internal::client::find_exception(thrown);
   // The wrapper that carries a nested exception is nobody's type.
   record.remote_type = readable(codec != nullptr ? codec->type->name() : typeid(thrown).name());

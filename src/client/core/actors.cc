@@ -3,6 +3,7 @@
 
 #include "base/mark.h"
 #include "client/core/client_core.h"
+#include "protocol/codec.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -29,7 +30,20 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
   error.pid = row.cause.pid;
   error.signal = row.cause.signal;
   error.exit_code = row.cause.exit_code;
-  error.last_lines = row.cause.last_lines;
+  const bool crashed = row.cause.kind == EndKind::signalled || row.cause.kind == EndKind::exited ||
+                       row.cause.kind == EndKind::out_of_memory;
+  if (crashed) error.last_lines = row.cause.last_lines;
+  error.actor = actor;
+  if (row.construction_error.is_error) {
+    error.kind = ErrorKind::actor_died;
+    error.last_lines.clear();
+    error.cause = row.construction_error.bytes;
+    const auto cause = decode<ErrorRecord>(error.cause.bytes());
+    error.text = "actor " + name + " could not be created: " +
+                 (!cause                        ? "the error cannot be read"
+                  : cause->remote_type.empty() ? "its constructor failed: " + cause->text
+                                               : "its constructor threw " + cause->remote_type + ": " + cause->text);
+  }
   return error;
 }
 
@@ -45,6 +59,8 @@ void ClientCore::on(const SubmitActor& event) {
   row.max_task_retries = event.spec.max_task_retries;
   row.max_pending_calls = event.spec.max_pending_calls;
   row.limits_known = true;
+  row.argument_bytes = event.stored_bytes;
+  pending_bytes_ += row.argument_bytes;
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
   // Nobody counts the handles of a detached one.
@@ -129,6 +145,7 @@ void ClientCore::head_says(const ActorChanged& message) {
   row->cause = message.cause;
   if (message.state != ActorState::placing) row->waiting_reason.clear();
   if (message.state == ActorState::alive) {
+    constructor_over(*row);
     if (!previous.empty() && previous != message.endpoint.process) end_stream(previous, message.cause);
     row = &actors_.at(message.actor);
     row->executor = message.endpoint.process;
@@ -146,9 +163,12 @@ void ClientCore::head_says(const ActorChanged& message) {
   changed(handle_id(message.actor));
 }
 
+void ClientCore::constructor_over(ActorRow& actor) { pending_bytes_ -= std::exchange(actor.argument_bytes, 0); }
+
 void ClientCore::actor_died(ActorId actor) {
   ActorRow& row = actors_.at(actor);
   row.state = ActorState::dead;
+  constructor_over(row);
   if (!row.executor.empty() && streams_.contains(row.executor)) {
     end_stream(row.executor, row.cause);
   } else {
@@ -166,16 +186,8 @@ void ClientCore::fail_actor_calls(ActorId actor) {
   const auto* row = actors_.find(actor);
   if (row == nullptr) return;
   const ErrorRecord error = actor_error(*row, actor);
-  const ValueRecord construction_error = row->construction_error;
   const auto calls = std::exchange(actors_.at(actor).queue, {});
-  for (const TaskId task : calls) {
-    const auto results = tasks_.at(task).call.form->num_returns;
-    if (construction_error.is_error) {
-      finish(task, Results(std::max(1u, results), construction_error));
-    } else {
-      finish_with_error(task, error);
-    }
-  }
+  for (const TaskId task : calls) finish_with_error(task, error);
 }
 
 // ---- calls -------------------------------------------------------------------------------------
@@ -183,7 +195,7 @@ void ClientCore::fail_actor_calls(ActorId actor) {
 void ClientCore::on(SubmitActorCall& event) {
   const ActorId actor = event.call.form->actor;
   const TaskId task = event.call.task;
-  TaskRow& row = add_task(std::move(event.call), event.parent);
+  TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   if (auto* handle = objects_.find(handle_id(actor))) ++handle->pins;
   auto [target, fresh] = actors_.ensure(actor);
   ++target->calls;
@@ -301,6 +313,7 @@ void ClientCore::forget_actor(ActorId actor) {
     end_actor(EndActor{actor, false, true, "its last handle is gone"});
   }
   if (row->watched) tell_head(WatchActor{actor, false});
+  constructor_over(*row);
   const ProcessId executor = row->executor;
   const CallRecord constructor = std::move(row->spec.constructor);
   const bool pinned = row->owned;

@@ -145,7 +145,7 @@ TaskRow Backlog::look(Place place) const {
   row.live_results = small.refs > 0 ? 1 : 0;
   if (small.arguments == nullptr) return row;
   row.call.arguments = unpack(small.arguments.get());
-  for (const auto& argument : *row.call.arguments) row.inline_bytes += argument.value.size_bytes;
+  for (const auto& argument : *row.call.arguments) row.argument_bytes += argument.value.size_bytes;
   return row;
 }
 

@@ -203,6 +203,12 @@ bool ClientCore::settled(ObjectId id) const {
   return row->ready && !(row->value->in_store && row->value->bytes.empty());
 }
 
+bool ClientCore::is_actor_call(ObjectId result) const {
+  const auto* row = objects_.find(result);
+  const auto* task = row != nullptr && !row->ready ? tasks_.find(row->creator) : nullptr;
+  return task != nullptr && task->call.form->kind == CallKind::actor_call;
+}
+
 bool ClientCore::refers_to(ObjectId object) const {
   return std::ranges::any_of(objects_, [&](const auto& each) {
     const ObjectRow& row = each.second;
@@ -249,7 +255,12 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
   const auto* row = object(id);
   if (row == nullptr) return "this process has no ref on the object";
   if (row->ready && !row->fetching) return "it is ready";
-  if (row->fetching) return "its bytes are on their way from another node";
+  if (row->fetching) {
+    const bool is_here = row->ready && row->value->location == node_;
+    return is_here ? "it waits for memory in the object store of this node; views of other objects, and values that tasks "
+                     "read, keep their memory"
+                   : "its bytes are on their way from another node";
+  }
   const auto small = backlog_.find(id);
   const auto looked_at = small ? std::optional(backlog_.look(*small)) : std::nullopt;
   const auto* task = looked_at ? &*looked_at : tasks_.find(row->creator);

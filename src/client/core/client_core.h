@@ -48,6 +48,7 @@ class ClientCore : ClientTables {
   RefRecord ref_of(ObjectId object) const;
   // True if a thread that waits for the object can go on: its value is here, or it never comes.
   bool settled(ObjectId object) const;
+  bool is_actor_call(ObjectId result) const;  // that is not finished
   // Whether user code here has a ref on a value that contains this object.
   bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
@@ -113,7 +114,7 @@ class ClientCore : ClientTables {
   void on(const StreamEnded& event);
   void on(const Tick& event);
 
-  // agent's messages (others do not concern this core)
+  // agent's messages
   void heard(const FromHead& message);
   void heard(const ObjectReserved& message);
   void heard(const ObjectSealed& message);
@@ -124,9 +125,7 @@ class ClientCore : ClientTables {
   void heard(const ObjectGone& message);
   void heard(const HeadStatus& message);
   void heard(const PeersDead& message);
-  template <class Other>
-  void heard(const Other&) {}
-
+  template <class Other> void heard(const Other&) {}
   // head's messages
   void head_says(const JobStarted& message);
   void head_says(const SlotReady& message);
@@ -141,7 +140,6 @@ class ClientCore : ClientTables {
   void head_says(const RequestRefused& message);
   void head_says(const GroupChanged& message);
   void head_says(const AskTasks& message);
-
   // executors' messages
   void executor_says(ProcessId executor, CallReply message);
   void executor_says(ProcessId executor, CallHandedBack message);
@@ -208,7 +206,7 @@ class ClientCore : ClientTables {
   void run_again(TaskId finished);
   void tick_retries();
   bool waits_again(TaskId task);  // arguments that were there may have been lost since it was queued
-  TaskRow& add_task(CallRecord call, TaskId parent);
+  TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
   void release_arguments(const CallRecord& call);
   void forget_task(TaskId task);
   void cancel_task(TaskId task, bool force, bool recursive);
@@ -235,8 +233,7 @@ class ClientCore : ClientTables {
   void bring_near(ClassRow& demand);
   void make_whole(Backlog::Whole small);
   void make_children_whole(TaskId parent);
-  // Its row, made if it has none yet.
-  ObjectRow* find_object(ObjectId object);
+  ObjectRow* find_object(ObjectId object);  // made if it has no row yet
   // All that is queued for slots of the class ends with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 
@@ -278,6 +275,7 @@ class ClientCore : ClientTables {
   void end_wait_for_returns(ProcessId executor);
   std::string why_nothing_leaves(const ActorRow& actor) const;  // to one that is there; empty: something may
   void actor_died(ActorId actor);
+  void constructor_over(ActorRow& actor);
   void fail_actor_calls(ActorId actor);
   void call_over(ActorId actor);
   void end_actor(EndActor end);

@@ -26,13 +26,15 @@ struct SubmitTask {
   std::int32_t max_retries = 3;  // -1 infinite
   bool retry_exceptions = false;
   bool fail_if_infeasible = false;
+  std::int64_t stored_bytes = 0;  // of arguments by value that were put for this call
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("call", &SubmitTask::call), field("demand_class", &SubmitTask::demand_class),
                  field("parent", &SubmitTask::parent),
                  field("max_retries", &SubmitTask::max_retries),
                  field("retry_exceptions", &SubmitTask::retry_exceptions),
-                 field("fail_if_infeasible", &SubmitTask::fail_if_infeasible));
+                 field("fail_if_infeasible", &SubmitTask::fail_if_infeasible),
+                 field("stored_bytes", &SubmitTask::stored_bytes));
   }
   friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
 };
@@ -41,10 +43,12 @@ struct SubmitTask {
 struct SubmitActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
+  std::int64_t stored_bytes = 0;  // of arguments by value that were put for the constructor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &SubmitActor::spec),
-                 field("fail_if_infeasible", &SubmitActor::fail_if_infeasible));
+                 field("fail_if_infeasible", &SubmitActor::fail_if_infeasible),
+                 field("stored_bytes", &SubmitActor::stored_bytes));
   }
   friend bool operator==(const SubmitActor&, const SubmitActor&) = default;
 };
@@ -53,10 +57,12 @@ struct SubmitActorCall {
   CallRecord call;
   TaskId parent;
   std::optional<std::int32_t> max_task_retries;  // none: the actor's default
+  std::int64_t stored_bytes = 0;  // of arguments by value that were put for this call
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("call", &SubmitActorCall::call), field("parent", &SubmitActorCall::parent),
-                 field("max_task_retries", &SubmitActorCall::max_task_retries));
+                 field("max_task_retries", &SubmitActorCall::max_task_retries),
+                 field("stored_bytes", &SubmitActorCall::stored_bytes));
   }
   friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
 };

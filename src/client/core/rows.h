@@ -87,7 +87,7 @@ struct TaskRow {
   ClassId demand_class;
   TaskId parent;
   std::uint64_t order = 0;          // actor calls: of submission
-  std::int64_t inline_bytes = 0;    // of its arguments, counted as pending
+  std::int64_t argument_bytes = 0;  // by value, counted as pending
   Time since;                       // of `state`
   ProcessId executor;               // sent: whose stream
   std::uint64_t number = 0;         // sent: in that stream
@@ -199,6 +199,7 @@ struct ActorRow {
   ProcessId executor;             // of the open stream
   TaskQueue queue;                // unsent calls in order of submission
   std::int64_t calls = 0;         // unfinished
+  std::int64_t argument_bytes = 0;  // of the constructor's, by value, counted as pending until it has run
   std::int32_t max_task_retries = 0;
   std::int32_t max_pending_calls = -1;  // of this process; -1: unlimited
   bool limits_known = false;            // by creation or from the head

@@ -31,7 +31,7 @@ void measure(ClassRow& row, Duration run_time) {
 
 }  // namespace
 
-TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
+TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent, std::int64_t stored_bytes) {
   const TaskId task = call_given.task;
   TaskRow& row = tasks_[task];
   row.call = std::move(call_given);
@@ -41,16 +41,17 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
   row.since = now_;
   row.live_results = call.form->num_returns;
   row.first_result = result_id(task, 0);
+  row.argument_bytes = stored_bytes;
   for (const auto& argument : *call.arguments) {
     if (argument.is_ref) {
       pin(argument.ref);
     } else {
       escape_contained(argument.value);
       for (const auto& ref : argument.value.contained) pin(ref);
-      row.inline_bytes += argument.value.size_bytes;
+      row.argument_bytes += argument.value.size_bytes;
     }
   }
-  pending_bytes_ += row.inline_bytes;
+  pending_bytes_ += row.argument_bytes;
   if (call.form->num_returns > 0) own_object(row.first_result, task);
   for (std::uint32_t i = 1; i < call.form->num_returns; ++i) own_object(result_id(task, i), task);
   row.missing = count_missing(*call.arguments);
@@ -63,7 +64,7 @@ TaskRow& ClientCore::add_task(CallRecord call_given, TaskId parent) {
 
 void ClientCore::on(SubmitTask& event) {
   const TaskId task = event.call.task;
-  TaskRow& row = add_task(std::move(event.call), event.parent);
+  TaskRow& row = add_task(std::move(event.call), event.parent, event.stored_bytes);
   row.demand_class = event.demand_class.id;
   row.retries_left = event.max_retries;
   if (row.call.form->retry_exceptions != event.retry_exceptions) {
@@ -180,8 +181,8 @@ void ClientCore::finish(TaskId task, Results results) {
     row.state = TaskState::finished;
     row.since = now_;
     row.executor = {};
-    pending_bytes_ -= row.inline_bytes;
-    row.inline_bytes = 0;
+    pending_bytes_ -= row.argument_bytes;
+    row.argument_bytes = 0;
   }
   const auto kind = tasks_.at(task).call.form->kind;
   const ActorId actor = tasks_.at(task).call.form->actor;

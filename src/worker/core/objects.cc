@@ -174,6 +174,7 @@ void Objects::retire(const std::vector<RetiredSlab>& slabs) {
       continue;
     }
     retiring_[slab_number(retired.slab)] = retired.slab;
+    asked_at_ = outbox_.now();
     processes_.retire_slab(retired.slab);
   }
 }

@@ -285,7 +285,7 @@ class Objects {
   std::map<ObjectId, HoldsAsked> holds_asked_;  // also of entries forgotten since
   std::set<Timer> timers_;
   std::deque<Waiting> waiting_;
-  Time progress_at_;  // room was made then
+  Time progress_at_, asked_at_;  // memory became free; processes were asked to return some
   SpillFiles files_;
   Spill spill_;
   std::map<std::uint64_t, Restore> restores_;

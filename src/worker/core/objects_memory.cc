@@ -94,6 +94,8 @@ Time Objects::patience_ends(const Waiting& waiting) const {
   const Duration patience = reads ? options_.read_room_within : options_.room_within;
   Time ends = std::max(waiting.since, progress_at_) + patience;
   if (spill_.file != 0) ends = std::max(ends, spill_.started + options_.spill_within);
+  // On a busy machine a process may be slow to return memory that nothing in it uses.
+  if (asked_at_ > Time()) ends = std::max(ends, asked_at_ + options_.memory_return_timeout);
   return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_within));
 }
 
@@ -101,6 +103,7 @@ void Objects::shift_deadlines(Duration gap) {
   const auto shift = [&](Time& time) { time = std::min(time + gap, outbox_.now()); };
   for (Waiting& each : waiting_) shift(each.since);
   shift(progress_at_);
+  shift(asked_at_);
   if (spill_.file != 0) shift(spill_.started);
   for (auto& [object, entry] : entries_) {
     for (auto& [process, use] : entry.in_place) {
@@ -252,7 +255,7 @@ void Objects::ask_back(ObjectId object) {
   for (auto& [process, use] : entries_.at(object).in_place) {
     if (use.asked) continue;
     mark_asked.hit();
-    use.asked = outbox_.now();
+    use.asked = asked_at_ = outbox_.now();
     processes_.send(process, ReturnPlace{object, use.fetch});
   }
 }

@@ -1,5 +1,6 @@
 // Calls of actors, as their caller sees them: order, restarts, ends.
 #include "client/core/small_client.h"
+#include "protocol/codec.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -160,6 +161,56 @@ TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
   EXPECT_EQ(calls_at(20)[0].round, 2u);
   reply_value(20, "done");
   EXPECT_EQ(state(result(waits)), "value");
+}
+
+TEST_F(ActorCalls, ConstructorThrew_CallsDieWithTheCause) {
+  const ActorId actor = make_actor(1);
+  const TaskId before = call(actor);
+  ErrorRecord thrown;
+  thrown.text = "too large";
+  thrown.remote_type = "std::length_error";
+  ActorChanged died;
+  died.actor = actor;
+  died.version = 1;
+  died.state = ActorState::dead;
+  died.construction_error = error_value(thrown);
+  head(died);
+  const TaskId after = call(actor);
+  for (const TaskId each : {before, after}) {
+    const ErrorRecord seen = error(result(each));
+    EXPECT_EQ(seen.kind, ErrorKind::actor_died);
+    EXPECT_EQ(seen.actor, actor);
+    EXPECT_NE(seen.text.find("its constructor threw std::length_error: too large"), std::string::npos) << seen.text;
+    const auto cause = decode<ErrorRecord>(seen.cause.bytes());
+    ASSERT_TRUE(cause);
+    EXPECT_EQ(*cause, thrown);
+  }
+}
+
+TEST_F(ActorCalls, PendingBytesCountTheConstructorUntilItRan) {
+  SubmitActor submitted;
+  submitted.spec.actor = ActorId::of(1);
+  submitted.stored_bytes = 70'000;
+  step(submitted);
+  EXPECT_EQ(core_.pending_bytes(), 70'000);
+  actor_alive(ActorId::of(1), 20, 1);
+  EXPECT_EQ(core_.pending_bytes(), 0);
+  SubmitActor dropped;
+  dropped.spec.actor = ActorId::of(2);
+  dropped.stored_bytes = 70'000;
+  step(dropped);
+  release(handle_id(ActorId::of(2)));
+  EXPECT_EQ(core_.pending_bytes(), 0);
+}
+
+TEST_F(ActorCalls, IsActorCallOnlyUntilItEnds) {
+  const ActorId actor = make_actor(1);
+  actor_alive(actor, 20, 1);
+  const TaskId task = call(actor);
+  EXPECT_TRUE(core_.is_actor_call(result(task)));
+  reply_value(20, "done");
+  EXPECT_FALSE(core_.is_actor_call(result(task)));
+  EXPECT_FALSE(core_.is_actor_call(result(submit())));
 }
 
 TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {

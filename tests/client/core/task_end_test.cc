@@ -310,6 +310,16 @@ TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
   EXPECT_EQ(sent.value.bytes.size(), 5u);
 }
 
+TEST_F(Results, PendingBytesCountStoredArguments) {
+  SubmitTask given = task(1);
+  given.stored_bytes = 4'000'000;
+  submit(given);
+  EXPECT_EQ(core_.pending_bytes(), 4'000'000);
+  slot(3, 20);
+  reply_value(20, "done");
+  EXPECT_EQ(core_.pending_bytes(), 0);
+}
+
 TEST_F(Results, PendingBytesAreThoseOfUnfinishedCalls) {
   SubmitTask given = task(1);
   Argument argument;

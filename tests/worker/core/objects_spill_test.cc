@@ -77,6 +77,12 @@ class SpillTest : public ::testing::Test {
     return_places(agent);
     return agent.heard<ObjectReadable>(1);
   }
+  // The driver maps these objects, and returns none before return_places().
+  void map_all(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t i = from; i <= to; ++i) home_.say(1, FetchObject{ref(i), NodeId{}, i});
+    settle();
+    home_.heard<ObjectReadable>(1);
+  }
   void release_all(Agent& agent) {
     for (std::uint64_t i = 1; i <= 40; ++i) agent.say(1, ReleaseObject{ObjectId::of(i)});
     settle();
@@ -107,6 +113,41 @@ TEST_F(SpillTest, WhoWaitsForRoomIsRefusedWhereTheDiskTakesTooLong) {
   ASSERT_TRUE(reserved[0].failure);
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("the disk takes too long"));
   home_.disk_goes_on();
+}
+
+TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
+  put_many(1, 8);
+  map_all(1, 8);
+  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  settle();
+  for (int i = 0; i < 30; ++i) {
+    world_.advance(100ms);
+    home_.step(Tick{});
+    settle();
+  }
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty()) << "everything in the store can be spilled";
+  return_places(home_);
+  world_.advance(5ms);
+  return_places(home_);
+  const auto reserved = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(reserved.size(), 1u);
+  EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
+}
+
+TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRefused) {
+  put_many(1, 8);
+  map_all(1, 8);
+  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  settle();
+  for (int i = 0; i < 30; ++i) {
+    world_.advance(1s);
+    home_.step(Tick{});
+    settle();
+  }
+  const auto reserved = home_.heard<ObjectReserved>(1);
+  ASSERT_EQ(reserved.size(), 1u);
+  ASSERT_TRUE(reserved[0].failure);
+  EXPECT_THAT(reserved[0].failure->text, HasSubstr("are being read in place"));
 }
 
 // As when the machine sleeps, or all of its processes are stopped for a while.

@@ -1,0 +1,85 @@
+// Values that are larger than the node's store together, and calls that wait for memory.
+#include <chrono>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::seconds;
+using StoreBlock = std::vector<std::uint64_t>;
+
+constexpr std::size_t words_per_block = (std::size_t{4} << 20) / sizeof(std::uint64_t);
+
+StoreBlock block_of(std::uint64_t number) { return StoreBlock(words_per_block, number); }
+
+// COUNT blocks, put by the driver and made by tasks: waits for all together, and reads all together.
+int reads_more_than_fits(const Words& words) {
+  Report report;
+  const auto count = static_cast<std::size_t>(std::stoul(words.at(0)));
+  std::vector<mobula::ObjectRef<StoreBlock>> refs;
+  for (std::size_t i = 0; i < count; ++i) {
+    refs.push_back(i % 2 == 0 ? mobula::put(block_of(i)) : mobula::task<block_of>.remote(i));
+  }
+  const auto [ready, pending] =
+      mobula::wait(refs, {.num_returns = static_cast<int>(count), .timeout = seconds(25)});
+  report.equal("ready", ready.size(), count);
+  const auto values = mobula::get(refs, seconds(25));
+  report.equal("values", values.size(), count);
+  for (std::size_t i = 0; i < values.size(); ++i) report.equal("value", values[i].back(), i);
+  return report.exit_code();
+}
+
+int until_released(const std::string& pipe, const StoreBlock& block) {
+  hold(pipe);
+  return static_cast<int>(block.front());
+}
+
+// PIPE: so many large arguments as max_pending_bytes (8 MiB) allows, and one more.
+int counts_large_arguments(const Words& words) {
+  Report report;
+  std::vector<mobula::ObjectRef<int>> refs;
+  const auto submit = mobula::task<until_released>.options({.block_on_limit = false});
+  int accepted = 0;
+  try {
+    for (; accepted < 20; ++accepted) refs.push_back(submit.remote(words.at(0), block_of(1)));
+    report.fail("80 MiB are pending");
+  } catch (const mobula::PendingLimitError& error) {
+    report.equal("calls with 4 MiB each", accepted, 1);
+    report.holds("the message has the limit", std::string(error.what()).find("8388608") != std::string::npos);
+  }
+  tell("refused");
+  // Blocks until the test has released the first call.
+  refs.push_back(mobula::task<until_released>.remote(words.at(0), block_of(1)));
+  tell("accepted");
+  for (const auto& each : refs) report.equal("value", mobula::get(each, seconds(30)), 1);
+  return report.exit_code();
+}
+
+// Views keep the whole store; the next one says why it does not return.
+int views_fill_store(const Words&) {
+  Report report;
+  std::vector<mobula::View<StoreBlock>> views;
+  std::vector<mobula::ObjectRef<StoreBlock>> refs;
+  for (std::uint64_t i = 0; i < 8; ++i) refs.push_back(mobula::put(block_of(i)));
+  try {
+    for (const auto& each : refs) views.push_back(mobula::get_view(each, mobula::Duration(3.4)));
+    report.fail("32 MiB are mapped in a store of 24 MiB");
+  } catch (const mobula::GetTimeoutError& error) {
+    const std::string text = error.what();
+    report.holds(("the reason is memory: " + text).c_str(), text.find("waits for memory") != std::string::npos);
+  }
+  views.clear();
+  report.equal("after the views", mobula::get_view(refs.back(), seconds(30))[0], std::uint64_t{7});
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> store_limit_scenarios() {
+  return {{"reads_more_than_fits", &reads_more_than_fits},
+          {"counts_large_arguments", &counts_large_arguments},
+          {"views_fill_store", &views_fill_store}};
+}
+
+}  // namespace mobula::e2e

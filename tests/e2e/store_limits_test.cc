@@ -1,0 +1,36 @@
+// Values that are larger than the node's store together, and calls that wait for memory.
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "e2e/cluster.h"
+
+namespace mobula::e2e {
+namespace {
+
+using StoreLimits = ClusterTest;
+
+TEST_F(StoreLimits, ReadsVectorLargerThanTheStore) {
+  const Ended ended = drive({"reads_more_than_fits", "12", "--mobula-num-cpus=2", "--mobula-object-store-memory=25165824"});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
+TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
+  const std::string pipe = folder() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process driver = start_driver({"counts_large_arguments", pipe, "--mobula-num-cpus=1", "--mobula-max-pending-bytes=8388608"});
+  ASSERT_TRUE(driver.prints("refused")) << driver.err();
+  std::ofstream(pipe) << "go" << std::endl;
+  ASSERT_TRUE(driver.prints("accepted")) << driver.err();
+  std::ofstream(pipe) << "go" << std::endl;
+  const Ended ended = driver.wait();
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
+TEST_F(StoreLimits, ViewsFillStore_NextOneSaysWhy) {
+  const Ended ended = drive({"views_fill_store", "--mobula-num-cpus=1", "--mobula-object-store-memory=25165824"});
+  EXPECT_NE(ended.err.find("get has blocked for 3 s: it waits for memory"), std::string::npos) << ended.err;
+}
+
+}  // namespace
+}  // namespace mobula::e2e
