@@ -30,6 +30,20 @@ constexpr void refuse_value(SerializeFault<Type, Where>) {
                 "64 members; specialize mobula::Serializer for it");
 }
 
+template <class Type, class Where>
+constexpr void refuse_parameter(SerializeFault<Type, Where>) {
+  static_assert(can_be_serialized<Type, Where>,
+                "mobula: a parameter's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+                "the part; see <mobula/serialize.h>");
+}
+
+template <class Type, class Where>
+constexpr void refuse_result(SerializeFault<Type, Where>) {
+  static_assert(can_be_serialized<Type, Where>,
+                "mobula: the result's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+                "the part; see <mobula/serialize.h>");
+}
+
 template <class T>
 constexpr void require_serializable() {
   if constexpr (!is_serializable<T>) refuse_value(fault_of<T, NoMember>());

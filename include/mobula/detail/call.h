@@ -153,20 +153,6 @@ class OutgoingArgument<Stored, Arg, Passing::converted> {
   OutgoingValue<Stored> value_;
 };
 
-template <class Type, class Where>
-constexpr void refuse_parameter(SerializeFault<Type, Where>) {
-  static_assert(can_be_serialized<Type, Where>,
-                "mobula: a parameter's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
-                "the part; see <mobula/serialize.h>");
-}
-
-template <class Type, class Where>
-constexpr void refuse_result(SerializeFault<Type, Where>) {
-  static_assert(can_be_serialized<Type, Where>,
-                "mobula: the result's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
-                "the part; see <mobula/serialize.h>");
-}
-
 // A function could change such a parameter, and its caller would never see the change.
 template <class Parameter>
 inline constexpr bool is_mutable_reference =
