@@ -61,10 +61,11 @@ class ActorHandle {
   // 32 digits; empty for a handle of no actor.
   std::string id() const { return empty() ? std::string() : detail::hex(raw_id()); }
 
-  // h.call<&C::add>(5): a ref to what the method will return.
-  template <auto M, class... Args>
+  // h.call<&C::add>(5): a ref to what the method will return. Compilers print the parameter's name when
+  // the method is overloaded.
+  template <auto method_or_if_overloaded_use_call_as, class... Args>
   auto call(Args&&... args) const {
-    return method<M>().remote(std::forward<Args>(args)...);
+    return method<method_or_if_overloaded_use_call_as>().remote(std::forward<Args>(args)...);
   }
 
   // For overloaded methods, with the signature wanted: h.call_as<int(int), &C::add>(5), and
@@ -75,9 +76,9 @@ class ActorHandle {
   }
 
   // h.method<&C::add>().options({...}).remote(5).
-  template <auto M>
-  PreparedCall<C, M> method() const {
-    return PreparedCall<C, M>(anchor_, detail::default_call_request());
+  template <auto method_or_if_overloaded_use_method_as>
+  PreparedCall<C, method_or_if_overloaded_use_method_as> method() const {
+    return PreparedCall<C, method_or_if_overloaded_use_method_as>(anchor_, detail::default_call_request());
   }
   template <class Function, Function C::*M>
   PreparedCall<C, M> method_as() const {

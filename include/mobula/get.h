@@ -100,6 +100,45 @@ View<T> get_view(const ObjectRef<T>& ref, Duration timeout) {
   return get_view(ref, GetOptions{.timeout = timeout});
 }
 
+// ---- arguments that are no refs --------------------------------------------------------------------
+// Without these overloads a compiler lists every overload above and why it does not fit.
+
+namespace detail {
+
+template <class T>
+constexpr std::true_type ref_or_refs(const ObjectRef<T>&);
+template <class T>
+constexpr std::true_type ref_or_refs(const std::vector<ObjectRef<T>>&);
+
+template <class T>
+concept NoRef = !requires(const T& given) { ref_or_refs(given); };
+
+template <class>
+inline constexpr bool refers_to_an_object = false;
+
+}  // namespace detail
+
+template <detail::NoRef T, class... Options>
+T&& get(T&& given, const Options&...) {
+  static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
+                "mobula: get takes an ObjectRef or a std::vector of ObjectRefs, as remote() and put() return them");
+  return static_cast<T&&>(given);
+}
+
+template <detail::NoRef T, class... Options>
+T&& try_get(T&& given, const Options&...) {
+  static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
+                "mobula: try_get takes an ObjectRef, as remote() and put() return it");
+  return static_cast<T&&>(given);
+}
+
+template <detail::NoRef T, class... Options>
+T&& get_view(T&& given, const Options&...) {
+  static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
+                "mobula: get_view takes an ObjectRef, as remote() and put() return it");
+  return static_cast<T&&>(given);
+}
+
 template <class T>
 struct WaitResult {
   std::vector<ObjectRef<T>> ready = {};
@@ -151,6 +190,14 @@ WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, const WaitOptions& opt
 template <class T>
 WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, const WaitOptions& options = {}) {
   return wait(std::vector<ObjectRef<T>>(refs), options);
+}
+
+template <class T>
+WaitResult<T> wait(const ObjectRef<T>&, const WaitOptions& = {}) {
+  static_assert(!std::is_same_v<T, T>,
+                "mobula: wait takes a std::vector of ObjectRefs; get(ref) waits for one value, "
+                "wait({ref}) for one ref");
+  return {};
 }
 
 namespace detail {

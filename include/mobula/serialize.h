@@ -22,12 +22,31 @@ inline constexpr bool is_serializable = detail::supported<T>();
 
 namespace detail {
 
+template <class Type, class Where>
+constexpr void refuse_value(SerializeFault<Type, Where>) {
+  static_assert(can_be_serialized<Type, Where>,
+                "mobula: this type cannot be serialized; can_be_serialized<TYPE, MEMBER> names the part: "
+                "a pointer, a reference, a C array, or a class with bases, private members or more than "
+                "64 members; specialize mobula::Serializer for it");
+}
+
+template <class Type, class Where>
+constexpr void refuse_parameter(SerializeFault<Type, Where>) {
+  static_assert(can_be_serialized<Type, Where>,
+                "mobula: a parameter's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+                "the part; see <mobula/serialize.h>");
+}
+
+template <class Type, class Where>
+constexpr void refuse_result(SerializeFault<Type, Where>) {
+  static_assert(can_be_serialized<Type, Where>,
+                "mobula: the result's type cannot be serialized; can_be_serialized<TYPE, MEMBER> names "
+                "the part; see <mobula/serialize.h>");
+}
+
 template <class T>
 constexpr void require_serializable() {
-  static_assert(is_serializable<T>,
-                "mobula: this type cannot be serialised: it, or a member of it, is a pointer, a "
-                "reference, a C array, a class with bases or private members, or has more than 64 "
-                "members; specialise mobula::Serializer for it");
+  if constexpr (!is_serializable<T>) refuse_value(fault_of<T, NoMember>());
 }
 
 // What the bytes of a T begin with, so that reading them as another type is an error.

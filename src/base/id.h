@@ -40,8 +40,8 @@ class Id {
   constexpr Hash128 bits() const { return bits_; }
   constexpr bool empty() const { return bits_ == Hash128{}; }
   std::string hex() const { return hex_of(bits_); }
-  // The first 8 digits of the varying end, for logs.
-  std::string brief() const { return hex().substr(24); }
+  // The first 8 digits, for texts: a prefix that every command takes. The last 8 of a counted id.
+  std::string brief() const { return hex().substr(bits_.high == 0 ? 24 : 0, 8); }
   friend constexpr auto operator<=>(const Id&, const Id&) = default;
 
  private:

@@ -93,7 +93,7 @@ void in_order_of_submission(Json& items) {
 // A list of tasks is a sample: their owners send only as many as are shown. Who chooses or orders rows here wants all.
 std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& filters) {
   if (line.limit >= 0) return line.limit;
-  const bool by_owners = std::ranges::all_of(filters, [&](const auto& each) { return owners_apply(line.kind, each.first); });
+  const bool by_owners = std::ranges::all_of(filters, [&](const auto& each) { return owners_apply(line.kind, each.first, each.second); });
   if (!by_owners || !line.labels.empty() || !line.table.sort_by.empty()) return std::nullopt;
   return usual_rows;
 }

@@ -61,9 +61,16 @@ std::string member_text(const Json& item, const std::string& path) {
   return at->is_string() ? at->get<std::string>() : at->dump();
 }
 
+// An id may be cut to a prefix of at least four digits, as in every command.
+bool is_id_prefix(const std::string& member, const std::string& wanted) {
+  return member.ends_with("_id") && wanted.size() >= 4 && wanted.size() < 32 &&
+         wanted.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 bool matches(const Json& item, const Filters& filters) {
   return std::all_of(filters.begin(), filters.end(), [&](const auto& filter) {
-    return member_text(item, filter.first) == filter.second;
+    const std::string text = member_text(item, filter.first);
+    return text == filter.second || (is_id_prefix(filter.first, filter.second) && text.starts_with(filter.second));
   });
 }
 
@@ -87,7 +94,8 @@ void add_errors(Json& document, const std::vector<TaskError>& errors) {
   }
 }
 
-bool owners_apply(const std::string& kind, const std::string& member) {
+bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted) {
+  if (is_id_prefix(member, wanted)) return false;
   static const std::map<std::string, std::set<std::string>> known{{"tasks", {"state", "name", "job_id"}},
                                                                   {"transfers", {"state", "path", "job_id", "node_id", "object_id"}}};
   const auto names = known.find(kind);
@@ -97,7 +105,7 @@ bool owners_apply(const std::string& kind, const std::string& member) {
 std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit) {
   Json json = Json::object();
   for (const auto& [member, wanted] : filters) {
-    if (owners_apply(kind, member)) json[member] = wanted;
+    if (owners_apply(kind, member, wanted)) json[member] = wanted;
   }
   if (kind == "tasks" && !limit.empty()) json["limit"] = limit;
   return json.empty() ? "" : json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -20,9 +20,9 @@ using Filters = std::vector<std::pair<std::string, std::string>>;
 // to the subject of an explanation.
 void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 
-// Whether the processes asked apply a filter of this member themselves, so that what is left out for its
-// number is of those alone.
-bool owners_apply(const std::string& kind, const std::string& member);
+// Whether the processes that send rows apply the filter `member` = `wanted`, so that a limit counts matching rows
+// alone. They compare whole ids; keep_matching also takes prefixes of ids.
+bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted);
 // Those filters, and how many rows of `tasks` are wanted at most (empty: not said): the argument of `list
 // KIND`. Empty where there are none.
 std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit = {});

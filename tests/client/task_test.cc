@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 int square(int x) { return x * x; }
 double half(double x) noexcept { return x / 2; }
 std::size_t length(const std::string& text) { return text.size(); }
-std::string joined(std::string a, std::string&& b, std::string& c) { return a + b + c; }
+std::string joined(std::string a, std::string&& b, const std::string& c) { return a + b + c; }
 void nothing() {}
 float sum(View<std::vector<float>> values) {
   float total = 0;

@@ -153,15 +153,28 @@ class OutgoingArgument<Stored, Arg, Passing::converted> {
   OutgoingValue<Stored> value_;
 };
 
+// A function could change such a parameter, and its caller would never see the change.
+template <class Parameter>
+inline constexpr bool is_mutable_reference =
+    std::is_lvalue_reference_v<Parameter> && !std::is_const_v<std::remove_reference_t<Parameter>>;
+
 template <class Parameter, class Argument>
 constexpr bool check_argument() {
   using Stored = StoredAs<Parameter>;
-  static_assert(is_serializable<Stored>,
-                "mobula: a parameter's type cannot be serialised; see <mobula/serialize.h>");
-  static_assert(passing_of<Stored, Argument>() != Passing::refused,
-                "mobula: an argument is neither convertible to its parameter's type nor an "
-                "ObjectRef of exactly that type");
-  return is_serializable<Stored> && passing_of<Stored, Argument>() != Passing::refused;
+  static_assert(!is_mutable_reference<Parameter>,
+                "mobula: a parameter T& would refer to a copy in another process; take T or const T&, "
+                "and return the changed value");
+  if constexpr (is_mutable_reference<Parameter>) {
+    return false;
+  } else if constexpr (!is_serializable<Stored>) {
+    refuse_parameter(fault_of<Stored, NoMember>());
+    return false;
+  } else {
+    static_assert(passing_of<Stored, Argument>() != Passing::refused,
+                  "mobula: an argument is neither convertible to its parameter's type nor an "
+                  "ObjectRef of exactly that type");
+    return passing_of<Stored, Argument>() != Passing::refused;
+  }
 }
 
 // Says at compile time, once, what is wrong with a call. False: the call must not be looked at.
@@ -193,7 +206,7 @@ template <class... Part>
 struct SplitResult<std::tuple<Part...>> {
   static constexpr bool possible = sizeof...(Part) != 0;
   static constexpr int count = static_cast<int>(sizeof...(Part));
-  static constexpr bool serializable = (is_serializable<std::remove_cvref_t<Part>> && ...);
+  using Parts = std::tuple<std::remove_cvref_t<Part>...>;
   using Refs = std::tuple<ObjectRef<std::remove_cvref_t<Part>>...>;
 };
 
@@ -201,7 +214,7 @@ template <class E, std::size_t size>
 struct SplitResult<std::array<E, size>> {
   static constexpr bool possible = size != 0;
   static constexpr int count = static_cast<int>(size);
-  static constexpr bool serializable = is_serializable<E>;
+  using Parts = E;
   using Refs = std::array<ObjectRef<E>, size>;
 };
 
@@ -209,16 +222,16 @@ template <class R, bool split>
 struct CallResult {
   using Refs = typename ResultRefs<R>::One;
   static constexpr int count = 1;
-  static constexpr bool serializable = is_serializable<typename ResultRefs<R>::Stored>;
+  using Parts = typename ResultRefs<R>::Stored;
 };
 template <class R>
 struct CallResult<R, true> : SplitResult<std::remove_cvref_t<R>> {};
 
 template <class R, bool split>
 constexpr bool check_result() {
-  static_assert(CallResult<R, split>::serializable,
-                "mobula: the result's type cannot be serialised; see <mobula/serialize.h>");
-  return CallResult<R, split>::serializable;
+  using Parts = typename CallResult<R, split>::Parts;
+  if constexpr (!is_serializable<Parts>) refuse_result(fault_of<Parts, NoMember>());
+  return is_serializable<Parts>;
 }
 
 // Of the results of one call.

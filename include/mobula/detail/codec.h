@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <mobula/detail/serialize_fault.h>
 #include <mobula/detail/shape.h>
 #include <mobula/detail/type_name.h>
 #include <mobula/detail/wire.h>
@@ -30,6 +31,28 @@ constexpr bool supported() {
     return Codec<T>::template supported<Open...>();
 }
 
+// The innermost unsupported part of an unsupported T, as a SerializeFault. Where: the member that holds T.
+template <class T, class Where, class... Open>
+constexpr auto fault_of() {
+  if constexpr (requires { Codec<T>::template fault<Where, Open...>(); }) {
+    return Codec<T>::template fault<Where, Open...>();
+  } else {
+    return SerializeFault<T, Where>();
+  }
+}
+
+template <class Where, class... Open>
+struct FaultAmong {
+  template <class First, class... Rest>
+  static constexpr auto first() {
+    if constexpr (supported<First, Open...>()) {
+      return first<Rest...>();
+    } else {
+      return fault_of<First, Where, Open...>();
+    }
+  }
+};
+
 template <class T, class... Open>
 constexpr std::uint64_t fingerprint_of(std::uint64_t state) {
   if constexpr ((std::is_same_v<T, Open> || ...))
@@ -44,6 +67,10 @@ struct Parts {
   template <class... Open>
   static constexpr bool supported() {
     return (detail::supported<Part, Open...>() && ...);
+  }
+  template <class Where, class... Open>
+  static constexpr auto fault() {
+    return FaultAmong<Where, Open...>::template first<Part...>();
   }
   template <class... Open>
   static constexpr std::uint64_t fingerprint(std::uint64_t state) {
@@ -169,11 +196,26 @@ struct StructParts<T, MemberList<Member...>> {
   static constexpr bool supported() {
     return All::template supported<Open..., T>();
   }
+  template <class, class... Open>
+  static constexpr auto fault() {
+    return fault_from<0, Open...>();
+  }
   template <class... Open>
   static constexpr std::uint64_t fingerprint(std::uint64_t state) {
     return All::template fingerprint<Open..., T>(state);
   }
   static T read(Reader& in) { return T{in.read<Member>()...}; }
+
+ private:
+  template <std::size_t index, class... Open>
+  static constexpr auto fault_from() {
+    using At = std::tuple_element_t<index, std::tuple<Member...>>;
+    if constexpr (detail::supported<At, Open..., T>()) {
+      return fault_from<index + 1, Open...>();
+    } else {
+      return fault_of<At, MemberAt<T, index>, Open..., T>();
+    }
+  }
 };
 
 template <class T>

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <cctype>
 
+#include "head/core/id_prefix.h"
 #include "head/core/documents.h"
 
 namespace mobula::internal::head {
 namespace {
 
-constexpr std::size_t shortest_beginning = 4;
 
 struct Filters {
   Severity severity = Severity::info;
@@ -48,7 +48,7 @@ Result<void> read_text(const std::string& name, const std::string& value, Filter
     to.kind_begins = !to.kind.empty() && to.kind.back() == '*';
     if (to.kind_begins) to.kind.pop_back();
   } else if (name == "id") {
-    if (value.size() < shortest_beginning) return wrong_filter("id", "has at least four digits");
+    if (value.size() < shortest_id_prefix) return wrong_filter("id", "has at least four digits");
     to.id = value;
   } else {
     return wrong_filter(name, "is not known, or no text");

@@ -7,6 +7,7 @@
 
 #include "head/core/documents.h"
 #include "head/core/group_json.h"
+#include "head/core/id_prefix.h"
 #include "head/core/request_json.h"
 #include "head/core/submission_json.h"
 
@@ -391,7 +392,15 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
   } else if (job.error().code == ErrorCode::invalid_argument) {
     return job.error();
   }
-  if (const auto bits = bits_from_hex(argument)) {
+  std::string id = argument;
+  if (const auto ids = known_ids(parts, argument); !ids.empty()) {
+    if (ids.size() > 1) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("explain {}: more than one id begins with these digits; give more of them", argument));
+    }
+    id = *ids.begin();
+  }
+  if (const auto bits = bits_from_hex(id)) {
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
       if (!actor->waits) return text_of(settled_actor_json(parts, *actor));
       return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
@@ -409,7 +418,7 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
       return failure(ErrorCode::not_found,
                      fmt::format("explain {0}: that is the job of a program, which itself waits for nothing; `mobula list tasks "
                                  "--filter job_id={0}` shows its tasks, each of which can be explained",
-                                 argument));
+                                 id));
     }
     return failure(ErrorCode::not_found,
                    fmt::format("explain {}: no submitted job, no actor and no placement group has this id, and no "

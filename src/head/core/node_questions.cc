@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "base/rotated_log.h"
+#include "head/core/id_prefix.h"
 #include "head/core/documents.h"
 #include "head/core/event_json.h"
 #include "head/core/parts.h"
@@ -17,15 +18,11 @@ namespace {
 
 const Mark mark_node_silent("head.node_has_not_answered_a_question");
 
-constexpr std::size_t shortest_subject = 4;
-constexpr std::size_t digits_of_brief = 8;
 constexpr std::size_t max_subject = 256;
 
 template <class Tag>
 bool is_meant(const Id<Tag>& id, const std::string& subject) {
-  if (id.empty() || subject.size() < shortest_subject) return false;
-  const std::string hex = id.hex();
-  return hex.starts_with(subject) || (subject.size() == digits_of_brief && hex.ends_with(subject));
+  return !id.empty() && is_id_or_prefix(id.hex(), subject);
 }
 
 // The words that logs are named by, and nothing that could be a path.
@@ -317,7 +314,7 @@ void NodeQuestions::settle_logs(Question& question) {
     left_out += listed.left_out;
     for (const auto& fact : listed.logs) {
       const bool all = question.subject.empty() || question.by_job;
-      if (!all && (question.subject.size() < shortest_subject || fact.log.find(question.subject) == std::string::npos)) continue;
+      if (!all && (question.subject.size() < shortest_id_prefix || fact.log.find(question.subject) == std::string::npos)) continue;
       if (json["items"].size() >= max_logs) {
         ++left_out;
         continue;

@@ -7,6 +7,7 @@
 #include "head/core/device_json.h"
 #include "head/core/documents.h"
 #include "head/core/event_json.h"
+#include "head/core/id_prefix.h"
 #include "head/core/submission_json.h"
 #include "head/core/group_json.h"
 #include "head/core/memory_json.h"
@@ -275,6 +276,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else if (kind == "actors") {
     list.kind = "ActorList";
     for (const auto& [id, actor] : parts.actors.rows()) {
+      if (actor.spec().entry.given()) continue;  // the command of a submitted job, listed with the jobs
       Json item = actor_json(actor);
       if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason")) item["reason"] = std::move(why);
       add(id, std::move(item));
@@ -324,9 +326,6 @@ std::string list_text(const Parts& parts, Listing list) {
   return text_of(json);
 }
 
-// Texts for people name things by so many of their last digits.
-constexpr std::size_t brief_digits = 8;
-
 std::string plural(const std::string& kind) {
   return !kind.empty() && kind.back() == 's' ? kind : kind + "s";
 }
@@ -344,19 +343,16 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
   if (!list) return list.error();
   const Json* found = nullptr;
   for (const auto& [key, item] : list->items) {
-    const bool begins = id.size() >= 4 && key.starts_with(id);
-    const bool is_brief = id.size() == brief_digits && key.ends_with(id);
-    if (key != id && !begins && !is_brief) continue;
+    if (!is_id_or_prefix(key, id)) continue;
     if (found != nullptr) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("get {} {}: more than one begins or ends like that; give all digits",
-                                 kind, id));
+                     fmt::format("get {} {}: more than one id begins with these digits; give more of them", kind, id));
     }
     found = &item;
   }
   if (found == nullptr) {
-    const char* hint = id.size() < 4 ? "; the beginning of an id has 4 digits at least" : "";
-    return failure(ErrorCode::not_found, fmt::format("get {} {}: there is none{}; `mobula list {}` shows those there are", kind, id,
+    const char* hint = id.size() < shortest_id_prefix ? "; an id prefix needs at least 4 digits" : "";
+    return failure(ErrorCode::not_found, fmt::format("get {} {}: no such id{}; `mobula list {}` shows the ids", kind, id,
                                                      hint, plural(kind)));
   }
   Json json = document(list->kind.substr(0, list->kind.size() - std::string("List").size()));
@@ -408,7 +404,9 @@ std::string status_json(const Parts& parts) {
     if (node.slots_allowed()) ++nodes[state_of(node)];
   }
   for_each_job(parts, [&](const Job& job) { ++jobs[state_of(parts, job)]; });
-  for (const auto& [id, actor] : parts.actors.rows()) ++actors[state_of(actor)];
+  for (const auto& [id, actor] : parts.actors.rows()) {
+    if (!actor.spec().entry.given()) ++actors[state_of(actor)];
+  }
   json["nodes"] = nodes;
   json["resources"] = use_json(parts.scheduler.cluster_use());
   json["gpus"] = gpus_json(parts.nodes);

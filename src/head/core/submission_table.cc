@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mark.h"
+#include "head/core/id_prefix.h"
 #include "head/core/parts.h"
 #include "head/core/submission_json.h"
 #include "model/job_files_variable.h"
@@ -15,7 +16,6 @@ namespace {
 const Mark mark_again("head.submission_asked_again");
 const Mark mark_forgotten("head.submission_without_its_actor");
 
-constexpr std::size_t shortest_beginning = 4;
 
 ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }
 
@@ -133,7 +133,7 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
   std::vector<JobId> beginning;
   const SubmissionRow* named = nullptr;
   for (const auto& [id, row] : rows_) {
-    if (text.size() >= shortest_beginning && id.hex().starts_with(text)) beginning.push_back(id);
+    if (is_id_or_prefix(id.hex(), text)) beginning.push_back(id);
     const bool later = named == nullptr || row.submitted_ms > named->submitted_ms;
     if (!text.empty() && row.name == text && later) named = &row;
   }

@@ -9,6 +9,7 @@
 
 #include "head/core/documents.h"
 #include "head/core/event_json.h"
+#include "head/core/id_prefix.h"
 #include "head/core/json_text.h"
 
 namespace mobula::internal::head {
@@ -250,23 +251,11 @@ Result<TaskFilters> task_filters(const std::string& text) {
   return filters;
 }
 
-bool is_beginning_of_id(const std::string& text) {
-  if (text.size() < 4 || text.size() > 32) return false;
-  return std::ranges::all_of(
-      text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
-}
-
 bool may_be_task(const Parts& parts, const std::string& text) {
-  if (!is_beginning_of_id(text)) return false;
+  if (!is_id_prefix(text)) return false;
   const auto job = parts.submissions.resolve(text);
-  if (job || job.error().code == ErrorCode::invalid_argument) return false;  // of several it is said
-  const auto bits = bits_from_hex(text);
-  if (!bits) return true;
-  if (parts.jobs.find(JobId(*bits)) != nullptr) return false;
-  if (parts.actors.find(ActorId(*bits)) != nullptr) return false;
-  if (parts.groups.find(GroupId(*bits)) != nullptr) return false;
-  return std::ranges::none_of(
-      parts.slots.demands(), [&](const auto& each) { return each.first.second == ClassId(*bits); });
+  if (job || job.error().code == ErrorCode::invalid_argument) return false;  // several jobs: explain reports it
+  return known_ids(parts, text).empty();
 }
 
 namespace {

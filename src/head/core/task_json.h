@@ -23,9 +23,7 @@ struct TaskFilters {
 
 // "" or {"state": ..., "name": ..., "job_id": ..., "limit": ...}, each where it is wanted, as strings.
 Result<TaskFilters> task_filters(const std::string& text);
-// Four to 32 hexadecimal digits.
-bool is_beginning_of_id(const std::string& text);
-// That, and not the id of an actor, of a placement group or of a class that waits.
+// Whether `text` is an id or an id prefix, and names no job, actor, placement group, or waiting class.
 bool may_be_task(const Parts& parts, const std::string& text);
 
 std::string tasks_json(const Parts& parts, const TaskAnswers& answers);

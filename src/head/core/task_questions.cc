@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mark.h"
+#include "head/core/id_prefix.h"
 #include "head/core/parts.h"
 #include "head/core/task_json.h"
 
@@ -37,7 +38,7 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
     job = filters->job;
     if (filters->limit) most = std::min(*filters->limit, parts_.options.max_listed);
     asked.limit = std::min(asked.limit, most);
-  } else if (is_beginning_of_id(argument)) {
+  } else if (is_id_prefix(argument)) {
     asked.id = argument;
   } else {
     return failure(ErrorCode::invalid_argument,

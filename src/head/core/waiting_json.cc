@@ -208,7 +208,9 @@ Json waiting_json(const Parts& parts) {
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
     if (!actor.waits || !actor.slot.empty()) continue;
-    waiting.add("actors", actor.spec().demand, scheduler::Tenant::actor, 1, id.hex());
+    const bool is_job = actor.spec().entry.given();
+    waiting.add(is_job ? "jobs" : "actors", actor.spec().demand, scheduler::Tenant::actor, 1,
+                is_job ? actor.spec().job.hex() : id.hex());
   }
   for (const auto& [id, group] : parts.groups.rows()) {
     const auto* row = parts.scheduler.groups().find(id);

@@ -315,5 +315,22 @@ TEST_F(Explaining, ExplainsAWaitingClassAndAnActor) {
   EXPECT_EQ(json["feasible"], false);
 }
 
+TEST_F(Explaining, TakesIdPrefixesOfEveryKind) {
+  const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
+  cluster.wants(agent, demand, 2);
+  EXPECT_EQ(explained(demand.id.hex().substr(0, 31))["subject"]["name"], "square");
+  auto spec = cluster.actor(1, 0);
+  spec.actor = ActorId(*bits_from_hex("abcd1234000000000000000000000001"));
+  spec.demand.request.resources = {{"GPU", Quantity::whole(5)}};
+  cluster.creates(agent, spec);
+  EXPECT_EQ(explained("abcd")["subject"]["actor_id"], spec.actor.hex());
+  spec.actor = ActorId(*bits_from_hex("abcd5678000000000000000000000001"));
+  cluster.creates(agent, spec);
+  const auto ambiguous = cluster.tool("explain", "", "abcd");
+  EXPECT_EQ(ambiguous.code, ErrorCode::invalid_argument);
+  EXPECT_NE(ambiguous.text.find("more than one id"), std::string::npos) << ambiguous.text;
+  EXPECT_EQ(explained(spec.actor.brief())["subject"]["actor_id"], spec.actor.hex());
+}
+
 }  // namespace
 }  // namespace mobula::internal::head

@@ -38,10 +38,19 @@ TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
     if (!waits) EXPECT_EQ(each["started_at"], utc_text(each["started_ms"].get<std::int64_t>())) << each;
     EXPECT_EQ(each["reason"].get<std::string>().empty(), !waits) << each;
   }
-  const Json actors = Json::parse(cluster.tool("list", "actors").json);
-  for (const auto& each : actors["items"]) {
-    if (each["class_name"] == "later") EXPECT_EQ(each["reason"], "(Resources)") << each;
-  }
+}
+
+TEST_F(Submissions, CommandsAreJobsAndNotActors) {
+  const auto id = submit(1, {{"name", "runs"}, {"request", {{"num_cpus", 2}}}});
+  runs(agent, cluster.expect_start_slot(agent));
+  const auto waiting = submit(2, {{"name", "waits"}, {"request", {{"num_cpus", 2}}}});
+  EXPECT_TRUE(Json::parse(cluster.tool("list", "actors").json)["items"].empty());
+  const Json status = Json::parse(cluster.tool("status").json);
+  EXPECT_TRUE(status["actors"].empty()) << status["actors"];
+  EXPECT_EQ(status["jobs"].dump(), R"({"PENDING":1,"RUNNING":1})");
+  ASSERT_EQ(status["waiting"].size(), 1u) << status["waiting"];
+  EXPECT_EQ(status["waiting"][0]["kind"], "jobs");
+  EXPECT_EQ(status["waiting"][0]["id"], waiting) << status["waiting"];
 }
 
 TEST_F(Submissions, WhoMayNotSubmitIsToldByWhatHeMay) {
