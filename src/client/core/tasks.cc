@@ -506,6 +506,8 @@ void ClientCore::collect_handover(ObjectId object, std::vector<TaskId>& tasks) c
   if (row == nullptr || !row->owned || row->ready) return;
   const auto* task = tasks_.find(row->creator);
   if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
+  // A new owner would run it again. This process finishes it.
+  if (task->state == TaskState::sent && task->retries_left == 0) return;
   if (std::ranges::find(tasks, row->creator) != tasks.end()) return;
   for (const auto& argument : *task->call.arguments) {
     if (argument.is_ref) collect_handover(argument.ref.object, tasks);

@@ -37,6 +37,7 @@ struct Slot {
   bool known = false;      // the lessee counts it among what it holds
   bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
   bool lent = false;
+  bool departed = false;   // stopping: its executor awaits calls that it has submitted, and holds no resources
   bool stopping = false;
   bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
@@ -158,6 +159,7 @@ class SlotTable {
   void order(Slot slot, StartSlot start);
   void recall(Slot& slot, const std::string& why);
   void preempt(Slot& slot, const scheduler::Recall& recall);
+  void departed(Slot& slot, const EndCause& cause);
   void report(const scheduler::Infeasible& infeasible);
   void report_held_back();
 
