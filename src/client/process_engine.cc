@@ -205,6 +205,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
       if (tensor_hooks_.unneeded) tensor_hooks_.unneeded(unneeded->object);
     } else if (auto* given = std::get_if<HandedOver>(&command)) {
       handed_over_ = std::move(*given);
+    } else if (std::holds_alternative<SubmittedDone>(command)) {
+      if (hooks_.submitted_done) hooks_.submitted_done();
     } else if (auto* warning = std::get_if<Warn>(&command)) {
       warn(warning->text);
     }

@@ -226,6 +226,7 @@ client::EngineHooks ExecutorProcess::hooks() {
   hooks.next_deadline = [this] { return core_.next_deadline(); };
   hooks.peer_said = [this](PeerHandle peer, const PeerOrigin& origin,
                            std::span<const std::byte> bytes) { peer_said(peer, origin, bytes); };
+  hooks.submitted_done = [this] { step(SubmittedDone{}); };
   hooks.add_spans = [this](client::SpanAnswer& answer) { answer.add_ran(core_.ran()); };
   hooks.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
     detail::stages().pass(detail::Stage::arrived);
@@ -307,6 +308,10 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       evacuating_ = true;
       runtime_->tensors().evacuate();
       tensors_changed();
+    } else if (std::holds_alternative<AwaitSubmitted>(command)) {
+      const auto work = engine_->core().unfinished();
+      if (work.calls > 0) step(SubmittedPending{work.calls, work.example});
+      engine_->step(client::AwaitSubmitted{});
     } else if (std::holds_alternative<Leave>(command)) {
       leave();
     }

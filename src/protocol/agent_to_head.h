@@ -65,12 +65,14 @@ struct SlotGenerationEnded {
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
+  std::uint64_t cut_calls = 0;  // submitted by an executor that was departing, and not finished
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotGenerationEnded::slot),
                  field("generation", &SlotGenerationEnded::generation),
                  field("process", &SlotGenerationEnded::process),
-                 field("cause", &SlotGenerationEnded::cause));
+                 field("cause", &SlotGenerationEnded::cause),
+                 field("cut_calls", &SlotGenerationEnded::cut_calls));
   }
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
@@ -93,9 +95,14 @@ struct SlotGone {
 struct SlotLent {
   SlotId slot;
   bool on = false;
+  // The executor exits as planned and awaits only calls that it has submitted: it needs no resource of the slot any
+  // more, and the slot ends with it.
+  bool departed = false;
+  EndCause cause{};  // departed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on));
+    return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on),
+                 field("departed", &SlotLent::departed), field("cause", &SlotLent::cause));
   }
   friend bool operator==(const SlotLent&, const SlotLent&) = default;
 };
@@ -151,9 +158,11 @@ struct ProcessEnded {
 struct ObjectCopies {
   std::vector<ObjectId> added;
   std::vector<ObjectId> removed;
+  std::vector<EntrustedActor> entrusted{};  // news of them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed));
+    return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed),
+                 field("entrusted", &ObjectCopies::entrusted));
   }
   friend bool operator==(const ObjectCopies&, const ObjectCopies&) = default;
 };

@@ -28,6 +28,7 @@ struct SlotFact {
   bool stopping = false;
   Endpoint endpoint;
   Residence residence;
+  bool departed = false;  // stopping: it holds no resources, see SlotLent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
@@ -35,7 +36,7 @@ struct SlotFact {
                  field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
                  field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
                  field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint),
-                 field("residence", &SlotFact::residence));
+                 field("residence", &SlotFact::residence), field("departed", &SlotFact::departed));
   }
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };
@@ -62,16 +63,31 @@ struct ProcessFact {
 // Of commands that have ended a node states the latest; one that states so many may have forgotten others.
 inline constexpr std::size_t max_ended_entries = 256;
 
+// An actor whose owner has exited as planned: its job owns it, and this node counts its handles.
+struct EntrustedActor {
+  ActorId actor;
+  JobId job;
+  bool held = true;  // by at least one handle; the head ends an actor without
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &EntrustedActor::actor), field("job", &EntrustedActor::job),
+                 field("held", &EntrustedActor::held));
+  }
+  friend bool operator==(const EntrustedActor&, const EntrustedActor&) = default;
+};
+
 // Full state of a node.
 struct Facts {
   std::vector<SlotFact> slots;
   std::vector<ProcessFact> processes;  // attached drivers and executors
   std::vector<JobId> jobs;             // whose objects or processes are here
   std::vector<EntryEnded> ended_entries;  // the latest, in order
+  std::vector<EntrustedActor> entrusted{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
-                 field("jobs", &Facts::jobs), field("ended_entries", &Facts::ended_entries));
+                 field("jobs", &Facts::jobs), field("ended_entries", &Facts::ended_entries),
+                 field("entrusted", &Facts::entrusted));
   }
   friend bool operator==(const Facts&, const Facts&) = default;
 };

@@ -108,9 +108,13 @@ struct SealObject {
 struct ExportObject {
   ObjectId object;
   bool is_tensor = false;  // elements that the owner gives itself: what is not in the store is not waited for
+  // Not empty: the owner exits as planned, `object` counts the handles of this actor, and the job owns the actor from
+  // now on. The agent ends it when the object has no holder.
+  ActorId entrusted{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportObject::object), field("is_tensor", &ExportObject::is_tensor));
+    return visit(field("object", &ExportObject::object), field("is_tensor", &ExportObject::is_tensor),
+                 field("entrusted", &ExportObject::entrusted));
   }
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
@@ -163,9 +167,17 @@ struct CancelFetch {
 // All tasks of this executor wait (on) or one goes on (off); after `lend_after` of waiting.
 struct ExecutorBlocked {
   bool on = false;
+  // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has submitted. With `on`,
+  // it needs no resource of its slot any more.
+  bool departing = false;
+  EndKind kind = EndKind::retired;  // departing: why
+  std::uint64_t submitted = 0;
+  std::string example{};  // name of one of these calls
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("on", &ExecutorBlocked::on));
+    return visit(field("on", &ExecutorBlocked::on), field("departing", &ExecutorBlocked::departing),
+                 field("kind", &ExecutorBlocked::kind), field("submitted", &ExecutorBlocked::submitted),
+                 field("example", &ExecutorBlocked::example));
   }
   friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
 };

@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
                                 question_scenarios(),
                                 device_scenarios(), plan_scenarios(), capture_scenarios(),
                                 preemption_scenarios(), memory_scenarios(), spilling_scenarios(),
-                                limit_scenarios(), bulk_scenarios(), tensor_scenarios(), direct_scenarios(), tensor_policy_scenarios(), transfer_scenarios(), chaos_scenarios(),
+                                limit_scenarios(), bulk_scenarios(), tensor_scenarios(), direct_scenarios(), tensor_policy_scenarios(), end_scenarios(), transfer_scenarios(), chaos_scenarios(),
                                 allocation_scenarios(), device_tensor_scenarios(), residence_scenarios(), tensor_way_scenarios(), collective_scenarios(), device_collective_scenarios()}) {
     if (const auto at = scenarios.find(words[0]); at != scenarios.end()) {
       try {

@@ -48,6 +48,7 @@ std::map<std::string, Scenario> device_collective_scenarios();
 std::map<std::string, Scenario> residence_scenarios();
 std::map<std::string, Scenario> tensor_way_scenarios();
 std::map<std::string, Scenario> tensor_policy_scenarios();
+std::map<std::string, Scenario> end_scenarios();
 
 // Counts what was not as expected.
 class Report {

@@ -113,6 +113,9 @@ class Author {
   int late_reads_of_kept();
   int parting_tasks();
   int parting_actor();
+  int unawaited_work();
+  int returned_calls();
+  int actor_factory();
   int hanging_tasks();
   int grouped_tasks();
   int stream_of_tasks();

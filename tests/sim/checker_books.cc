@@ -72,6 +72,7 @@ void Checkers::head_hears(const AgentToHead& message) {
   if (const auto* lent = std::get_if<SlotLent>(&*frame->frame.message)) {
     const auto at = granted_.find(lent->slot);
     if (at != granted_.end()) at->second.lent = lent->on;
+    if (lent->departed) granted_.erase(lent->slot);
   }
 }
 
@@ -227,7 +228,9 @@ void Checkers::count(NodeId node, bool without_cpu) {
 void Checkers::count_physical(NodeId node) {
   const Node* where = world_.node_of(node);
   Used used;
-  for (const Process* executor : where->executors) add(used, executor->assignment().allocation, true);
+  for (const Process* executor : where->executors) {
+    if (!executor->departed()) add(used, executor->assignment().allocation, true);
+  }
   const std::string over = excess(used, where->plan.shape);
   if (!over.empty()) world_.violation("books", "executors of node" + std::to_string(where->index) + " hold " + over);
 }
@@ -300,7 +303,7 @@ void Checkers::executor_started(Process& process) {
   const ActorId actor = process.assignment().actor.actor;
   if (!actor.empty() && !peers_overlap_) {
     for (const Process* other : world_.processes()) {
-      if (other != &process && other->alive() && other->assignment().actor.actor == actor) {
+      if (other != &process && other->alive() && !other->departed() && other->assignment().actor.actor == actor) {
         world_.violation("grants", "two incarnations of actor " + actor.brief() + " live: " + other->name() +
                                        " and " + process.name());
       }

@@ -86,6 +86,7 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
   const auto* reply = std::get_if<CallReply>(&*frame.message);
   if (reply != nullptr && reply->outcome == CallOutcome::cancelled) run_was_ended(process, *reply);
   if (reply == nullptr || reply->outcome != CallOutcome::value) return;
+  for (const Handover& handover : reply->handovers) tasks_[handover.call.task].submitted.erase(process.id());
   const auto at = tasks_.find(reply->task);
   if (at == tasks_.end()) return;
   at->second.answered = true;
@@ -97,6 +98,17 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
     return value.in_store || std::ranges::any_of(value.contained, is_tensor);
   });
   if (!stored) at->second.answered_to = caller;
+}
+
+void Checkers::exits_as_planned(Process& process) {
+  if (lossy_) return;
+  for (const auto& [task, mark] : tasks_) {
+    if (!mark.submitted.contains(process.id()) || !mark.runs.empty()) continue;
+    const Expected result = expected(mark.result);
+    if (result.must_fail || result.may_fail) continue;
+    world_.violation("submitted", process.name() + " exits as planned, and task " + task.brief() +
+                                      ", which it has submitted, has not started");
+  }
 }
 
 void Checkers::value_read(Process& process, ObjectId object, const Reading& reading) {

@@ -5,6 +5,7 @@
 //   books     instances held by live executors and granted slots never exceed a node's totals
 //   grants    a grant, a generation and a command are carried out at most once, by one incarnation
 //   results   every task ends once, with the value the oracle says or an error the faults justify
+//   submitted every call whose submitter exits as planned has started, or belongs to another process
 //   order     calls of one caller start in order, never more at once than the actor's limit
 //   objects   a read sees the object's own bytes; what is referenced is readable or reported lost
 //   leftovers nothing is left when everything has ended (World::leftovers)
@@ -91,6 +92,8 @@ class Checkers {
   void executor_forked(Agent& agent, const worker::StartExecutor& start);
   void executor_started(Process& process);
   void process_ended(Process& process);
+  // Its executor exits as planned.
+  void exits_as_planned(Process& process);
 
   // ---- user code -------------------------------------------------------------------------------
   void submitted(Process& process, const CallRecord& call, Expected expected);

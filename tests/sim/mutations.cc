@@ -444,6 +444,32 @@ Hooks everything_may_run_again() {
   return hooks;
 }
 
+// Submitted calls count as finished.
+Hooks submitted_calls_are_not_awaited() {
+  Hooks hooks;
+  hooks.executor.echo = [](const std::vector<executor::Command>& commands) {
+    std::vector<executor::Event> events;
+    for (const auto& each : commands) {
+      if (std::holds_alternative<executor::AwaitSubmitted>(each)) events.emplace_back(executor::SubmittedDone{});
+    }
+    return events;
+  };
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    std::erase_if(commands, [](const auto& each) { return std::holds_alternative<executor::AwaitSubmitted>(each); });
+  };
+  return hooks;
+}
+
+Hooks actors_are_not_entrusted() {
+  Hooks hooks;
+  hooks.client.out = [](std::vector<client::Command>& commands) {
+    for (auto& each : commands) {
+      if (auto* exported = to_agent<ExportObject>(each)) exported->entrusted = {};
+    }
+  };
+  return hooks;
+}
+
 Hooks results_belong_to_others() {
   Hooks hooks;
   auto last = std::make_shared<Payload>();
@@ -478,6 +504,8 @@ std::vector<Mutation> make_mutations() {
       {"agent forks a generation twice", {"one_task", "tasks"}, agent_forks_twice},
       {"agent believes its kills at once", {"endings"}, kills_are_believed_at_once},
       {"agent hides that processes have ended", {"drivers"}, agent_hides<ProcessEnded>},
+      {"executor does not await what it has submitted", {"ends"}, submitted_calls_are_not_awaited},
+      {"client does not entrust its actors", {"ends"}, actors_are_not_entrusted},
       {"agent does not drop slabs", {"objects", "quiet"}, agent_does_not<worker::DropSlab>},
       {"agent does not forget programs", {"one_task"}, agent_does_not<worker::ForgetProgram>},
       {"agent hides that slots are gone", {"tasks", "one_task"}, agent_hides<SlotGone>},

@@ -77,7 +77,10 @@ class Evaluation {
         break;
       case Act::call_refs:
         for (const auto& ref : refs_) {
-          if (ref.handle) read(evaluate(plans_, step.plan, {}));
+          if (ref.handle && !step.unawaited) read(evaluate(plans_, step.plan, {}));
+          if (!ref.handle || !step.unawaited) continue;
+          vars_.push_back(ref);
+          vars_.push_back(evaluate(plans_, step.plan, {}));
         }
         break;
       default: break;

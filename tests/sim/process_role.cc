@@ -66,6 +66,7 @@ void Process::die(const EndCause& cause) {
 // ---- the agent ---------------------------------------------------------------------------------
 
 void Process::tell_agent(const ProcessToAgent& message) {
+  if (const auto* blocked = std::get_if<ExecutorBlocked>(&message)) departed_ |= blocked->departing && blocked->on;
   // Until the agent has answered, nothing else is said; what is lost is restated.
   if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
@@ -189,6 +190,8 @@ void Process::carry_out(client::Command& command) {
     world().checkers().tensor_freed(*this, unneeded->object);
     std::erase(here_, unneeded->object);
     tell_held();
+  } else if (std::holds_alternative<client::SubmittedDone>(command)) {
+    step_executor(executor::SubmittedDone{});
   } else if (auto* given = std::get_if<client::HandedOver>(&command)) {
     handed_over_ = std::move(*given);
   }
@@ -339,8 +342,13 @@ void Process::carry_out(executor::Command& command) {
         step_executor(Evacuated{});
       });
     });
+  } else if (std::holds_alternative<AwaitSubmitted>(command)) {
+    const auto work = client_.unfinished();
+    if (work.calls > 0) step_executor(SubmittedPending{work.calls, work.example});
+    step_client(client::AwaitSubmitted{});
   } else if (std::holds_alternative<Leave>(command)) {
     if (!stored_) world().checkers().leaves_with(*this, here_);
+    if (std::get<Leave>(command).kind != EndKind::killed) world().checkers().exits_as_planned(*this);
     if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
     world().kernel().after(Duration(10us), [this] {
       EndCause cause;

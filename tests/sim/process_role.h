@@ -85,6 +85,7 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
+  bool departed() const { return departed_; }  // it holds no resources any more
   const std::vector<ObjectId>& held() const { return here_; }  // elements of tensors
   RefRecord new_tensor();
   void tell_held();
@@ -138,6 +139,7 @@ class Process final : public Role {
   bool items_started_ = false;
   bool ending_ = false;
   bool ended_ = false;
+  bool departed_ = false;
   bool hangs_ = false;       // user code keeps it from ending by itself
   Time idle_since_;
 

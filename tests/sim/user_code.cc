@@ -405,6 +405,7 @@ void Thread::call_refs(const Step& step) {
     call.plan = step.plan;
     call.var = static_cast<int>(vars_.size()) - 1;
     call_actor(call);
+    if (step.unawaited) continue;
     Step get;
     get.act = Act::get;
     get.var = static_cast<int>(vars_.size()) - 1;

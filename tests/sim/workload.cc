@@ -552,6 +552,9 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::part: return author.parting_tasks();
     case Work::part_actor: return author.parting_actor();
     case Work::hang: return author.hanging_tasks();
+    case Work::unawaited: return author.unawaited_work();
+    case Work::return_call: return author.returned_calls();
+    case Work::factory: return author.actor_factory();
     case Work::group: return author.grouped_tasks();
     case Work::stream: return author.stream_of_tasks();
     case Work::burst: return author.burst_of_tasks();

@@ -127,8 +127,17 @@ struct HandedOver {
   friend bool operator==(const HandedOver&, const HandedOver&) = default;
 };
 
+// Answer to AwaitSubmitted.
+struct SubmittedDone {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
+};
+
 using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
                              ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
-                             TensorUnneeded>;
+                             TensorUnneeded, SubmittedDone>;
 
 }  // namespace mobula::internal::client

@@ -37,6 +37,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
     dispatch(demand_class);
   }
   forget_settled_loans();
+  if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
   out_ = nullptr;
 }
 

@@ -72,6 +72,12 @@ class ClientCore : ClientTables {
   std::string why_pending(Time now, ObjectId object) const;
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
+  // Work that this process has submitted and that is not finished.
+  struct Unfinished {
+    std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
+    std::string example;      // name of one of them
+  };
+  Unfinished unfinished() const;
   bool empty() const;
   using Sizes = TableSizes;
   Sizes sizes() const;
@@ -107,6 +113,7 @@ class ClientCore : ClientTables {
   void on(const LendRefs& event);
   void on(const EndLoans& event);
   void on(const HandOver& event);
+  void on(const AwaitSubmitted&) { awaits_submitted_ = true; }
   void on(const Attached& event);
   void on(const AgentLost& event);
   void on(const AgentSaid& event);
@@ -281,6 +288,12 @@ class ClientCore : ClientTables {
   void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
+  // planned_end.cc
+  bool has_unfinished() const;
+  static bool is_acknowledged(const ActorRow& actor);
+  void conclude_submitted();
+  void entrust_actors();
+
   // groups.cc
   void restate_groups();
   std::string why_group_pending(ObjectId object) const;
@@ -297,6 +310,7 @@ class ClientCore : ClientTables {
   StartJob job_;
   bool job_started_ = false;
   bool job_over_ = false;  // the head has ended it under its driver
+  bool awaits_submitted_ = false;  // the process exits as planned
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;

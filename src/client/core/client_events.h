@@ -221,6 +221,16 @@ struct HandOver {
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 
+// The process exits as planned. SubmittedDone follows when all calls and actors that it has submitted are finished, or
+// owned by another process. Nothing may be submitted after that.
+struct AwaitSubmitted {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
+};
+
 // ---- said by others ----------------------------------------------------------------------------
 
 // The process is known to its agent: at the start, and again when a lost agent has come back.
@@ -282,6 +292,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost, LendRefs, EndLoans>;
+                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted>;
 
 }  // namespace mobula::internal::client

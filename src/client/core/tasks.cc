@@ -508,6 +508,8 @@ std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
     if (row == nullptr || !row->owned || row->ready) return;
     const auto* task = tasks_.find(row->creator);
     if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
+    // A new owner would run it again. This process finishes it.
+    if (task->state == TaskState::sent && task->retries_left == 0) return;
     if (seen.insert(row->creator).second) open.push_back({row->creator});
   };
   for (const auto& ref : refs) {

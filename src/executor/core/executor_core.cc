@@ -25,6 +25,8 @@ const Mark mark_stays("executor.stays_for_its_results");
 const Mark mark_resident("executor.resident");
 const Mark mark_over_share("executor.call_over_its_share");
 const Mark mark_left_unacknowledged("executor.left_at_the_bound");
+const Mark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
+const Mark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
   ErrorRecord error;
@@ -80,8 +82,14 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   if (!orphans_.empty()) consider(orphans_.front().first);
   if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
   consider(tell_residence_at_);
-  if (farewell_said_ && !left_) consider(evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_);
+  consider(leave_deadline());
   return earliest;
+}
+
+std::optional<Time> ExecutorCore::leave_deadline() const {
+  if (!farewell_said_ || left_) return std::nullopt;
+  if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
+  return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }
 
 // ---- calls come in -----------------------------------------------------------------------------
@@ -501,7 +509,8 @@ void ExecutorCore::on(const ShareExceeded& event) {
 
 void ExecutorCore::on(const EndAsked& event) {
   if (event.graceful) return leave_when_done(EndKind::retired);
-  if (!event.stores || !held_.any()) {
+  const bool planned = event.stores && (running_.empty() || held_.any());
+  if (!planned) {
     left_ = true;
     return emit(Leave{EndKind::killed});
   }
@@ -525,7 +534,42 @@ void ExecutorCore::say_farewell() {
   for (auto& [id, caller] : callers_) say(id, StreamRetires{caller.last_number});
 }
 
-// Leaves once nothing runs and every caller has all answers and holds what they contain.
+// Work that this process has submitted would be lost with it. Until that is finished it may need devices no more:
+// after a moment others get them.
+bool ExecutorCore::submitted_done() {
+  if (submitted_ == Submitted::unknown) {
+    submitted_ = Submitted::asked;
+    emit(AwaitSubmitted{});
+  }
+  if (submitted_ == Submitted::pending && release_at_ && *release_at_ <= now_) {
+    mark_departed.hit();
+    release_at_.reset();
+    tell_departing(true);
+  }
+  return submitted_ == Submitted::done;
+}
+
+void ExecutorCore::on(const SubmittedPending& event) {
+  if (submitted_ != Submitted::asked) return;
+  mark_awaits_submitted.hit();
+  submitted_ = Submitted::pending;
+  pending_ = event;
+  release_at_ = now_ + options_.release_delay;
+  tell_departing(false);
+}
+
+void ExecutorCore::tell_departing(bool released) {
+  ExecutorBlocked message;
+  message.on = released;
+  message.departing = true;
+  message.kind = *leaving_;
+  message.submitted = pending_.calls;
+  message.example = pending_.example;
+  emit(TellAgent{std::move(message)});
+}
+
+// Leaves once nothing runs, every caller has all answers and holds what they contain, and the calls that this process
+// has submitted are finished.
 void ExecutorCore::try_leave() {
   if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
   say_farewell();
@@ -533,6 +577,7 @@ void ExecutorCore::try_leave() {
     return each.second.session.drained() && each.second.pinned.empty();
   });
   if (!settled && now_ < leave_by_) return;
+  if (*leaving_ != EndKind::killed && !submitted_done()) return;
   if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
     if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
       emit(Evacuate{});

@@ -82,6 +82,8 @@ class ExecutorCore {
   void on(const Evacuated&) { evacuation_ = Evacuation::over; }
   void on(const ResultsHeld& event);
   void on(const ShareExceeded& event);
+  void on(const SubmittedPending& event);
+  void on(const SubmittedDone&) { submitted_ = Submitted::done; }
   void caller_says(ProcessId caller, PushCall& message);
   void caller_says(ProcessId caller, CancelCall& message);
   void caller_says(ProcessId caller, TakeBackCalls& message);
@@ -101,6 +103,9 @@ class ExecutorCore {
   void leave_when_done(EndKind kind);
   void say_farewell();
   void try_leave();
+  bool submitted_done();
+  void tell_departing(bool released);
+  std::optional<Time> leave_deadline() const;
   void update_lending();
   void update_residence();
   void leave_if_spent();
@@ -132,6 +137,10 @@ class ExecutorCore {
   std::optional<EndKind> leaving_;  // nothing new starts
   bool farewell_said_ = false;      // StreamRetires sent
   Time leave_by_;
+  enum class Submitted { unknown, asked, pending, done };
+  Submitted submitted_ = Submitted::unknown;  // the calls that this process has submitted
+  SubmittedPending pending_;                  // the last answer
+  std::optional<Time> release_at_;            // pending: the agent gets the resources of the slot then
   enum class Evacuation { due, asked, over };
   Evacuation evacuation_ = Evacuation::due;  // of a planned end
   Time evacuate_by_;

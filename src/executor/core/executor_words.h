@@ -112,6 +112,23 @@ struct Evacuated {
   }
   friend bool operator==(const Evacuated&, const Evacuated&) = default;
 };
+// Answers to AwaitSubmitted: calls that this process has submitted are not finished yet; all are finished.
+struct SubmittedPending {
+  std::uint64_t calls = 0;
+  std::string example;  // name of one of them
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("calls", &SubmittedPending::calls), field("example", &SubmittedPending::example));
+  }
+  friend bool operator==(const SubmittedPending&, const SubmittedPending&) = default;
+};
+struct SubmittedDone {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
+};
 // What this process holds of its calls' results has changed: all that it holds. Told before the end of the call
 // that made it.
 struct ResultsHeld {
@@ -132,7 +149,8 @@ struct ShareExceeded {
   friend bool operator==(const ShareExceeded&, const ShareExceeded&) = default;
 };
 using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
-                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded>;
+                           CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
+                           SubmittedPending, SubmittedDone>;
 
 // ---- commands ----------------------------------------------------------------------------------
 
@@ -213,6 +231,15 @@ struct ReleasePins {
   }
   friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
 };
+// The process exits as planned: answer SubmittedDone when all calls that it has submitted are finished, and
+// SubmittedPending at once if some are not.
+struct AwaitSubmitted {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
+};
 // Everything is answered: the process ends now.
 struct Leave {
   EndKind kind = EndKind::retired;
@@ -223,7 +250,7 @@ struct Leave {
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, DropCall,
-                             CancelRunning, ReleasePins, Leave, Evacuate>;
+                             CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted>;
 
 struct ExecutorOptions {
   Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
@@ -232,6 +259,7 @@ struct ExecutorOptions {
   std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
   Duration tell_started_after = 50ms;  // callers are told of calls that run so long
   Duration tell_residence_after = 1s;  // the agent is told of fewer results so seldom
+  Duration release_delay = 200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),
@@ -239,7 +267,8 @@ struct ExecutorOptions {
                  field("evacuation_bound", &ExecutorOptions::evacuation_bound),
                  field("max_queue", &ExecutorOptions::max_queue),
                  field("tell_started_after", &ExecutorOptions::tell_started_after),
-                 field("tell_residence_after", &ExecutorOptions::tell_residence_after));
+                 field("tell_residence_after", &ExecutorOptions::tell_residence_after),
+                 field("release_delay", &ExecutorOptions::release_delay));
   }
   friend bool operator==(const ExecutorOptions&, const ExecutorOptions&) = default;
 };

@@ -317,6 +317,7 @@ void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
   actor.cause = cause;
   actor.refused = refused;
   actor.not_before.reset();
+  entrusted_.erase(id);
   become(actor, ActorState::dead);
   for (const auto watcher : actor.watchers) {
     if (watcher != actor.spec().owner) unlink(watcher, id);
@@ -383,6 +384,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
 void ActorTable::recovery_ended() {
   for (const auto& [of, process] : std::exchange(ended_early_, {})) tell_unknown(of.second, process);
   open_orders_.clear();
+  std::erase_if(entrusted_, [this](ActorId id) { return !rows_.contains(id); });
   for (auto& [id, actor] : rows_) {
     if (actor.state == ActorState::dead) continue;
     const bool detached = actor.spec().detached;
@@ -394,7 +396,7 @@ void ActorTable::recovery_ended() {
       continue;
     }
     const ProcessId owner = actor.spec().owner;
-    if (!detached && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
+    if (!detached && !entrusted_.contains(id) && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its owner did not come back after the head was restarted";

@@ -15,6 +15,8 @@ const Mark mark_name_taken("head.actor_name_taken");
 const Mark mark_early_watch("head.actor_watched_before_created");
 const Mark mark_not_durable("head.actor_not_durable");
 const Mark mark_early_end("head.end_of_an_actor_not_known_yet");
+const Mark mark_entrusted("head.actor_owned_by_its_job");
+const Mark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
 
 ActorFound found_answer(const Actor& actor) {
   ActorFound answer;
@@ -41,6 +43,7 @@ Actor& ActorTable::add(ActorRow row, std::string name_space) {
   actor.waiting_since = parts_.now;
   actor.owner_node = parts_.processes.node_of(actor.spec().owner);
   const ActorId id = actor.spec().actor;
+  if (entrusted_.contains(id)) actor.row.spec.owner = ProcessId();
   if (!actor.spec().name.empty()) names_[{actor.name_space, actor.spec().name}] = id;
   by_process_[actor.spec().owner].insert(id);
   if (const auto early = orphans_.find(id); early != orphans_.end()) {
@@ -285,16 +288,51 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
     Actor& actor = rows_.at(id);
     actor.watchers.erase(process);
     const bool owned = actor.spec().owner == process && !actor.spec().detached;
-    if (owned && actor.state != ActorState::dead) die(actor, killed(why));
+    // An actor that was asked to end finishes first.
+    if (owned && actor.state != ActorState::dead && !actor.ending) die(actor, killed(why));
   }
   by_process_.erase(process);
   forget_oldest();
 }
 
+void ActorTable::entrust(Actor& actor) {
+  if (actor.spec().owner.empty() || actor.spec().detached) return;
+  mark_entrusted.hit();
+  const ProcessId owner = std::exchange(actor.row.spec.owner, ProcessId());
+  if (!actor.watchers.contains(owner)) unlink(owner, actor.spec().actor);
+  if (actor.journalled()) write_row(actor);
+}
+
+void ActorTable::end_unheld(const EntrustedActor& fact) {
+  entrusted_.erase(fact.actor);
+  Actor* actor = rows_.find(fact.actor);
+  if (actor == nullptr) {
+    if (parts_.nodes.recovering()) ended_early_[{fact.job, fact.actor}] = ProcessId();
+    return;
+  }
+  if (actor->state == ActorState::dead || !actor->spec().owner.empty()) return;
+  mark_unheld.hit();
+  end(ProcessId(), fact.job, EndActor{fact.actor, false, true, "its last handle is gone"});
+}
+
+void ActorTable::entrusted(const std::vector<EntrustedActor>& actors) {
+  for (const EntrustedActor& fact : actors) {
+    Actor* actor = rows_.find(fact.actor);
+    const bool lives = actor != nullptr ? actor->state != ActorState::dead : parts_.nodes.recovering();
+    if (lives) entrusted_.insert(fact.actor);
+    if (lives && actor != nullptr) entrust(*actor);
+    if (!fact.held) end_unheld(fact);
+  }
+}
+
+bool ActorTable::is_kept(const Actor& actor, const std::set<ProcessId>& processes) {
+  if (!actor.spec().owner.empty()) return processes.contains(actor.spec().owner);
+  return std::ranges::any_of(actor.watchers, [&](ProcessId each) { return processes.contains(each); });
+}
+
 void ActorTable::job_ended(JobId job, const Survivors& kept) {
   for (auto& [id, actor] : rows_) {
-    const bool ends = actor.spec().job == job && !actor.spec().detached &&
-                      !kept.processes.contains(actor.spec().owner);
+    const bool ends = actor.spec().job == job && !actor.spec().detached && !is_kept(actor, kept.processes);
     if (ends && actor.state != ActorState::dead) die(actor, killed("its job has ended"));
   }
   forget_oldest();

@@ -80,8 +80,13 @@ class ActorTable {
   void watch(ProcessId process, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
+  // Actors whose owners have exited as planned belong to their job, until the node that counts their handles states that
+  // no handle is left.
+  void entrusted(const std::vector<EntrustedActor>& actors);
   // Ends those of the job that are not detached and that none of `kept` owns.
   void job_ended(JobId job, const Survivors& kept);
+  // Whether one of these processes owns it or, if its job owns it, has a handle.
+  static bool is_kept(const Actor& actor, const std::set<ProcessId>& processes);
   // Whether a detached actor of the job lives.
   bool has_detached(JobId job) const;
   // Moves those that may be restarted off the node, at no cost in restarts.
@@ -132,6 +137,8 @@ class ActorTable {
   };
 
   Actor& add(ActorRow row, std::string name_space);
+  void entrust(Actor& actor);
+  void end_unheld(const EntrustedActor& fact);
   bool refuse_create(const CreateActor& message, const std::string& name_space);
   void refuse(const ActorSpec& spec, const std::string& why);
   void place(Actor& actor);
@@ -152,6 +159,7 @@ class ActorTable {
   Table<ActorId, Actor> rows_;
   std::map<Name, ActorId> names_;
   std::deque<ActorId> dead_;  // oldest first; the oldest are forgotten
+  std::set<ActorId> entrusted_;  // owned by their jobs, alive or still expected after a restart of the head
   std::map<ActorId, Orphans> orphans_;  // watched before they were created
   std::set<ActorId> delayed_;           // those with not_before
   // To be ended, asked by a process of the job, and not stated by any node yet.

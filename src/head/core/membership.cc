@@ -194,6 +194,7 @@ void NodeTable::admit(const Rival& who) {
     if (strange || (!node.slots_allowed() && fact.principal.role != Role::driver)) continue;
     parts_.processes.attached(node.id, fact);
   }
+  if (node.slots_allowed()) parts_.actors.entrusted(message.facts.entrusted);
   node.unknown_slots = parts_.slots.node_joined(node, message.facts);
   answer_registered(node, node.unknown_slots);
   if (recovering()) tell_deaths(node);

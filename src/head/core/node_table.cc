@@ -104,6 +104,7 @@ void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::ui
 }
 
 void NodeTable::stated(NodeId id, const FullFacts& message) {
+  if (nodes_.at(id).slots_allowed()) parts_.actors.entrusted(message.facts.entrusted);
   parts_.processes.reconcile(id, message.facts);
   parts_.slots.reconcile(id, message.facts, message.applied_through);
   parts_.jobs.node_joined(id, message.facts);

@@ -174,7 +174,10 @@ struct AgentVoice {
     const NodeId known = parts.processes.node_of(message.process);
     if (known == node || known.empty()) parts.processes.ended(message.process, message.cause);
   }
-  void operator()(const ObjectCopies& message) const { parts.copies.changed(node, message); }
+  void operator()(const ObjectCopies& message) const {
+    parts.copies.changed(node, message);
+    parts.actors.entrusted(message.entrusted);
+  }
   void operator()(const LocateObject& message) const { parts.copies.locate(node, message.object); }
   // Output is not worth a queue: what a slow node of the driver's does not take is dropped there.
   void operator()(const JobPrinted& message) const {

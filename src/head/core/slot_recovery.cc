@@ -66,6 +66,7 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
 // A task slot needs its job, and its lessee, who may still be on its way while the head recovers.
 bool SlotTable::may_go_on(const SlotFact& fact) const {
   if (fact.slot.empty() || rows_.contains(fact.slot)) return false;
+  if (fact.departed) return parts_.jobs.works(fact.demand_class.job);
   if (!fact.actor.actor.empty()) return parts_.actors.may_go_on(fact);
   if (fact.lessee.empty() || !parts_.jobs.works(fact.demand_class.job)) return false;
   return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
@@ -78,7 +79,7 @@ void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t en
   booked.id = fact.slot;
   booked.node = node;
   booked.allocation = fact.allocation;
-  if (rows_.contains(fact.slot)) return;
+  if (rows_.contains(fact.slot) || fact.departed) return;
   if (!parts_.scheduler.restore_leaving(booked)) {
     booked.allocation.group = {};  // which is gone, with its bundle
     booked.allocation.bundle = -1;
@@ -111,7 +112,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   booked.lessee = fact.lessee;
   booked.actor = fact.actor.actor;
   booked.allocation = fact.allocation;
-  if (!parts_.scheduler.restore(booked)) return false;
+  if (!fact.departed && !parts_.scheduler.restore(booked)) return false;
   if (fact.lent) parts_.scheduler.lend(fact.slot);
 
   Slot slot;
@@ -131,10 +132,12 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   slot.resident_since = parts_.now;
   slot.stopping = fact.stopping;
   slot.ends_there = fact.stopping;
+  slot.departed = fact.departed;
   slot.endpoint = fact.endpoint;
   parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job, fact.slot);
   add(slot);
   if (slot.residence.any()) parts_.scheduler.set_resident(slot.id, true);
+  if (slot.departed) return true;  // its lessee, or its actor, has no use for it
   if (!slot.actor.empty()) {
     parts_.actors.adopt(fact, node);
     return true;
@@ -243,7 +246,9 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
 // News of the slot that did not arrive is made up for, as if it had.
 void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through) {
   Slot* slot = &rows_.at(fact.slot);
-  lent(node, SlotLent{fact.slot, fact.lent});
+  EndCause departed_as;
+  departed_as.kind = EndKind::retired;
+  lent(node, SlotLent{fact.slot, fact.lent, fact.departed, departed_as});
   resides(node, SlotResides{fact.slot, fact.residence});
   if (slot->ready && fact.generation > slot->generation) {
     mark_missed_news.hit();

@@ -17,6 +17,7 @@ const Mark mark_old_generation("head.news_of_an_earlier_generation");
 const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+const Mark mark_departed("head.slot_without_resources_awaits_submitted_calls");
 
 // What one may want of a class, and how long it may have waited: more has only been made up.
 constexpr std::int64_t most_wanted_slots = 1'000'000'000;
@@ -112,7 +113,7 @@ std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
   for (const auto id : at->second) {
     Slot& slot = rows_.at(id);
     if (slot.class_id != demand_class) continue;
-    slot.counted = !slot.known && slot.stopping;
+    slot.counted = !slot.known && slot.stopping && !slot.departed;
     if (slot.known || slot.counted) ++count;
   }
   return count;
@@ -240,8 +241,9 @@ Survivors SlotTable::survivors(JobId job) const {
       if (slot.job != job || kept.slots.contains(id)) continue;
       const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
       const bool detached = actor != nullptr && actor->spec().detached;
-      const ProcessId asked = actor != nullptr ? actor->spec().owner : slot.lessee;
-      if (!detached && !kept.processes.contains(asked)) continue;
+      const bool asked = actor != nullptr ? ActorTable::is_kept(*actor, kept.processes)
+                                          : kept.processes.contains(slot.lessee);
+      if (!detached && !asked) continue;
       more = true;
       kept.slots.insert(id);
       if (!slot.endpoint.process.empty()) kept.processes.insert(slot.endpoint.process);
@@ -324,6 +326,12 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
     slot->generation = message.generation + 1;
     relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
   }
+  const JobId job = known ? slot->job : JobId();
+  if (message.cut_calls > 0 && parts_.jobs.works(job)) {
+    parts_.events.note(Severity::warning, "SUBMITTED_CALLS_CUT",
+                       {.node = node, .job = job, .process = message.process, .slot = message.slot},
+                       "the executor " + to_string(message.cause));
+  }
   if (parts_.processes.node_of(message.process) == node) {
     parts_.processes.ended(message.process, message.cause);
   }
@@ -369,13 +377,34 @@ void SlotTable::tick() {
 
 void SlotTable::lent(NodeId node, const SlotLent& message) {
   Slot* slot = on_node(node, message.slot);
-  if (slot == nullptr || slot->lent == message.on) return;
+  if (slot == nullptr) return;
+  if (message.departed) return departed(*slot, message.cause);
+  if (slot->lent == message.on || slot->departed) return;
   slot->lent = message.on;
   if (message.on) {
     parts_.scheduler.lend(message.slot);
   } else {
     parts_.scheduler.resume(message.slot);
   }
+}
+
+// The row stays until the process has exited, so that drains and the end of the job find it.
+void SlotTable::departed(Slot& slot, const EndCause& cause) {
+  if (std::exchange(slot.departed, true)) return;
+  mark_departed.hit();
+  const SlotId id = slot.id;
+  const bool unasked = !slot.stopping;
+  slot.stopping = slot.ends_there = true;
+  slot.lent = false;
+  parts_.scheduler.release(id);
+  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+  const bool counted = slot.known || slot.counted;
+  slot.known = slot.counted = false;
+  if (const auto at = demands_.find({slot.lessee, slot.class_id}); counted && at != demands_.end()) {
+    at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
+    set_demand(slot.lessee, at->second);
+  }
+  if (unasked) relay(slot, SlotLost{id, cause});
 }
 
 void SlotTable::resides(NodeId node, const SlotResides& message) {
@@ -575,7 +604,7 @@ std::size_t SlotTable::stop_all(NodeId node, const std::string& why) {
   std::size_t stopped = 0;
   for (const auto id : slots_on(node)) {
     const Slot& slot = rows_.at(id);
-    if (slot.lessee.empty()) continue;
+    if (slot.lessee.empty() && !slot.departed) continue;  // ActorTable ends an actor that lives
     if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
     stop(id, false, why);
     ++stopped;

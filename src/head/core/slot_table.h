@@ -40,6 +40,7 @@ struct Slot {
   bool known = false;      // the lessee counts it among what it holds
   bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
   bool lent = false;
+  bool departed = false;   // stopping: its executor awaits calls that it has submitted, and holds no resources
   bool stopping = false;
   bool ends_there = false;  // its agent ends it of its own accord
   bool recalled = false;
@@ -165,6 +166,7 @@ class SlotTable {
   void order(Slot slot, StartSlot start);
   void recall(Slot& slot, const std::string& why);
   void preempt(Slot& slot, const scheduler::Recall& recall);
+  void departed(Slot& slot, const EndCause& cause);
   void report(const scheduler::Infeasible& infeasible);
   void report_held_back();
   void remember_failed_start(NodeId node, ProgramId identity, const std::string& why);

@@ -66,6 +66,7 @@ struct ObjectEntry {
   bool exported = false;
   bool is_tensor = false;          // exported: elements that the owner has, and gives itself
   bool owner_released = false;     // exported: the owner waits until nobody holds it
+  ActorId entrusted{};             // exported: the job owns the actor whose handles this object counts
   std::set<NodeId> keepers{};      // keep bytes for us, until we release them
   std::set<NodeId> copies{};       // have bytes by holds of their own
   std::set<NodeId> askers{};       // want to know where it is

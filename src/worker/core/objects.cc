@@ -147,6 +147,8 @@ void Objects::gone(ObjectId object) {
       peers_.send(node, std::move(status));
     }
     if (entry.exported) processes_.send(entry.owner, ExportUnheld{object});
+    const auto entrusted = entrusted_.find(entry.entrusted);
+    if (entrusted != entrusted_.end()) tell_entrusted({entry.entrusted, entrusted->second.job, false});
   } else if (entry.node_hold != NodeHoldState::none) {
     peers_.send(entry.home, NodeRelease{object});
   }
@@ -246,7 +248,7 @@ void Objects::process_gone(ProcessId process, bool sudden) {
     entry.sealers.erase(process);
     const ObjectRow* row = table_.find(object);
     if (row != nullptr && row->processes.contains(process)) held.push_back(object);
-    const bool its_own = at_home(entry) && entry.owner == process;
+    const bool its_own = at_home(entry) && entry.owner == process && entry.entrusted.empty();
     if (its_own && !has_bytes_somewhere(object, entry)) owned.push_back(object);
   }
   std::erase_if(waiting_, [&](const Waiting& each) { return each.request.writer == process; });
@@ -280,6 +282,7 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers
   for (const ProcessId process : ending) process_gone(process, false);
   ended_jobs_[job] = kept;
   if (lingers) return;
+  std::erase_if(entrusted_, [job](const auto& each) { return each.second.job == job; });
   // What nodes keep of it ends with the same news there.
   std::vector<ObjectId> left;
   for (const auto& [object, row] : table_.objects()) {

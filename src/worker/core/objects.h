@@ -123,6 +123,8 @@ class Objects {
   // Whether this process may be looking at the bytes in place.
   bool in_place(ProcessId process, ObjectId object) const;
   std::set<JobId> jobs() const;
+  // Actors whose owners have exited as planned, until their jobs end.
+  std::vector<EntrustedActor> entrusted() const;
 
  private:
   enum class TimerKind : unsigned char { claim, locate, orphan };
@@ -156,6 +158,7 @@ class Objects {
   };
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
+  static constexpr std::size_t max_unheld_actors = 1024;
   static constexpr std::size_t max_saving = 16;  // pulls from drained nodes at a time that nobody waits for
   static constexpr std::size_t max_fetchers = 16;  // remembered, and
   static constexpr std::size_t told_fetchers = 2;  // told to one more
@@ -244,6 +247,8 @@ class Objects {
   bool under_way(const ObjectEntry& entry) const;
 
   // At home.
+  void entrust(ObjectEntry& entry, ProcessId process, ActorId actor);
+  void tell_entrusted(EntrustedActor news);
   bool has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) const;
   void claim(ObjectId object, ProcessId owner);
   void wait_for_claim(ObjectId object);
@@ -304,6 +309,8 @@ class Objects {
   std::set<NodeId> drained_;
   std::deque<std::pair<ObjectId, int>> to_save_;  // and how often it was tried
   std::map<ObjectId, int> saving_;                // likewise; pulls under way
+  std::map<ActorId, EntrustedActor> entrusted_;
+  std::deque<ActorId> unheld_actors_;  // of them, the latest: the head may not have heard of them
   std::map<JobId, std::set<ProcessId>> ended_jobs_;  // with processes that live on
 };
 

@@ -164,7 +164,34 @@ void Objects::export_object(ProcessId process, const ExportObject& message) {
   entry.is_tensor = message.is_tensor;
   entry.owner_released = false;
   table_.export_object(message.object);
+  if (!message.entrusted.empty()) entrust(entry, process, message.entrusted);
   claim(message.object, process);
+}
+
+void Objects::entrust(ObjectEntry& entry, ProcessId process, ActorId actor) {
+  const ProcessRow* owner = processes_.find(process);
+  if (owner == nullptr || !entry.entrusted.empty()) return;
+  entry.entrusted = actor;
+  tell_entrusted({actor, owner->principal.job, true});
+}
+
+// Without a head this is stated with the facts that the next conversation begins with.
+void Objects::tell_entrusted(EntrustedActor news) {
+  entrusted_.insert_or_assign(news.actor, news);
+  if (!news.held) unheld_actors_.push_back(news.actor);
+  if (unheld_actors_.size() > max_unheld_actors) {
+    entrusted_.erase(unheld_actors_.front());
+    unheld_actors_.pop_front();
+  }
+  ObjectCopies message;
+  message.entrusted.push_back(std::move(news));
+  head_.tell(std::move(message));
+}
+
+std::vector<EntrustedActor> Objects::entrusted() const {
+  std::vector<EntrustedActor> out;
+  for (const auto& [actor, each] : entrusted_) out.push_back(each);
+  return out;
 }
 
 // ---- holds -------------------------------------------------------------------------------------

@@ -161,9 +161,11 @@ void Slots::said_ready(SlotId slot, ExecutorReady ready) {
                                      row->generation, row->endpoint, row->previous}});
 }
 
-void Slots::said_blocked(SlotId slot, bool on) {
+void Slots::said_blocked(SlotId slot, const ExecutorBlocked& message) {
   SlotRow* row = with_process(slot);
-  if (row != nullptr) tell_lent(slot, *row, on);
+  if (row == nullptr) return;
+  if (message.departing) return departs(slot, *row, message);
+  tell_lent(slot, *row, message.on);
 }
 
 void Slots::tell_lent(SlotId slot, SlotRow& row, bool on) {
@@ -221,6 +223,7 @@ std::vector<SlotFact> Slots::facts() const {
     fact.lent = row.lent;
     fact.residence = row.residence;
     fact.stopping = row.stopping;
+    fact.departed = row.departed;
     fact.endpoint = row.endpoint;
     out.push_back(std::move(fact));
   }

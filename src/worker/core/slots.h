@@ -47,6 +47,9 @@ struct SlotRow {
   bool graceful = false;  // stopping: the running call finishes
   std::string stop_why{};
   std::optional<EndKind> retires{};     // said by the executor
+  std::uint64_t submitted = 0;          // calls that its executor awaits before it exits as planned
+  std::string awaited{};                // name of one of them
+  bool departed = false;                // stopping: the head has its resources back
   std::optional<std::string> killed{};  // by us, why
   bool for_memory = false;              // killed: the node was short of it, or it of its share
   bool for_share = false;               // killed: it had more of a device than its share
@@ -86,7 +89,7 @@ class Slots {
   void exited(const ExecutorExited& exited);
   void link_lost(SlotId slot, std::uint32_t generation);
   void said_ready(SlotId slot, ExecutorReady ready);
-  void said_blocked(SlotId slot, bool on);
+  void said_blocked(SlotId slot, const ExecutorBlocked& message);
   void said_resides(SlotId slot, const Residence& residence);
   void said_retires(SlotId slot, EndKind kind);
   void said_constructed(SlotId slot, ValueRecord error);
@@ -126,9 +129,11 @@ class Slots {
   void end_entry(SlotRow& row, Duration grace);
   void generation_over(SlotId slot, EndCause cause);
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
-  EndCause explained(const SlotRow& row, EndCause cause) const;
+  EndCause explained(const SlotRow& row, EndCause raw) const;
+  EndCause explained_end(const SlotRow& row, EndCause cause) const;
   void end(SlotId slot, bool graceful, const std::string& why, bool stores = false);
   void ask_to_end(SlotRow& row);
+  void departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message);
   void kill(SlotId slot, SlotRow& row, const std::string& why);
   void finish(SlotId slot, EndCause cause, bool cannot_start);
   void tell_lent(SlotId slot, SlotRow& row, bool on);
@@ -149,6 +154,7 @@ class Slots {
   std::deque<EntryEnded> ended_entries_;  // the latest ones, which the next head may have missed
   MemoryPressure pressure_;  // as the head was told last
   bool closed_ = false;  // no new slots
+  std::optional<Time> kill_at_;  // closed: all executors
   std::string closed_why_;
 };
 

@@ -36,7 +36,18 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
 }
 
 // The cause as people and the head shall see it: what we know of it beyond the exit status.
-EndCause Slots::explained(const SlotRow& row, EndCause cause) const {
+// With the submitted calls that are cut, for people.
+EndCause Slots::explained(const SlotRow& row, EndCause raw) const {
+  EndCause cause = explained_end(row, std::move(raw));
+  const bool planned = cause.kind == EndKind::retired || cause.kind == EndKind::intended;
+  if (planned || row.submitted == 0) return cause;
+  if (!cause.text.empty()) cause.text += "; ";
+  cause.text += "calls that it had submitted and that were not finished: " + std::to_string(row.submitted);
+  if (!row.awaited.empty()) cause.text += ", one of them " + row.awaited;
+  return cause;
+}
+
+EndCause Slots::explained_end(const SlotRow& row, EndCause cause) const {
   if (cause.pid == 0) cause.pid = row.pid;
   if (cause.kind == EndKind::start_failed) return cause;
   const bool without_memory =
@@ -78,7 +89,8 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
     entry_over(slot, row, cause);
   } else if (had_process) {
     // Its lessee hears why it ended before all hear that it did: what it does about its calls depends on why.
-    head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause});
+    const bool cut = cause.kind != EndKind::retired && cause.kind != EndKind::intended;
+    head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause, cut ? row.submitted : 0});
     processes_.send(row.start.lessee,
                     FromHead{GenerationEnded{slot, row.generation, row.process, cause}});
     hooks_.gone(row.process, cause);
@@ -107,6 +119,8 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   row.previous = cause;
   row.retires.reset();
   row.killed.reset();
+  row.submitted = 0;
+  row.awaited.clear();
   // A single crash is followed at once, but for lack of memory a pause is due.
   const int crashes = cause.kind == EndKind::out_of_memory ? row.crashes : row.crashes - 1;
   const int in_a_row = std::max(row.failed_starts, crashes);
@@ -151,6 +165,26 @@ void Slots::ask_to_end(SlotRow& row) {
   }
 }
 
+// An executor that awaits calls which it has submitted ends when they are finished, its job ends, or its node is drained.
+void Slots::departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message) {
+  row.submitted = message.submitted;
+  row.awaited = message.example;
+  const bool planned = row.graceful || row.store_by;
+  if (row.stopping && planned && !row.killed) row.deadline = kill_at_;
+  if (!message.on || row.departed) return;
+  row.departed = true;
+  EndCause cause;
+  cause.kind = message.kind == EndKind::intended ? EndKind::intended : EndKind::retired;
+  cause.pid = row.pid;
+  const bool asked = std::exchange(row.stopping, true);
+  if (!asked) {
+    row.graceful = true;
+    row.stop_why = "the calls that it has submitted are awaited";
+  }
+  head_.tell(SlotLent{slot, true, true, cause});
+  if (!asked && !row.is_actor()) processes_.send(row.start.lessee, FromHead{SlotLost{slot, cause}});
+}
+
 void Slots::kill(SlotId slot, SlotRow& row, const std::string& why) {
   row.deadline.reset();
   if (!row.killed) row.killed = why;
@@ -174,6 +208,7 @@ void Slots::close(const std::string& why) {
 
 void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
   close(why);
+  kill_at_ = kill_at;
   std::vector<SlotId> all;
   for (const auto& [slot, row] : rows_) all.push_back(slot);
   for (const SlotId slot : all) {

@@ -131,7 +131,7 @@ void WorkerCore::Parts::said(ProcessRow& row, ExecutorReady& message) {
   slots.said_ready(row.slot, std::move(message));
 }
 void WorkerCore::Parts::said(ProcessRow& row, ExecutorBlocked& message) {
-  slots.said_blocked(row.slot, message.on);
+  slots.said_blocked(row.slot, message);
 }
 void WorkerCore::Parts::said(ProcessRow& row, ExecutorResides& message) {
   slots.said_resides(row.slot, message.residence);

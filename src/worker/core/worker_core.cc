@@ -227,6 +227,7 @@ void WorkerCore::Parts::finish_step() {
 Facts WorkerCore::Parts::facts() const {
   Facts facts;
   facts.slots = slots.facts();
+  if (objects) facts.entrusted = objects->entrusted();
   facts.processes = processes.facts();
   facts.ended_entries.assign(slots.ended_entries().begin(), slots.ended_entries().end());
   std::set<JobId> jobs = slots.jobs();

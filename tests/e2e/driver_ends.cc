@@ -1,0 +1,217 @@
+// Programs whose tasks end before the work that they have submitted.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "e2e/driver.h"
+
+namespace mobula::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Polls until the condition holds, at most 20 s.
+template <class Condition>
+bool until(const Condition& condition) {
+  const auto end = std::chrono::steady_clock::now() + seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+bool exited(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) != 0; }
+
+class Logger {
+ public:
+  int log(int value) {
+    std::this_thread::sleep_for(milliseconds(10));
+    sum_ += value;
+    return ++lines_;
+  }
+  int lines() const { return lines_; }
+  std::int64_t pid() const { return ::getpid(); }
+
+ private:
+  int lines_ = 0;
+  int sum_ = 0;
+};
+using LoggerHandle = mobula::ActorHandle<Logger>;
+
+// ---- calls that no process awaits ----------------------------------------------------------------
+
+int log_and_return(LoggerHandle logger, int value) {
+  logger.call<&Logger::log>(value);
+  return value;
+}
+int start_log(LoggerHandle logger, int value) {
+  mobula::task<log_and_return>.remote(logger, value);
+  return value;
+}
+int start_gpu_log(LoggerHandle logger, int value) {
+  mobula::task<log_and_return>.options({.num_gpus = 1}).remote(logger, value);
+  return value;
+}
+
+int unawaited(const Words& arguments) {
+  const std::string& kind = arguments.at(0);
+  const int count = std::stoi(arguments.at(1));
+  Report report;
+  auto logger = mobula::actor<Logger>.options({.num_cpus = 0}).remote();
+  std::vector<mobula::ObjectRef<int>> tasks;
+  for (int i = 0; i < count; ++i) {
+    if (kind == "cpu") tasks.push_back(mobula::task<log_and_return>.remote(logger, i));
+    if (kind == "gpu") tasks.push_back(mobula::task<log_and_return>.options({.num_gpus = 1}).remote(logger, i));
+    if (kind == "once") tasks.push_back(mobula::task<log_and_return>.options({.max_calls = 1}).remote(logger, i));
+    if (kind == "tasks") tasks.push_back(mobula::task<start_log>.remote(logger, i));
+    if (kind == "gpu_tasks") tasks.push_back(mobula::task<start_gpu_log>.options({.num_gpus = 1}).remote(logger, i));
+  }
+  mobula::get(tasks, seconds(60));
+  int lines = 0;
+  until([&] { return (lines = mobula::get(logger.call<&Logger::lines>(), seconds(30))) == count; });
+  tell(std::to_string(lines) + " of " + std::to_string(count) + " calls arrived");
+  report.equal("calls that arrived", lines, count);
+  return report.exit_code();
+}
+
+int make_detached_logger(const std::string& name) {
+  auto logger = mobula::actor<Logger>
+                    .options({.name = name, .lifetime = mobula::Lifetime::detached, .num_cpus = 0})
+                    .remote();
+  logger.call<&Logger::log>(1);
+  return 0;
+}
+
+int detached_first_call(const Words&) {
+  Report report;
+  mobula::get(mobula::task<make_detached_logger>.options({.num_gpus = 1}).remote(std::string("first")), seconds(30));
+  auto logger = mobula::get_actor<Logger>("first");
+  report.holds("the first call of a detached actor arrives",
+               until([&] { return mobula::get(logger.call<&Logger::lines>(), seconds(30)) == 1; }));
+  mobula::kill(logger);
+  return report.exit_code();
+}
+
+// An actor whose last handle is gone while its own calls are under way.
+class Forwarder {
+ public:
+  int forward(LoggerHandle logger, int count) {
+    for (int i = 0; i < count; ++i) logger.call<&Logger::log>(i);
+    return count;
+  }
+  void forward_and_leave(LoggerHandle logger, int count) {
+    forward(logger, count);
+    mobula::exit_actor();
+  }
+};
+
+int dropped_forwarder(const Words&) {
+  Report report;
+  auto logger = mobula::actor<Logger>.options({.num_cpus = 0}).remote();
+  {
+    auto forwarder = mobula::actor<Forwarder>.remote();
+    mobula::get(forwarder.call<&Forwarder::forward>(logger, 20), seconds(30));
+    auto leaves = mobula::actor<Forwarder>.remote();
+    leaves.call<&Forwarder::forward_and_leave>(logger, 20);
+    mobula::wait(std::vector{leaves.call<&Forwarder::forward>(logger, 0)}, {.timeout = seconds(30)});
+  }
+  int lines = 0;
+  until([&] { return (lines = mobula::get(logger.call<&Logger::lines>(), seconds(30))) == 40; });
+  report.equal("calls of actors that have ended", lines, 40);
+  return report.exit_code();
+}
+
+// ---- refs of pending calls, and actors, that a task returns ----------------------------------------
+
+struct Pending {
+  mobula::ObjectRef<int> value;
+  std::int64_t pid = 0;
+};
+struct Made {
+  LoggerHandle logger;
+  std::int64_t pid = 0;
+};
+
+Pending pending_call(LoggerHandle logger) {
+  for (int i = 0; i < 20; ++i) logger.call<&Logger::log>(1);
+  return {logger.call<&Logger::log>(1), ::getpid()};
+}
+
+int returned_call(const Words&) {
+  Report report;
+  auto logger = mobula::actor<Logger>.options({.num_cpus = 0}).remote();
+  auto pending = mobula::get(mobula::task<pending_call>.options({.max_calls = 1}).remote(logger), seconds(30));
+  report.equal("value of a call that was pending", mobula::get(pending.value, seconds(30)), 21);
+  report.holds("its executor has exited", until([&] { return exited(pending.pid); }));
+  report.equal("value after its caller has exited", mobula::get(pending.value, seconds(30)), 21);
+  return report.exit_code();
+}
+
+Made make_logger(const std::string& name) {
+  auto logger = mobula::actor<Logger>.options({.name = name, .num_cpus = 0}).remote();
+  logger.call<&Logger::log>(5);
+  return {logger, ::getpid()};
+}
+
+int factory(const Words&) {
+  Report report;
+  for (const std::string name : {"", "by name"}) {
+    std::int64_t actor = 0;
+    {
+      auto made = mobula::get(mobula::task<make_logger>.options({.max_calls = 1}).remote(name), seconds(30));
+      report.holds("the executor that made it has exited", until([&] { return exited(made.pid); }));
+      report.equal("calls so far", mobula::get(made.logger.call<&Logger::lines>(), seconds(30)), 1);
+      if (!name.empty()) {
+        report.equal("calls by its name", mobula::get(mobula::get_actor<Logger>(name).call<&Logger::lines>(), seconds(30)), 1);
+      }
+      actor = mobula::get(made.logger.call<&Logger::pid>(), seconds(30));
+      // A second holder, and the first one leaves.
+      auto kept = made.logger;
+      made.logger = {};
+      report.equal("calls so far", mobula::get(kept.call<&Logger::lines>(), seconds(30)), 1);
+    }
+    report.holds("it ends with its last handle", until([&] { return exited(actor); }));
+  }
+  return report.exit_code();
+}
+
+// ---- bounds ----------------------------------------------------------------------------------------
+
+class Stuck {
+ public:
+  std::string stay(const std::string& pipe) { return hold(pipe); }
+};
+
+int start_stuck(mobula::ActorHandle<Stuck> stuck, const std::string& pipe) {
+  stuck.call<&Stuck::stay>(pipe);
+  return 0;
+}
+
+// A task on the given node submits a call that lasts until the pipe is written to.
+int stuck_call(const Words& arguments) {
+  auto stuck = mobula::actor<Stuck>.options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(0)}}).remote();
+  mobula::get(mobula::task<start_stuck>
+                  .options({.scheduling = mobula::NodeAffinity{arguments.at(1)}, .max_calls = 1})
+                  .remote(stuck, arguments.at(2)),
+              seconds(30));
+  tell("submitted");
+  hear();
+  return 0;
+}
+
+}  // namespace
+
+std::map<std::string, Scenario> end_scenarios() {
+  return {{"unawaited", &unawaited},
+          {"detached_first_call", &detached_first_call},
+          {"dropped_forwarder", &dropped_forwarder},
+          {"returned_call", &returned_call},
+          {"factory", &factory},
+          {"stuck_call", &stuck_call}};
+}
+
+}  // namespace mobula::e2e
