@@ -6,6 +6,9 @@ target_compile_definitions(mobula_options INTERFACE MSGPACK_NO_BOOST)
 target_compile_options(mobula_options INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi
     -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  target_compile_options(mobula_options INTERFACE -Wthread-safety)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 reports both inside std::string and std::optional once it optimises.
   target_compile_options(mobula_options INTERFACE

@@ -17,12 +17,12 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "cli/colour.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
@@ -165,7 +165,7 @@ class FleetProgress {
   FleetProgress(std::size_t hosts, bool wanted) : hosts_(hosts), progress_(wanted) {}
 
   void tell(const std::string& host, const std::string& step, bool final) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (final) {
       at_work_.erase(host);
       done_.insert(host);
@@ -177,16 +177,16 @@ class FleetProgress {
     progress_.tell(text);
   }
   void clear() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     progress_.clear();
   }
 
  private:
   const std::size_t hosts_;
-  std::mutex mutex_;
-  Progress progress_;  // with what follows: under the mutex
-  std::map<std::string, std::string> at_work_;
-  std::set<std::string> done_;
+  Mutex mutex_;
+  Progress progress_ MOBULA_GUARDED_BY(mutex_);  // with what follows: under the mutex
+  std::map<std::string, std::string> at_work_ MOBULA_GUARDED_BY(mutex_);
+  std::set<std::string> done_ MOBULA_GUARDED_BY(mutex_);
 };
 
 // What this very program says to the flags, which is the one that machines get.

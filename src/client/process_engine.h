@@ -11,11 +11,9 @@
 // Not: types, functions, how calls run.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -26,6 +24,7 @@
 
 #include "base/batch_clock.h"
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "transport/process_sockets.h"
@@ -93,7 +92,7 @@ class ProcessEngine {
   ProcessEngine(const ProcessEngine&) = delete;
   ProcessEngine& operator=(const ProcessEngine&) = delete;
 
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = MovableLock;
   Lock lock() { return Lock(mutex_); }
 
   // ---- with the lock held ----------------------------------------------------------------------
@@ -245,9 +244,9 @@ class ProcessEngine {
   bool told_of_bus_ = false;  // that there is none
 
   // Guarded by mutex_.
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   TensorHooks tensor_hooks_;
-  std::condition_variable changed_;
+  CondVar changed_;
   ClientCore core_;
   std::unique_ptr<Recorder> recorder_;
   BatchClock clock_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutex.h"
 #include "client/conversion.h"
 #include "exchange/machine.h"
 #include "exchange/plugin_files.h"
@@ -73,8 +74,8 @@ struct TensorDesk::Left {
     std::shared_ptr<const void> owner;
     bool viewed = false;  // in the store
   };
-  std::mutex mutex;  // taken last of all
-  std::vector<Elements> elements;  // guarded by mutex
+  Mutex mutex;  // taken last of all
+  std::vector<Elements> elements MOBULA_GUARDED_BY(mutex);
 };
 
 // This thread takes back what it lets go of: nobody has to be told.
@@ -92,7 +93,7 @@ struct TensorDesk::Lease {
     const auto alive = engine.lock();
     if (!to || !alive) return;
     {
-      const std::lock_guard lock(to->mutex);
+      const MutexLock lock(to->mutex);
       to->elements.push_back(std::move(elements));
       if (to->elements.size() > 1 || takes_back) return;  // somebody is on the way
     }
@@ -108,7 +109,7 @@ struct TensorDesk::Lease {
   static void take(ProcessEngine& engine, Left& left, ProcessEngine::Lock& lock) {
     std::vector<Left::Elements> gone;
     {
-      const std::lock_guard held(left.mutex);
+      const MutexLock held(left.mutex);
       gone.swap(left.elements);
     }
     if (gone.empty()) return;

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
+
 namespace mobula::internal::collective {
 namespace {
 
@@ -42,7 +44,7 @@ class Carrier::OneWire final : public Wire {
   Result<std::size_t> send(std::span<const std::byte> bytes) override {
     std::size_t taken = 0;
     {
-      const std::lock_guard lock(of_->mutex_);
+      const MutexLock lock(of_->mutex_);
       if (!side_.broken.empty()) return failure(ErrorCode::unavailable, side_.broken);
       if (bytes.empty() || side_.sent == side_.allowed) return taken;
       taken = std::min(bytes.size(), message_bytes);
@@ -58,7 +60,7 @@ class Carrier::OneWire final : public Wire {
   Result<std::size_t> receive(std::span<std::byte> room) override {
     std::size_t given = 0;
     {
-      const std::lock_guard lock(of_->mutex_);
+      const MutexLock lock(of_->mutex_);
       if (side_.in.empty() && !side_.broken.empty()) return failure(ErrorCode::unavailable, side_.broken);
       if (side_.in.empty() || room.empty()) return given;
       const auto& first = side_.in.front();
@@ -74,7 +76,7 @@ class Carrier::OneWire final : public Wire {
     return given;
   }
   bool prepare_sleep(bool to_send, bool to_receive) override {
-    const std::lock_guard lock(of_->mutex_);
+    const MutexLock lock(of_->mutex_);
     return !side_.broken.empty() || (to_send && side_.sent < side_.allowed) || (to_receive && !side_.in.empty());
   }
   short events(bool, bool) const override { return 0; }
@@ -158,7 +160,7 @@ void Carrier::guarded(const Call& call) {
   carrier_ = nullptr;
   watch_.reset();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Side& side : sides_) {
       if (side.broken.empty()) side.broken = threw_;
     }
@@ -174,18 +176,18 @@ void Carrier::poll() {
 
 void Carrier::post() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(told_, true)) return;
   }
   if (thread_->loop().post([this] { flush(); })) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   told_ = false;  // its mailbox is full: the timer sends
 }
 
 void Carrier::flush() {
   std::vector<std::pair<std::uint64_t, std::deque<std::vector<std::byte>>>> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told_ = false;
     for (Side& side : sides_) {
       if (side.link == 0 || side.out.empty() || !side.broken.empty()) continue;
@@ -227,7 +229,7 @@ void Carrier::connect(std::uint32_t rank, std::string endpoint) {
     }
     why.back() = '\0';
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       Side& side = sides_[rank];
       if (link == 0) {
         if (side.broken.empty()) side.broken = fmt::format("{}: {}", plugin_.name, why.data());
@@ -243,7 +245,7 @@ void Carrier::connect(std::uint32_t rank, std::string endpoint) {
 }
 
 Result<bool> Carrier::linked(std::uint32_t rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Side& side = sides_[rank];
   if (!side.broken.empty()) return failure(ErrorCode::unavailable, side.broken);
   return side.linked;
@@ -285,7 +287,7 @@ void Carrier::on_message(std::uint64_t link, std::span<const std::byte> bytes) {
   bool drops = false;
   bool answers = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::byte kind = bytes.empty() ? std::byte{0} : bytes[0];
     Side* side = side_of(link);
     if (kind == kind_hello || kind == kind_welcome) {
@@ -319,7 +321,7 @@ void Carrier::on_message(std::uint64_t link, std::span<const std::byte> bytes) {
 
 void Carrier::on_broken(std::uint64_t link, const char* why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (Side* side = side_of(link)) break_side(*side, why);
   }
   wake_();

@@ -11,12 +11,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "collective/membership.h"
@@ -83,9 +83,9 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
   const std::function<void()> wake_;
   std::string endpoint_;
 
-  mutable std::mutex mutex_;  // guards the sides, and that the thread is told
-  std::vector<Side> sides_;   // by rank
-  bool told_ = false;
+  mutable Mutex mutex_;
+  std::vector<Side> sides_ MOBULA_GUARDED_BY(mutex_);  // by rank
+  bool told_ MOBULA_GUARDED_BY(mutex_) = false;
 
   // The thread's.
   mobula_carrier_host host_{};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/mutex.h"
 #include "collective/core/plan.h"
 
 namespace mobula::internal::collective {
@@ -134,7 +135,7 @@ Result<nccl_abi::UniqueId> Communicator::make_id() const {
 
 void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     begun_ = true;
   }
   thread_.post([self = shared_from_this(), id, deadline] {
@@ -150,7 +151,7 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
         .opened = [self = self.get()](const Result<void>& result) { self->ended(result); },
         .lost = [self = self.get()](const std::string& why) {
           if (self->terms_.lost) self->terms_.lost(why);
-          const std::lock_guard lock(self->mutex_);
+          const MutexLock lock(self->mutex_);
           self->quiet_ = self->lost_ = true;
           self->terms_.wake();
         }});
@@ -161,7 +162,7 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
 
 void Communicator::move(std::vector<NcclCall> calls, Duration limit, std::shared_ptr<const void> keeps) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     done_.reset();
   }
   thread_.post([self = shared_from_this(), calls = std::move(calls), limit, keeps = std::move(keeps)]() mutable {
@@ -175,13 +176,13 @@ void Communicator::move(std::vector<NcclCall> calls, Duration limit, std::shared
 }
 
 std::optional<Result<void>> Communicator::done() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::exchange(done_, std::nullopt);
 }
 
 void Communicator::take_down(const Failure& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(taken_down_, true)) return;
     if (!begun_) {
       quiet_ = true;
@@ -190,7 +191,7 @@ void Communicator::take_down(const Failure& why) {
   }
   thread_.post([self = shared_from_this(), why] {
     self->channel_->take_down(why, [raw = self.get()] {
-      const std::lock_guard lock(raw->mutex_);
+      const MutexLock lock(raw->mutex_);
       raw->quiet_ = true;
       raw->terms_.wake();
     });
@@ -199,18 +200,18 @@ void Communicator::take_down(const Failure& why) {
 }
 
 bool Communicator::quiet() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return quiet_;
 }
 
 bool Communicator::lost() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lost_;
 }
 
 void Communicator::ended(const Result<void>& result) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     done_ = result;
   }
   terms_.wake();

@@ -5,11 +5,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "collective/core/operation.h"
@@ -59,12 +59,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   DeviceThread& thread_;
   const Terms terms_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::optional<Result<void>> done_;
-  bool begun_ = false;
-  bool quiet_ = false;
-  bool lost_ = false;
-  bool taken_down_ = false;
+  mutable Mutex mutex_;
+  std::optional<Result<void>> done_ MOBULA_GUARDED_BY(mutex_);
+  bool begun_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool quiet_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool lost_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool taken_down_ MOBULA_GUARDED_BY(mutex_) = false;
 
   // The thread's.
   std::unique_ptr<NcclChannel> channel_;

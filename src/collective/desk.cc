@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/mutex.h"
 #include "exchange/machine.h"
 #include "exchange/plugin_files.h"
 #include "gpu/device_uuid.h"
@@ -17,7 +18,7 @@ Desk::~Desk() {
   // Members first: they are known to the door.
   std::map<GroupId, std::shared_ptr<Member>> members;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     members.swap(members_);
   }
   for (const auto& [id, member] : members) member->leave();
@@ -75,7 +76,7 @@ std::string Desk::library() const {
 Result<Meeting> Desk::join(Membership group) {
   // It may take a second, and needs no lock.
   if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
     return failure(ErrorCode::invalid_argument, fmt::format("a group has 1 to {} members", max_members));
   }
@@ -112,7 +113,7 @@ Result<Meeting> Desk::join(Membership group) {
   } else if (group.reach == Reach::any) {
     devices.communication = Communication::useful;
     devices.find = [this](std::uint32_t lane) {
-      const std::lock_guard again(mutex_);
+      const MutexLock again(mutex_);
       return device_side(lane);
     };
   }
@@ -131,7 +132,7 @@ Result<Meeting> Desk::join(Membership group) {
 }
 
 Result<std::shared_ptr<Member>> Desk::joined(const GroupId& group) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = members_.find(group);
   if (at == members_.end()) return failure(ErrorCode::not_found, "it has left the group, or restarted, since it joined");
   return at->second;
@@ -152,7 +153,7 @@ Result<void> Desk::open(const GroupId& group, Time deadline) {
 void Desk::leave(const GroupId& group) {
   std::shared_ptr<Member> member;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = members_.find(group);
     if (at == members_.end()) return;
     member = std::move(at->second);
@@ -164,18 +165,18 @@ void Desk::leave(const GroupId& group) {
 }
 
 bool Desk::has_left(const GroupId& group) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::ranges::find(left_, group) != left_.end();
 }
 
 std::shared_ptr<Member> Desk::find(const GroupId& group) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = members_.find(group);
   return at != members_.end() && at->second->complete() ? at->second : nullptr;
 }
 
 std::shared_ptr<Member> Desk::find(std::string_view name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [id, member] : members_) {
     if (!name.empty() && member->group().name == name && member->complete()) return member;
   }

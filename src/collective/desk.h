@@ -5,11 +5,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/mutex.h"
 #include "collective/device_thread.h"
 #include "collective/member.h"
 #include "exchange/gpu_devices.h"
@@ -60,12 +60,12 @@ class Desk {
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 
   const DeskOptions options_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<Door> door_;
-  std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_;  // by device; shared with the members
+  mutable Mutex mutex_;
+  std::unique_ptr<Door> door_ MOBULA_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_ MOBULA_GUARDED_BY(mutex_);  // by device; shared with the members
   // Shared with operations under way, which end when their group is left.
-  std::map<GroupId, std::shared_ptr<Member>> members_;
-  std::deque<GroupId> left_;
+  std::map<GroupId, std::shared_ptr<Member>> members_ MOBULA_GUARDED_BY(mutex_);
+  std::deque<GroupId> left_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal::collective

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "transport/thread_start.h"
 
@@ -23,7 +24,7 @@ Result<std::unique_ptr<DeviceThread>> DeviceThread::start() {
 
 DeviceThread::~DeviceThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -32,18 +33,17 @@ DeviceThread::~DeviceThread() {
 
 void DeviceThread::post(std::function<void()> work) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_.push_back(std::move(work));
   }
   changed_.notify_all();
 }
 
 void DeviceThread::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    const auto awake = [this] { return ends_ || !posted_.empty(); };
     if (watched_.empty()) {
-      changed_.wait(lock, awake);
+      while (!ends_ && posted_.empty()) changed_.wait(lock);
     } else if (posted_.empty()) {
       changed_.wait_for(lock, next_look);
     }

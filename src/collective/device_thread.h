@@ -2,14 +2,13 @@
 // is looked at while something is under way, and else it sleeps. It never waits for the library. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace mobula::internal::collective {
@@ -30,10 +29,10 @@ class DeviceThread {
   DeviceThread() = default;
   void run();
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::vector<std::function<void()>> posted_;
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::function<void()>> posted_ MOBULA_GUARDED_BY(mutex_);
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 
   std::list<std::function<bool()>> watched_;  // the thread's
   std::thread thread_;

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "exchange/machine.h"
 #include "transport/local_frame.h"
 #include "transport/tcp.h"
@@ -227,13 +228,13 @@ Door::~Door() {
 
 void Door::expect(const Membership& group, int wakes, Arrived arrived) {
   Expected expected{group.key, group.rank, group.size(), wakes, std::move(arrived)};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   expected_[group.id] = std::make_shared<const Expected>(std::move(expected));
 }
 
 void Door::close(const GroupId& group) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     expected_.erase(group);
   }
   // Nobody is given to it any more when this returns.
@@ -278,7 +279,7 @@ void Door::greet(Guest& guest) {
   if (!hello) return;
   std::shared_ptr<const Expected> group;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = expected_.find(hello->group);
     if (at == expected_.end()) return;
     group = at->second;

@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "collective/membership.h"
@@ -85,8 +85,8 @@ class Door {
 
   const DoorOptions options_;
   Meeting meeting_;
-  std::mutex mutex_;
-  std::map<GroupId, std::shared_ptr<const Expected>> expected_;  // guarded by mutex_; shared with calls in progress
+  Mutex mutex_;
+  std::map<GroupId, std::shared_ptr<const Expected>> expected_ MOBULA_GUARDED_BY(mutex_);  // shared with calls in progress
 
   // The thread's.
   std::unique_ptr<LoopThread> thread_;

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "collective/core/reduction.h"
 #include "collective/member_task.h"
 
@@ -61,7 +62,7 @@ Member::Member(Door& door, Membership group, PlanOptions plans, DeviceTerms devi
   if (devices_.side) device_ = devices_.side->lane;
   door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Door::LetIn& let_in) {
     // Who has been let in finds the group whole when this is the last who was missing.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // Each comes once, and only those of lower rank do.
     if (rank >= group_.rank || peers_[rank].link.words) return;
     auto link = let_in();
@@ -75,7 +76,7 @@ Member::Member(Door& door, Membership group, PlanOptions plans, DeviceTerms devi
 Member::~Member() {
   leave();
   door_.close(group_.id);
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   changed_.wait(lock, [&] { return !busy_; });
 }
 
@@ -85,7 +86,7 @@ Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
   group_.meetings = std::move(meetings);
   core_.connected(places_of(group_));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     met_ = true;
   }
   for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) {
@@ -93,7 +94,7 @@ Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
     if (!link) {
       return failure(link.error().code, fmt::format("{} cannot be reached: {}", group_.member(rank), link.error().text));
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     peers_[rank].link = std::move(*link);
     peers_[rank].talks = true;
     ++connected_;
@@ -102,7 +103,7 @@ Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
 }
 
 bool Member::complete() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return connected() && open_;
 }
 
@@ -112,34 +113,34 @@ std::optional<std::size_t> Member::communicated_from() const {
 }
 
 std::optional<std::uint32_t> Member::device() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return device_;
 }
 
 std::string Member::device_name() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return device_name_;
 }
 
 std::string Member::no_communicator() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return no_communicator_;
 }
 
 bool Member::over() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (busy_ || !connected()) return false;
   (void)hear();
   return core_.over().has_value();
 }
 
 bool Member::shares_memory_with(std::uint32_t rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rank < peers_.size() && peers_[rank].link.shares_memory;
 }
 
 std::vector<std::string> Member::paths() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::string> paths;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
     const Link& link = peers_[rank].link;
@@ -155,7 +156,7 @@ void Member::leave() {
   const std::uint64_t one = 1;
   while (::write(wakes_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (busy_) return;  // who is busy with it says so
   // Others may be waiting in the middle of an operation: they are told that nothing comes any more.
   MemberCore::Commands out;
@@ -315,7 +316,7 @@ bool Member::act(Task& task) {
 std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task) {
   const Time began = monotonic_now();
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (busy_) {
       changed_.wait_for(lock, look_every);
       const bool late = limits.deadline && monotonic_now() >= *limits.deadline;
@@ -355,7 +356,7 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   if (core_.communicator_failed() && !std::exchange(says_why_staged_, true)) {
     log_warn("collective group {}: tensors on GPUs go by way of host memory from now on: {}", group_.name, core_.no_communicator());
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (core_.has_communicator() && !core_.devices().empty()) {
     device_ = side_->lane;
     device_name_ = core_.devices()[group_.rank];

@@ -5,16 +5,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "collective/carrier.h"
@@ -176,16 +175,16 @@ class Member {
   Fd wakes_;  // eventfd: peers that share memory, and leave()
   std::shared_ptr<Carrier> carrier_;  // shared with its wires; null: the wires are connections
 
-  mutable std::mutex mutex_;  // of connections that come, and of whose turn it is
-  std::condition_variable changed_;
-  std::vector<Peer> peers_;  // by rank; its own place is empty. While busy_, the operation's thread's alone
-  std::uint32_t connected_ = 0;
-  bool met_ = false;  // it knows where all are, which others may know before
-  bool busy_ = false;
-  bool open_ = true;  // the library, if there is to be one from the start
-  std::optional<std::uint32_t> device_;  // of a communicator
-  std::string device_name_;
-  std::string no_communicator_;
+  mutable Mutex mutex_;  // of connections that come, and of whose turn it is
+  CondVar changed_;
+  std::vector<Peer> peers_ MOBULA_GUARDED_BY(mutex_);  // by rank; its own place is empty. While busy_, the operation's thread's alone
+  std::uint32_t connected_ MOBULA_GUARDED_BY(mutex_) = 0;
+  bool met_ MOBULA_GUARDED_BY(mutex_) = false;  // it knows where all are, which others may know before
+  bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool open_ MOBULA_GUARDED_BY(mutex_) = true;  // the library, if there is to be one from the start
+  std::optional<std::uint32_t> device_ MOBULA_GUARDED_BY(mutex_);  // of a communicator
+  std::string device_name_ MOBULA_GUARDED_BY(mutex_);
+  std::string no_communicator_ MOBULA_GUARDED_BY(mutex_);
   std::atomic<bool> left_{false};
 
   // Of the thread whose turn it is.

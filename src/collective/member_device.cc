@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "collective/member.h"
 #include "collective/member_task.h"
 
@@ -170,7 +171,7 @@ void Member::wait_until_quiet() {
 Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin, const std::string& listen) {
   auto opened = Carrier::open(plugin, listen, group_, waker());
   if (!opened) return opened.error();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   carrier_ = std::move(*opened);
   open_ = false;
   return carrier_->endpoint();

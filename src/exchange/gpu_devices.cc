@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "device/host.h"
 #include "device/pci.h"
 #include "gpu/gpu_share.h"
@@ -66,7 +67,7 @@ GpuDevices::GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std
 
 GpuDevices::~GpuDevices() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -151,7 +152,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
     share.max_bytes = *bytes;
   }
   made.arena = std::make_shared<DeviceArena>(made.context, share, [closed = closed_[index]](std::uint64_t chunk) {
-    const std::scoped_lock lock(closed->mutex);
+    const MutexLock lock(closed->mutex);
     if (closed->told) closed->told(chunk);
   });
   return made;
@@ -188,7 +189,7 @@ std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const 
 int GpuDevices::landing(const std::string& uuid) const { return cuda_ ? cuda_->landing(uuid) : on_host; }
 
 void GpuDevices::on_closed(std::uint32_t lane, std::function<void(std::uint64_t)> told) {
-  const std::scoped_lock lock(closed_.at(lane)->mutex);
+  const MutexLock lock(closed_.at(lane)->mutex);
   closed_[lane]->told = std::move(told);
 }
 
@@ -213,7 +214,7 @@ std::shared_ptr<const void> GpuDevices::freed_elsewhere(std::shared_ptr<const vo
 }
 
 void GpuDevices::free_later(std::shared_ptr<const void> owner) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   to_free_.push_back(std::move(owner));
   if (!freer_.joinable() && !ends_) {
     auto started = start_thread("mobula-freer", [this] { free_all(); });
@@ -223,9 +224,9 @@ void GpuDevices::free_later(std::shared_ptr<const void> owner) {
 }
 
 void GpuDevices::free_all() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ends_ || !to_free_.empty(); });
+    while (!ends_ && to_free_.empty()) changed_.wait(lock);
     if (to_free_.empty()) return;
     auto gone = std::exchange(to_free_, {});
     freeing_ = true;
@@ -238,8 +239,8 @@ void GpuDevices::free_all() {
 }
 
 void GpuDevices::wait_until_freed() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ends_ || !freer_.joinable() || (to_free_.empty() && !freeing_); });
+  MutexLock lock(mutex_);
+  while (!ends_ && freer_.joinable() && (!to_free_.empty() || freeing_)) changed_.wait(lock);
 }
 
 }  // namespace mobula::internal::exchange

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/quantity.h"
 #include "base/result.h"
 #include "device/device_memory.h"
@@ -88,8 +88,8 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
  private:
   friend class LeasedMemory;
   struct Closed {
-    std::mutex mutex;
-    std::function<void(std::uint64_t)> told;  // guarded by mutex
+    Mutex mutex;
+    std::function<void(std::uint64_t)> told MOBULA_GUARDED_BY(mutex);
   };
 
   Result<void> open_all();
@@ -114,11 +114,11 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   std::shared_ptr<CudaMemory> cuda_;
   Result<std::shared_ptr<const NcclLibrary>> nccl_ = failure(ErrorCode::unavailable, "no GPU of this process is open");
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<std::shared_ptr<const void>> to_free_;
-  bool freeing_ = false;
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<const void>> to_free_ MOBULA_GUARDED_BY(mutex_);
+  bool freeing_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
   std::thread freer_;  // from the first that has to be freed elsewhere
 };
 

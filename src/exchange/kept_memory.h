@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "base/id.h"
+#include "base/mutex.h"
 
 namespace mobula::internal::exchange {
 
@@ -17,17 +17,17 @@ class Withdrawals {
  public:
   explicit Withdrawals(std::function<void(ObjectId, std::uint64_t copy)> told) : told_(std::move(told)) {}
   void withdraw(ObjectId object, std::uint64_t copy) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (told_) told_(object, copy);
   }
   void close() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     told_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  std::function<void(ObjectId, std::uint64_t)> told_;  // guarded by mutex_, and called with it held: only leaves word
+  Mutex mutex_;
+  std::function<void(ObjectId, std::uint64_t)> told_ MOBULA_GUARDED_BY(mutex_);  // called with it held: only leaves word
 };
 
 class KeptMemory {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutex.h"
 #include "transfer/core/region_parts.h"
 
 namespace mobula::internal::exchange {
@@ -105,12 +106,12 @@ TensorExchange::~TensorExchange() {
 
 void TensorExchange::post(std::function<void()> task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     inbox_.push_back(std::move(task));
     if (std::exchange(told_, true)) return;
   }
   if (sockets_->loop().post([this] { take_up(); })) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   told_ = false;  // the mailbox is full: who posts next tries again
 }
 
@@ -119,7 +120,7 @@ void TensorExchange::take_up() {
   std::vector<std::function<void()>> tasks;
   std::map<ObjectId, Published> fresh;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(inbox_);
     fresh.swap(fresh_);
     told_ = false;
@@ -173,7 +174,7 @@ void TensorExchange::wake(Duration after) {
 // ---- what it has -------------------------------------------------------------------------------
 
 void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   fresh_[object] = {elements, std::move(owner)};
 }
 
@@ -188,7 +189,7 @@ void TensorExchange::publish_again(ObjectId object) {
 
 std::shared_ptr<const void> TensorExchange::retire(ObjectId object) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (auto fresh = fresh_.extract(object)) return std::move(fresh.mapped().owner);
   }
   post([this, object] {

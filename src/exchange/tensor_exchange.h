@@ -8,13 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/mutex.h"
 #include "exchange/kept_memory.h"
 #include "exchange/region_links.h"
 #include "exchange/tensor_paths.h"
@@ -229,10 +229,10 @@ class TensorExchange {
   CopyOnWrite<Endpoint> self_;
   std::shared_ptr<Arena> arena_;  // shared with the tensors in it
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> inbox_;  // guarded by mutex_: what was said and is not taken up yet
-  bool told_ = false;                         // guarded by mutex_: the thread will take it up
-  std::map<ObjectId, Published> fresh_;       // guarded by mutex_: published, and not taken up yet
+  Mutex mutex_;
+  std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // what was said and is not taken up yet
+  bool told_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread will take it up
+  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);  // published, and not taken up yet
 
   // The thread's.
   transfer::RegionExchange core_;

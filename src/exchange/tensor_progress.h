@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "model/direct_path.h"
 #include "model/task.h"
@@ -40,8 +40,8 @@ class TensorProgress {
 
  private:
   using Key = std::pair<std::uint64_t, ObjectId>;
-  mutable std::mutex mutex_;
-  std::map<Key, Row> rows_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::map<Key, Row> rows_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal::exchange

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/mutex.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -184,7 +186,7 @@ bool CudaMemory::is_shareable(int device, const std::byte* bytes) {
 void* CudaMemory::thread_stream() {
   const int first = landing({});
   if (first == on_host) return nullptr;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = streams_.find(std::this_thread::get_id());
   if (known != streams_.end()) return known->second.get();
   auto made = GpuStream::create(arenas_[static_cast<std::size_t>(first)]->context());

@@ -4,11 +4,11 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/device_memory.h"
 #include "gpu/device_arena.h"
 
@@ -35,8 +35,8 @@ class CudaMemory final : public DeviceMemory {
 
   const std::vector<std::shared_ptr<DeviceArena>>
       arenas_;  // shared with who offers what lies there
-  std::mutex mutex_;
-  std::map<std::thread::id, GpuStream> streams_;  // guarded by mutex_: of threads that asked for one
+  Mutex mutex_;
+  std::map<std::thread::id, GpuStream> streams_ MOBULA_GUARDED_BY(mutex_);  // of the threads that requested one
 };
 
 }  // namespace mobula::internal

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/free_ranges.h"
+#include "base/mutex.h"
 
 namespace mobula::internal {
 namespace {
@@ -39,23 +39,23 @@ struct DeviceBytes::Chunks {
     bool shared = false;  // by small ones
   };
 
-  Result<std::uint64_t> add(std::uint64_t wanted, bool shared);
+  Result<std::uint64_t> add(std::uint64_t wanted, bool shared) MOBULA_REQUIRES(mutex);
   DeviceBytes taken(const std::shared_ptr<Chunks>& self, std::uint64_t number, std::uint64_t begin,
-                    std::uint64_t size);
+                    std::uint64_t size) MOBULA_REQUIRES(mutex);
   void give_back(std::uint64_t number, std::uint64_t offset, std::uint64_t size);
   // Gives up empty chunks until at most so many of their bytes are left; they are destroyed by who asks.
-  std::vector<std::pair<std::uint64_t, Chunk>> shed(std::uint64_t keep);
+  std::vector<std::pair<std::uint64_t, Chunk>> shed(std::uint64_t keep) MOBULA_REQUIRES(mutex);
   void tell(const std::vector<std::pair<std::uint64_t, Chunk>>& gone) const;
 
   std::shared_ptr<const GpuContext> context;
   DeviceArenaOptions options;
   std::function<void(std::uint64_t)> closed;
 
-  mutable std::mutex mutex;  // guards what follows
-  std::map<std::uint64_t, Chunk> chunks;
-  std::uint64_t chunk_bytes = 0;
-  std::uint64_t empty_bytes = 0;
-  std::uint64_t used_bytes = 0;
+  mutable Mutex mutex;
+  std::map<std::uint64_t, Chunk> chunks MOBULA_GUARDED_BY(mutex);
+  std::uint64_t chunk_bytes MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t empty_bytes MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t used_bytes MOBULA_GUARDED_BY(mutex) = 0;
 };
 
 Result<std::uint64_t> DeviceBytes::Chunks::add(std::uint64_t wanted, bool shared) {
@@ -99,7 +99,7 @@ void DeviceBytes::Chunks::give_back(std::uint64_t number, std::uint64_t offset,
                                     std::uint64_t size) {
   std::vector<std::pair<std::uint64_t, Chunk>> gone;  // destroyed without the lock
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     used_bytes -= size;
     Chunk& chunk = chunks.at(number);
     chunk.free.give_back(offset, size);
@@ -146,7 +146,7 @@ Result<DeviceBytes> DeviceArena::take(std::uint64_t size) {
   }
   const std::uint64_t wanted = rounded(size, alignment);
   const bool shared = wanted < small_chunk_bytes;
-  std::unique_lock lock(chunks_->mutex);
+  MutexLock lock(chunks_->mutex);
   for (auto& [number, chunk] : chunks_->chunks) {
     // A large one takes an empty chunk of its own size, so that what is handed on holds nothing else.
     if (chunk.shared != shared || (!shared && chunk.size != rounded(wanted, small_chunk_bytes)))
@@ -176,7 +176,7 @@ Result<DeviceBytes> DeviceArena::take(std::uint64_t size) {
 
 std::optional<DeviceFile> DeviceArena::file_of(const void* address) const {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  const std::scoped_lock lock(chunks_->mutex);
+  const MutexLock lock(chunks_->mutex);
   for (const auto& [number, chunk] : chunks_->chunks) {
     const auto begin = reinterpret_cast<std::uintptr_t>(chunk.mapping.bytes().data());
     if (at < begin || at - begin >= chunk.size) continue;
@@ -186,12 +186,12 @@ std::optional<DeviceFile> DeviceArena::file_of(const void* address) const {
 }
 
 std::uint64_t DeviceArena::used_bytes() const {
-  const std::scoped_lock lock(chunks_->mutex);
+  const MutexLock lock(chunks_->mutex);
   return chunks_->used_bytes;
 }
 
 std::uint64_t DeviceArena::chunk_bytes() const {
-  const std::scoped_lock lock(chunks_->mutex);
+  const MutexLock lock(chunks_->mutex);
   return chunks_->chunk_bytes;
 }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace mobula::internal {
 
@@ -35,10 +35,10 @@ struct PinnedSlice::Pool {
 
   void* block = nullptr;  // of who opens it
 
-  std::mutex mutex;  // guards what follows
-  bool pinned = false;
-  std::vector<std::byte*> free;
-  std::vector<std::function<void()>> waiting;  // of who found none
+  Mutex mutex;
+  bool pinned MOBULA_GUARDED_BY(mutex) = false;
+  std::vector<std::byte*> free MOBULA_GUARDED_BY(mutex);
+  std::vector<std::function<void()>> waiting MOBULA_GUARDED_BY(mutex);  // of who found none
 };
 
 Result<void> PinnedSlice::Pool::open() {
@@ -67,7 +67,7 @@ Result<void> PinnedSlice::Pool::open() {
   block = made;
   std::vector<std::function<void()>> told;
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     pinned = is_pinned;
     for (std::size_t i = options.slices; i-- > 0;) {
       free.push_back(static_cast<std::byte*>(made) + i * options.slice_bytes);
@@ -79,7 +79,7 @@ Result<void> PinnedSlice::Pool::open() {
 }
 
 std::span<std::byte> PinnedSlice::Pool::take(std::size_t leave, std::function<void()> freed) {
-  const std::scoped_lock lock(mutex);
+  const MutexLock lock(mutex);
   if (free.size() <= leave) {
     if (freed) waiting.push_back(std::move(freed));
     return {};
@@ -92,7 +92,7 @@ std::span<std::byte> PinnedSlice::Pool::take(std::size_t leave, std::function<vo
 void PinnedSlice::Pool::give_back(std::span<std::byte> bytes) {
   std::vector<std::function<void()>> told;
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     free.push_back(bytes.data());
     if (free.size() > options.kept_back) told.swap(waiting);
   }
@@ -129,12 +129,12 @@ std::size_t PinnedSlices::most_for_one() const {
 }
 
 std::size_t PinnedSlices::free() const {
-  const std::scoped_lock lock(pool_->mutex);
+  const MutexLock lock(pool_->mutex);
   return pool_->free.size();
 }
 
 bool PinnedSlices::pinned() const {
-  const std::scoped_lock lock(pool_->mutex);
+  const MutexLock lock(pool_->mutex);
   return pool_->pinned;
 }
 

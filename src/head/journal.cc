@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutex.h"
 #include "transport/thread_start.h"
 
 namespace mobula::internal::head {
@@ -174,7 +175,7 @@ DiskJournal::DiskJournal(std::unique_ptr<Database> database, JournalCallbacks ca
 
 DiskJournal::~DiskJournal() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_one();
@@ -196,7 +197,7 @@ Result<std::vector<JournalRow>> DiskJournal::rows() {
 
 void DiskJournal::write(Persist batch) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_bytes_ += size_of(batch);
     if (waiting_bytes_ > max_waiting_bytes) {
       overflowed_ = true;
@@ -212,8 +213,8 @@ void DiskJournal::work() {
     std::vector<Persist> batches;
     bool overflowed = false;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
+      MutexLock lock(mutex_);
+      while (!ends_ && waiting_.empty()) changed_.wait(lock);
       if (waiting_.empty()) return;
       batches.swap(waiting_);
       waiting_bytes_ = 0;

@@ -6,15 +6,14 @@
 // Opening and `write` are for one thread; the callbacks come from the journal's thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "head/core/inputs.h"
 #include "head/core/outputs.h"
@@ -72,12 +71,12 @@ class DiskJournal {
   const JournalCallbacks callbacks_;
   std::thread thread_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::vector<Persist> waiting_;
-  std::size_t waiting_bytes_ = 0;
-  bool overflowed_ = false;  // a batch was dropped: all that wait are, too
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Persist> waiting_ MOBULA_GUARDED_BY(mutex_);
+  std::size_t waiting_bytes_ MOBULA_GUARDED_BY(mutex_) = 0;
+  bool overflowed_ MOBULA_GUARDED_BY(mutex_) = false;  // a batch was dropped: all that wait are, too
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace mobula::internal::head

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/mutex.h"
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
 #include "protocol/cluster_files.h"
@@ -168,7 +169,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
                                              std::move(greeting.socket), attached_of(greeting.attached));
   if (!engine) return engine.error();
-  const std::scoped_lock held(loss_mutex_);
+  const MutexLock held(loss_mutex_);
   engine_ = std::move(*engine);
   return {};
 }
@@ -206,7 +207,7 @@ Result<void> DriverSession::wait_for_job() {
 
 // On the engine's loop thread.
 void DriverSession::agent_lost() {
-  const std::scoped_lock held(loss_mutex_);
+  const MutexLock held(loss_mutex_);
   agent_gone_ = true;
   if (engine_) {
     const auto held_engine = engine_->lock();
@@ -222,20 +223,21 @@ void DriverSession::watch_agents() {
   std::uint64_t seen = 0;
   while (true) {
     {
-      std::unique_lock held(loss_mutex_);
-      loss_changed_.wait(held, [&] { return ending_.load() || losses_ != seen; });
+      MutexLock held(loss_mutex_);
+      while (!ending_ && losses_ == seen) loss_changed_.wait(held);
       if (ending_.load()) return;
       seen = losses_;
     }
     if (!reattach_until(monotonic_now() + reattach_patience)) continue;
-    const std::scoped_lock held(loss_mutex_);
+    const MutexLock held(loss_mutex_);
     if (losses_ == seen) agent_gone_ = false;
   }
 }
 
 bool DriverSession::pause(Duration span) {
-  std::unique_lock held(loss_mutex_);
-  loss_changed_.wait_for(held, span, [&] { return ending_.load(); });
+  const auto until = std::chrono::steady_clock::now() + span;
+  MutexLock held(loss_mutex_);
+  while (!ending_ && loss_changed_.wait_until(held, until)) {}
   return !ending_.load();
 }
 
@@ -303,7 +305,7 @@ bool DriverSession::reattach_until(Time deadline) {
 
 void DriverSession::shutdown() {
   {
-    const std::scoped_lock held(loss_mutex_);
+    const MutexLock held(loss_mutex_);
     if (ending_.exchange(true)) return;
     loss_changed_.notify_all();
   }

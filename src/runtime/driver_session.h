@@ -3,13 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "client/process_runtime.h"
 #include "mobula/cluster.h"
 #include "protocol/recorder.h"
@@ -71,12 +70,12 @@ class DriverSession final : public detail::ClusterSession {
   std::string socket_;
   std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
-  std::mutex loss_mutex_;  // guards what follows; ending_ is also read without it
-  std::condition_variable loss_changed_;
+  Mutex loss_mutex_;  // guards what follows; ending_ is also read without it
+  CondVar loss_changed_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> agent_gone_{false};  // likewise read without it
   std::atomic<bool> job_over_{false};  // nothing of the job runs any more
-  std::uint64_t losses_ = 0;
+  std::uint64_t losses_ MOBULA_GUARDED_BY(loss_mutex_) = 0;
   std::thread reattacher_;  // from the first loss of an agent on; own_ and socket_ are its own then
 };
 

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/mutex.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -44,7 +46,7 @@ bool a_core_is_idle() {
 
 FreshPages::~FreshPages() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
     work_.clear();
   }
@@ -68,7 +70,7 @@ void FreshPages::will_write(const WritableSlab& slab, std::uint64_t offset, std:
 void FreshPages::enqueue(const WritableSlab& slab, std::uint64_t begin, std::uint64_t end) {
   if (refused_) return;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (work_.size() >= max_fresh_work) return;
     const std::uint64_t first = (begin + small_page_bytes - 1) / small_page_bytes * small_page_bytes;
     work_.push_back({slab.pages(), first, end});
@@ -89,14 +91,14 @@ void FreshPages::enqueue(const WritableSlab& slab, std::uint64_t begin, std::uin
 }
 
 void FreshPages::finish() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return refused_ || (work_.empty() && !busy_); });
+  MutexLock lock(mutex_);
+  while (!refused_ && (!work_.empty() || busy_)) changed_.wait(lock);
 }
 
 void FreshPages::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return ends_ || !work_.empty(); });
+    while (!ends_ && work_.empty()) changed_.wait(lock);
     if (ends_) return;
     Work work = std::move(work_.front());
     work_.pop_front();

@@ -6,15 +6,14 @@
 // Any thread, one at a time; the thread of its own starts with the first large value.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "store/slab.h"
 
 namespace mobula::internal {
@@ -53,11 +52,11 @@ class FreshPages {
   std::thread thread_;
   bool refused_ = false;  // there can be no thread
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Work> work_;
-  bool busy_ = false;
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Work> work_ MOBULA_GUARDED_BY(mutex_);
+  bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace mobula::internal

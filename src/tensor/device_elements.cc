@@ -2,9 +2,9 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "base/mutex.h"
 #include "device/device_memory.h"
 #include "tensor/refusals.h"
 #include "tensor/storage.h"
@@ -16,8 +16,8 @@ using internal::ErrorCode;
 using internal::Result;
 
 struct LandingsTold {
-  std::mutex mutex;
-  std::shared_ptr<const std::function<void(const Landing&)>> told;  // guarded by mutex
+  internal::Mutex mutex;
+  std::shared_ptr<const std::function<void(const Landing&)>> told MOBULA_GUARDED_BY(mutex);
 };
 
 LandingsTold& landings_told() {
@@ -53,7 +53,7 @@ Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const Tenso
 
 void on_landing(std::function<void(const Landing&)> told) {
   LandingsTold& all = landings_told();
-  const std::lock_guard lock(all.mutex);
+  const internal::MutexLock lock(all.mutex);
   all.told = told ? std::make_shared<const std::function<void(const Landing&)>>(std::move(told)) : nullptr;
 }
 
@@ -61,7 +61,7 @@ void tell_landing(const Landing& landing) {
   LandingsTold& all = landings_told();
   std::shared_ptr<const std::function<void(const Landing&)>> told;
   {
-    const std::lock_guard lock(all.mutex);
+    const internal::MutexLock lock(all.mutex);
     told = all.told;
   }
   if (told) (*told)(landing);

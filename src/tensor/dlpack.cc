@@ -3,7 +3,6 @@
 #include <array>
 #include <exception>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <unordered_set>
 
@@ -11,6 +10,7 @@
 #include <mobula/tensor.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "tensor/dlpack_abi.h"
 #include "tensor/layout.h"
 #include "tensor/refusals.h"
@@ -68,18 +68,18 @@ class Loans {
  public:
   // False: it is on loan already.
   bool begin(const void* what) {
-    const std::lock_guard lock(mutex_);
+    const internal::MutexLock lock(mutex_);
     return on_loan_.insert(what).second;
   }
   // False: it is not on loan.
   bool end(const void* what) {
-    const std::lock_guard lock(mutex_);
+    const internal::MutexLock lock(mutex_);
     return on_loan_.erase(what) != 0;
   }
 
  private:
-  std::mutex mutex_;
-  std::unordered_set<const void*> on_loan_;  // guarded by mutex_
+  internal::Mutex mutex_;
+  std::unordered_set<const void*> on_loan_ MOBULA_GUARDED_BY(mutex_);
 };
 
 Loans& imports() {

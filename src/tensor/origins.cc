@@ -4,11 +4,11 @@
 
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "base/id.h"
+#include "base/mutex.h"
 #include "tensor/device_elements.h"
 
 namespace mobula::detail {
@@ -23,11 +23,11 @@ struct Known {
 
 // Of the process that it was begun in.
 struct Book {
-  std::mutex mutex;
-  pid_t of = 0;                 // guarded by mutex, as all that follows
-  std::uint64_t process = 0;    // unlikely to be any other's
-  std::uint64_t last = 0;
-  std::map<std::uint64_t, Known> storages;
+  internal::Mutex mutex;
+  pid_t of MOBULA_GUARDED_BY(mutex) = 0;  // as all that follows
+  std::uint64_t process MOBULA_GUARDED_BY(mutex) = 0;  // unlikely to be any other's
+  std::uint64_t last MOBULA_GUARDED_BY(mutex) = 0;
+  std::map<std::uint64_t, Known> storages MOBULA_GUARDED_BY(mutex);
 };
 
 Book& book() {
@@ -55,7 +55,7 @@ bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset, s
 
 Origin origin_of(const TensorParts& parts, bool aliased) {
   Book& all = book();
-  const std::lock_guard lock(all.mutex);
+  const internal::MutexLock lock(all.mutex);
   if (const pid_t now = ::getpid(); all.of != now) {
     all.of = now;
     all.process = internal::random_bits().low;
@@ -73,7 +73,7 @@ Origin origin_of(const TensorParts& parts, bool aliased) {
 
 void forget_origin(std::uint64_t storage) {
   Book& all = book();
-  const std::lock_guard lock(all.mutex);
+  const internal::MutexLock lock(all.mutex);
   all.storages.erase(storage);
 }
 
@@ -81,7 +81,7 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
   std::shared_ptr<TensorStorage> storage;
   {
     Book& all = book();
-    const std::lock_guard lock(all.mutex);
+    const internal::MutexLock lock(all.mutex);
     if (all.of != ::getpid() || all.process != origin.process) return nullptr;
     const auto at = all.storages.find(origin.storage);
     if (at == all.storages.end()) return nullptr;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/mutex.h"
 #include "tensor/layout.h"
 #include "tensor/origins.h"
 
@@ -15,8 +16,8 @@ struct Free {
 };
 
 struct MemoryInUse {
-  std::mutex mutex;
-  std::shared_ptr<TensorMemory> memory;  // guarded by mutex; shared with who allocates
+  internal::Mutex mutex;
+  std::shared_ptr<TensorMemory> memory MOBULA_GUARDED_BY(mutex);  // shared with who allocates
 };
 
 MemoryInUse& memory_in_use() {
@@ -29,7 +30,7 @@ TensorMemory::Taken take_large(std::size_t size_bytes) {
   MemoryInUse& in_use = memory_in_use();
   std::shared_ptr<TensorMemory> memory;
   {
-    const std::lock_guard lock(in_use.mutex);
+    const internal::MutexLock lock(in_use.mutex);
     memory = in_use.memory;
   }
   return memory ? memory->take(size_bytes) : TensorMemory::Taken();
@@ -39,7 +40,7 @@ TensorMemory::Taken take_large(std::size_t size_bytes) {
 
 void use_tensor_memory(std::shared_ptr<TensorMemory> memory) {
   MemoryInUse& in_use = memory_in_use();
-  const std::lock_guard lock(in_use.mutex);
+  const internal::MutexLock lock(in_use.mutex);
   in_use.memory.swap(memory);
 }
 
@@ -81,20 +82,20 @@ TensorStorage::Hold TensorStorage::look_on(ByteRange range, ReaderName reader) {
 
 TensorStorage::Hold TensorStorage::enter(ByteRange range, ReaderName reader, bool looks_on) {
   auto self = shared_from_this();
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   readers_.push_back({next_number_, range, std::move(reader), looks_on});
   return Hold(std::move(self), next_number_++);
 }
 
 void TensorStorage::let_go(std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   std::erase_if(readers_, [number](const Reader& each) { return each.number == number; });
 }
 
 std::vector<std::string> TensorStorage::readers(ByteRange range) const {
   std::vector<std::string> names;
   if (!sealed_.empty()) names.emplace_back(sealed_);
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   for (const Reader& each : readers_) {
     if (!each.looks_on && each.range.meets(range)) names.push_back(each.name());
   }
@@ -103,7 +104,7 @@ std::vector<std::string> TensorStorage::readers(ByteRange range) const {
 
 std::vector<std::string> TensorStorage::onlookers(ByteRange range) const {
   std::vector<std::string> names;
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   for (const Reader& each : readers_) {
     if (each.looks_on && each.range.meets(range)) names.push_back(each.name());
   }
@@ -112,7 +113,7 @@ std::vector<std::string> TensorStorage::onlookers(ByteRange range) const {
 
 std::vector<std::string> TensorStorage::unwarned(ByteRange range) {
   std::vector<std::string> names;
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   for (Reader& each : readers_) {
     if (!each.looks_on || each.warned || !each.range.meets(range)) continue;
     each.warned = true;
@@ -122,12 +123,12 @@ std::vector<std::string> TensorStorage::unwarned(ByteRange range) {
 }
 
 void TensorStorage::produced_on(void* stream) {
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   if (std::ranges::find(producers_, stream) == producers_.end()) producers_.push_back(stream);
 }
 
 std::vector<void*> TensorStorage::producers() const {
-  const std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   return producers_;
 }
 

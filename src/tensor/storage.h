@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,8 @@
 
 #include <mobula/device.h>
 #include <mobula/tensor.h>
+
+#include "base/mutex.h"
 
 namespace mobula::detail {
 
@@ -130,10 +131,10 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   const std::string_view sealed_;
 
   std::atomic<std::uint64_t> named_as_{0};
-  mutable std::mutex mutex_;
-  std::vector<Reader> readers_;    // guarded by mutex_
-  std::vector<void*> producers_;   // guarded by mutex_
-  std::uint64_t next_number_ = 1;  // guarded by mutex_
+  mutable internal::Mutex mutex_;
+  std::vector<Reader> readers_ MOBULA_GUARDED_BY(mutex_);
+  std::vector<void*> producers_ MOBULA_GUARDED_BY(mutex_);
+  std::uint64_t next_number_ MOBULA_GUARDED_BY(mutex_) = 1;
 };
 
 // From the first element's first byte to the last one's end; nothing without elements.

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <limits>
 
+#include "base/mutex.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -225,7 +227,7 @@ void EventLoop::run_posted() {
   [[maybe_unused]] const auto drained = ::read(wake_.get(), &count, sizeof(count));
   std::vector<Task> tasks = std::exchange(run_, {});
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     tasks.swap(posted_);
   }
   for (Task& task : tasks) {
@@ -254,7 +256,7 @@ void EventLoop::fire_timers(Time now) {
 
 Result<void> EventLoop::post(Task task) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (posted_.size() >= options_.max_posted) {
       return failure(ErrorCode::resource_exhausted,
                      fmt::format("post to an event loop: {} functions wait already, which is the "

@@ -13,12 +13,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/recycled.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -175,8 +175,8 @@ class EventLoop {
 
   // Any thread.
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // guards posted_
-  std::vector<Task> posted_;
+  Mutex mutex_;
+  std::vector<Task> posted_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal

@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "base/mutex.h"
 #include "transport/thread_start.h"
 
 namespace mobula::internal {
@@ -19,7 +20,7 @@ Result<std::unique_ptr<LoopThread>> LoopThread::start(EventLoopOptions options) 
 LoopThread::~LoopThread() {
   if (!thread_.joinable()) return;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     MOBULA_CHECK(holder_.load() != Holder::borrower, "a loop ends while a thread turns it");
     ending_ = true;
     changed_.notify_all();
@@ -45,7 +46,7 @@ Result<void> LoopThread::run(const std::function<void()>& task) {
 }
 
 void LoopThread::serve() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!ending_) {
     lock.unlock();
     loop_->run();
@@ -65,14 +66,15 @@ void LoopThread::serve() {
 
 // Until nobody has had the loop for a while; false at the end. Who keeps it for long is not looked at
 // again and again: it wakes this thread when it gives the loop back.
-bool LoopThread::stand_by(std::unique_lock<std::mutex>& lock) {
+bool LoopThread::stand_by(MutexLock& lock) {
   const auto span = std::chrono::nanoseconds(unturned);
   while (!ending_) {
     const std::uint64_t seen = borrowed_;
     if (sleeps_deep_) {
-      changed_.wait(lock, [&] { return ending_ || !sleeps_deep_; });
+      while (!ending_ && sleeps_deep_) changed_.wait(lock);
     } else {
-      changed_.wait_for(lock, span, [&] { return ending_ || called_back_; });
+      const auto until = std::chrono::steady_clock::now() + span;
+      while (!ending_ && !called_back_ && changed_.wait_until(lock, until)) {}
     }
     const bool as_before = borrowed_ == seen;
     const bool nobody = holder_.load() == Holder::nobody;
@@ -87,7 +89,7 @@ bool LoopThread::stand_by(std::unique_lock<std::mutex>& lock) {
 }
 
 bool LoopThread::borrow() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (holder_.load() == Holder::nobody && !ending_) {
     holder_ = Holder::borrower;
     ++borrowed_;
@@ -98,7 +100,7 @@ bool LoopThread::borrow() {
 }
 
 void LoopThread::give_back() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   holder_ = Holder::nobody;
   if (!std::exchange(sleeps_deep_, false)) return;
   ++borrowed_;  // it ended just now
@@ -106,7 +108,7 @@ void LoopThread::give_back() {
 }
 
 void LoopThread::call_back() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (holder_.load() != Holder::nobody) return;
   called_back_ = true;
   changed_.notify_all();

@@ -8,12 +8,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.h"
 #include "transport/event_loop.h"
 
 namespace mobula::internal {
@@ -61,19 +60,19 @@ class LoopThread {
 
   explicit LoopThread(std::unique_ptr<EventLoop> loop) : loop_(std::move(loop)) {}
   void serve();
-  bool stand_by(std::unique_lock<std::mutex>& lock);
+  bool stand_by(MutexLock& lock) MOBULA_REQUIRES(mutex_);
 
   std::unique_ptr<EventLoop> loop_;
   Lending lending_;  // the own thread's
 
-  std::mutex mutex_;  // guards what follows, and changes of holder_
-  std::condition_variable changed_;
+  Mutex mutex_;  // guards what follows, and changes of holder_
+  CondVar changed_;
   std::atomic<Holder> holder_{Holder::own};
-  bool asked_ = false;        // the own thread is to let go
-  bool called_back_ = false;
-  bool ending_ = false;
-  bool sleeps_deep_ = false;  // the own thread waits until it is told of a return
-  std::uint64_t borrowed_ = 0;
+  bool asked_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread is to let go
+  bool called_back_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool sleeps_deep_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread waits until it is told of a return
+  std::uint64_t borrowed_ MOBULA_GUARDED_BY(mutex_) = 0;
 
   std::thread thread_;
 };

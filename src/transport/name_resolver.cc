@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/mutex.h"
 #include "transport/thread_start.h"
 
 namespace mobula::internal {
@@ -23,7 +24,7 @@ void ask_briefly() {
 
 NameResolver::~NameResolver() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -43,7 +44,7 @@ Result<void> NameResolver::ask(const Address& address, Answer answer) {
   const std::uint64_t id = next_id_++;
   answers_->emplace(id, std::move(answer));
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     questions_.push_back({address, id});
   }
   changed_.notify_one();
@@ -54,9 +55,9 @@ void NameResolver::work() {
   // Copied while the resolver lives: the loop's thread alone touches what it points to.
   const std::weak_ptr<std::unordered_map<std::uint64_t, Answer>> answers = answers_;
   if (patience_ == NamePatience::brief) ask_briefly();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ends_ || !questions_.empty(); });
+    while (!ends_ && questions_.empty()) changed_.wait(lock);
     if (ends_) return;
     const Question question = questions_.front();
     questions_.pop_front();

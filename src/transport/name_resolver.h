@@ -2,15 +2,14 @@
 // thread starts with the first question. For the loop's thread alone.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "transport/address.h"
 #include "transport/event_loop.h"
 
@@ -52,10 +51,10 @@ class NameResolver {
       std::make_shared<std::unordered_map<std::uint64_t, Answer>>();
   std::thread thread_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Question> questions_;
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Question> questions_ MOBULA_GUARDED_BY(mutex_);
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace mobula::internal

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/address.h"
 #include "transport/thread_start.h"
 #include "transport/zmq_parts.h"
@@ -104,38 +105,38 @@ Result<void> AllowTable::allow(std::string_view public_key, std::string_view use
     return failure(ErrorCode::invalid_argument,
                    fmt::format("admit a key: a user id has 1 to {} bytes and no NUL", max_user_id));
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   user_of_key_[std::string(public_key)] = user_id;
   return {};
 }
 
 bool AllowTable::remove(std::string_view public_key) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return user_of_key_.erase(std::string(public_key)) > 0;
 }
 
 void AllowTable::set_unknown(UnknownKeys unknown) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   unknown_ = unknown;
 }
 
 UnknownKeys AllowTable::unknown() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return unknown_;
 }
 
 AllowTable::Counters AllowTable::counters() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 
 std::uint64_t AllowTable::refused() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_.refused;
 }
 
 std::string AllowTable::judge(std::string_view public_key, std::string_view address) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = user_of_key_.find(std::string(public_key));
   if (at != user_of_key_.end()) {
     ++counters_.admitted;

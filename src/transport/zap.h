@@ -6,13 +6,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "transport/curve.h"
@@ -54,10 +54,10 @@ class AllowTable {
   std::string judge(std::string_view public_key, std::string_view address);
 
  private:
-  mutable std::mutex mutex_;
-  UnknownKeys unknown_;
-  std::unordered_map<std::string, std::string> user_of_key_;
-  Counters counters_;
+  mutable Mutex mutex_;
+  UnknownKeys unknown_ MOBULA_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, std::string> user_of_key_ MOBULA_GUARDED_BY(mutex_);
+  Counters counters_ MOBULA_GUARDED_BY(mutex_);
 };
 
 // Answers for one ZeroMQ context on a thread of its own, so that handshakes go on while the loop of

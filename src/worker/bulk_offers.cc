@@ -1,5 +1,7 @@
 #include "worker/bulk_offers.h"
 
+#include "base/mutex.h"
+
 namespace mobula::internal::worker {
 namespace {
 
@@ -9,7 +11,7 @@ constexpr Duration idle_right_life = 120s;  // longer than a reader keeps a conn
 
 BulkOffers::Right BulkOffers::add(Time now, std::uint64_t offer, ProcessId reader, bool plain,
                                   BulkSource source) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   forget_idle(now);
   const ReaderKey key{reader, plain};
   const auto [at, fresh] = readers_.try_emplace(key);
@@ -48,7 +50,7 @@ void BulkOffers::erase(std::map<std::uint64_t, Offer>::iterator at) {
 }
 
 bool BulkOffers::withdraw(std::uint64_t offer) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = offers_.find(offer);
   if (at == offers_.end()) return true;
   at->second.withdrawn = true;
@@ -58,7 +60,7 @@ bool BulkOffers::withdraw(std::uint64_t offer) {
 }
 
 std::optional<BulkAccess> BulkOffers::access(const BulkToken& token) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = tokens_.find(token);
   if (at == tokens_.end()) return std::nullopt;
   return BulkAccess{readers_.at(at->second).right.key, at->second.first.hex()};
@@ -66,7 +68,7 @@ std::optional<BulkAccess> BulkOffers::access(const BulkToken& token) const {
 
 Result<BulkSource> BulkOffers::begin(const std::string& principal, std::uint64_t offer,
                                      std::uint64_t offset, std::uint64_t size_bytes) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = offers_.find(offer);
   const bool may =
       at != offers_.end() && !at->second.withdrawn && at->second.reader.hex() == principal;
@@ -82,7 +84,7 @@ Result<BulkSource> BulkOffers::begin(const std::string& principal, std::uint64_t
 }
 
 bool BulkOffers::end(std::uint64_t offer) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = offers_.find(offer);
   if (at == offers_.end() || --at->second.reading > 0 || !at->second.withdrawn) return false;
   erase(at);

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "base/id.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "transport/bulk_server.h"
@@ -63,10 +63,10 @@ class BulkOffers {
   void forget_idle(Time now);
   void erase(std::map<std::uint64_t, Offer>::iterator at);
 
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, Offer> offers_;
-  std::map<ReaderKey, Reader> readers_;
-  std::map<BulkToken, ReaderKey> tokens_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Offer> offers_ MOBULA_GUARDED_BY(mutex_);
+  std::map<ReaderKey, Reader> readers_ MOBULA_GUARDED_BY(mutex_);
+  std::map<BulkToken, ReaderKey> tokens_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal::worker

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/mutex.h"
 #include "base/time.h"
 #include "cli/tool_client.h"
 
@@ -71,9 +72,11 @@ Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& lin
   std::unique_ptr<ClusterWatch> watch(new ClusterWatch(line, std::move(fd)));
   watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
   // The first prompt says how the cluster is, where that is soon known.
-  std::unique_lock held(watch->mutex_);
-  watch->changed_.wait_for(held, first_look_patience, [&] { return watch->prompt_ != not_looked_yet; });
-  held.unlock();
+  {
+    const auto until = std::chrono::steady_clock::now() + first_look_patience;
+    MutexLock held(watch->mutex_);
+    while (watch->prompt_ == not_looked_yet && watch->changed_.wait_until(held, until)) {}
+  }
   return watch;
 }
 
@@ -82,7 +85,7 @@ ClusterWatch::ClusterWatch(const CommandLine& line, Fd news_fd)
 
 ClusterWatch::~ClusterWatch() {
   {
-    const std::scoped_lock held(mutex_);
+    const MutexLock held(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -90,7 +93,7 @@ ClusterWatch::~ClusterWatch() {
 }
 
 std::optional<std::string> ClusterWatch::next() {
-  const std::scoped_lock held(mutex_);
+  const MutexLock held(mutex_);
   if (news_.empty() && left_out_ == 0) {
     std::uint64_t count = 0;
     (void)!::read(news_fd_.get(), &count, sizeof count);
@@ -103,13 +106,13 @@ std::optional<std::string> ClusterWatch::next() {
 }
 
 std::string ClusterWatch::prompt() {
-  const std::scoped_lock held(mutex_);
+  const MutexLock held(mutex_);
   return prompt_;
 }
 
 void ClusterWatch::tell(std::vector<std::string> lines) {
   if (lines.empty()) return;
-  const std::scoped_lock held(mutex_);
+  const MutexLock held(mutex_);
   for (auto& line : lines) {
     if (news_.size() < most_news) news_.push_back(std::move(line));
     else ++left_out_;
@@ -119,7 +122,7 @@ void ClusterWatch::tell(std::vector<std::string> lines) {
 }
 
 void ClusterWatch::show(std::string prompt) {
-  const std::scoped_lock held(mutex_);
+  const MutexLock held(mutex_);
   if (prompt == prompt_) return;
   prompt_ = std::move(prompt);
   changed_.notify_all();
@@ -132,8 +135,9 @@ void ClusterWatch::run() {
   asking_.kept = kept_.get();
   while (!ending_) {
     look();
-    std::unique_lock held(mutex_);
-    changed_.wait_for(held, interval, [this] { return ending_.load(); });
+    const auto until = std::chrono::steady_clock::now() + interval;
+    MutexLock held(mutex_);
+    while (!ending_ && changed_.wait_until(held, until)) {}
   }
   kept_.reset();
 }

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "cli/command_line.h"
 
@@ -55,11 +54,11 @@ class ClusterWatch {
   const CommandLine line_;
   const Fd news_fd_;
   std::atomic<bool> ending_{false};
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<std::string> news_;
-  std::size_t left_out_ = 0;
-  std::string prompt_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::string> news_ MOBULA_GUARDED_BY(mutex_);
+  std::size_t left_out_ MOBULA_GUARDED_BY(mutex_) = 0;
+  std::string prompt_ MOBULA_GUARDED_BY(mutex_);
   // Of the thread alone.
   std::unique_ptr<KeptLink> kept_;
   CommandLine asking_;

@@ -4,13 +4,14 @@
 #include <functional>
 #include <future>
 #include <map>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
 #include <typeindex>
 #include <variant>
+
+#include "base/mutex.h"
 
 namespace mobula::internal::client {
 
@@ -19,13 +20,13 @@ namespace {
 using detail::ExceptionCodec;
 
 struct Table {
-  std::mutex mutex;
+  Mutex mutex;
   // Entries are never taken out, so pointers to them stay good without the lock.
-  std::map<std::string, ExceptionCodec, std::less<>> by_key;
-  std::map<std::type_index, const ExceptionCodec*> by_type;
+  std::map<std::string, ExceptionCodec, std::less<>> by_key MOBULA_GUARDED_BY(mutex);
+  std::map<std::type_index, const ExceptionCodec*> by_type MOBULA_GUARDED_BY(mutex);
 };
 
-bool insert(Table& table, const ExceptionCodec& codec) {
+bool insert(Table& table, const ExceptionCodec& codec) MOBULA_REQUIRES(table.mutex) {
   const auto [row, added] = table.by_key.try_emplace(codec.type->name(), codec);
   if (!added) return true;
   table.by_type.emplace(*codec.type, &row->second);
@@ -35,7 +36,7 @@ bool insert(Table& table, const ExceptionCodec& codec) {
 
 // Exceptions whose text is their type's: nothing but the type travels.
 template <class E>
-void insert_textless(Table& table) {
+void insert_textless(Table& table) MOBULA_REQUIRES(table.mutex) {
   ExceptionCodec codec;
   codec.type = &typeid(E);
   codec.with_nested = detail::nested_types<E>();
@@ -45,7 +46,7 @@ void insert_textless(Table& table) {
 }
 
 template <class E>
-void insert_with_text(Table& table) {
+void insert_with_text(Table& table) MOBULA_REQUIRES(table.mutex) {
   ExceptionCodec codec;
   codec.type = &typeid(E);
   codec.with_nested = detail::nested_types<E>();
@@ -62,7 +63,7 @@ struct SystemErrorParts {
 
 // A category is an object of the process that made it; those of the standard library are known by
 // name.
-void insert_system_error(Table& table) {
+void insert_system_error(Table& table) MOBULA_REQUIRES(table.mutex) {
   ExceptionCodec codec;
   codec.type = &typeid(std::system_error);
   codec.with_nested = detail::nested_types<std::system_error>();
@@ -90,6 +91,7 @@ void insert_system_error(Table& table) {
 
 Table* make_table() {
   auto* table = new Table;
+  const MutexLock lock(table->mutex);
   insert_with_text<std::runtime_error>(*table);
   insert_with_text<std::logic_error>(*table);
   insert_with_text<std::invalid_argument>(*table);
@@ -124,14 +126,14 @@ Table& table() {
 const ExceptionCodec* find_exception(const std::string& key) {
   if (key.empty()) return nullptr;
   Table& all = table();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto row = all.by_key.find(key);
   return row == all.by_key.end() ? nullptr : &row->second;
 }
 
 const ExceptionCodec* find_exception(const std::exception& thrown) {
   Table& all = table();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto row = all.by_type.find(typeid(thrown));
   return row == all.by_type.end() ? nullptr : row->second;
 }
@@ -153,7 +155,7 @@ namespace mobula::detail {
 
 bool add_exception(const ExceptionCodec& codec) {
   auto& all = internal::client::table();
-  const std::lock_guard lock(all.mutex);
+  const internal::MutexLock lock(all.mutex);
   return internal::client::insert(all, codec);
 }
 

@@ -4,18 +4,19 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace mobula::detail {
 
 struct Registry::Table {
-  std::mutex mutex;
-  std::vector<Entry*> entries;
-  std::map<FunctionKey, Entry*> by_key;
-  std::map<std::uintptr_t, Image> images;  // by load base
-  std::size_t resolved = 0;                // the first so many entries have keys
+  internal::Mutex mutex;
+  std::vector<Entry*> entries MOBULA_GUARDED_BY(mutex);
+  std::map<FunctionKey, Entry*> by_key MOBULA_GUARDED_BY(mutex);
+  std::map<std::uintptr_t, Image> images MOBULA_GUARDED_BY(mutex);  // by load base
+  std::size_t resolved MOBULA_GUARDED_BY(mutex) = 0;  // the first so many entries have keys
 };
 
 namespace {
@@ -105,12 +106,12 @@ Registry& Registry::instance() {
 }
 
 void Registry::add(Entry& entry) {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   table_->entries.push_back(&entry);
 }
 
 void Registry::remove(Entry& entry) {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   const auto place = std::find(table_->entries.begin(), table_->entries.end(), &entry);
   if (place == table_->entries.end()) return;
   if (static_cast<std::size_t>(place - table_->entries.begin()) < table_->resolved) {
@@ -141,7 +142,7 @@ void Registry::resolve_all() {
 }
 
 const Entry* Registry::find(const FunctionKey& key) {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   resolve_all();
   const auto row = table_->by_key.find(key);
   return row == table_->by_key.end() ? nullptr : row->second;
@@ -149,19 +150,19 @@ const Entry* Registry::find(const FunctionKey& key) {
 
 FunctionKey Registry::key_of(const Entry& entry) {
   if (!entry.resolved_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(table_->mutex);
+    const internal::MutexLock lock(table_->mutex);
     resolve_all();
   }
   return entry.key_;
 }
 
 std::vector<const Entry*> Registry::entries() {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   return {table_->entries.begin(), table_->entries.end()};
 }
 
 std::vector<Image> Registry::images() {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   resolve_all();
   std::vector<Image> all;
   for (const auto& [base, image] : table_->images) all.push_back(image);
@@ -169,7 +170,7 @@ std::vector<Image> Registry::images() {
 }
 
 void Registry::name_image(std::uintptr_t base, RawId id) {
-  const std::lock_guard lock(table_->mutex);
+  const internal::MutexLock lock(table_->mutex);
   resolve_all();
   const auto image = table_->images.find(base);
   if (image == table_->images.end()) return;

@@ -1,10 +1,11 @@
 #include <mobula/detail/runtime.h>
 
 #include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include <mobula/errors.h>
+
+#include "base/mutex.h"
 
 namespace mobula::detail {
 
@@ -12,8 +13,8 @@ namespace {
 
 // One per process by nature: what `task<f>` in user code reaches without being handed anything.
 struct Installed {
-  std::mutex mutex;
-  std::shared_ptr<Runtime> runtime;
+  internal::Mutex mutex;
+  std::shared_ptr<Runtime> runtime MOBULA_GUARDED_BY(mutex);
 };
 
 Installed& installed() {
@@ -34,7 +35,7 @@ Runtime::~Runtime() = default;
 
 std::shared_ptr<Runtime> runtime() {
   Installed& slot = installed();
-  const std::lock_guard lock(slot.mutex);
+  const internal::MutexLock lock(slot.mutex);
   if (!slot.runtime) {
     throw NotInitializedError(
         "calling Mobula before mobula::init, or after its cluster ended; keep the object that init "
@@ -46,7 +47,7 @@ std::shared_ptr<Runtime> runtime() {
 void install_runtime(std::shared_ptr<Runtime> runtime) {
   Installed& slot = installed();
   std::shared_ptr<Runtime> previous;  // ends outside the lock: its destructor may call back
-  const std::lock_guard lock(slot.mutex);
+  const internal::MutexLock lock(slot.mutex);
   previous = std::exchange(slot.runtime, std::move(runtime));
 }
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/free_ranges.h"
+#include "base/mutex.h"
 
 namespace mobula::internal {
 namespace {
@@ -29,18 +29,18 @@ struct ArenaBytes::Blocks {
     FreeRanges free;
   };
 
-  Result<std::uint64_t> add(std::uint64_t least);
+  Result<std::uint64_t> add(std::uint64_t least) MOBULA_REQUIRES(mutex);
   void give_back(std::uint64_t number, std::uint64_t offset, std::uint64_t size);
 
   ArenaOptions options;
   std::function<void(FileKey)> closed;
 
-  std::mutex mutex;  // guards what follows
-  std::map<std::uint64_t, Block> blocks;
-  std::uint64_t next = 1;
-  std::uint64_t block_bytes = 0;
-  std::uint64_t empty_bytes = 0;
-  std::uint64_t used_bytes = 0;
+  Mutex mutex;
+  std::map<std::uint64_t, Block> blocks MOBULA_GUARDED_BY(mutex);
+  std::uint64_t next MOBULA_GUARDED_BY(mutex) = 1;
+  std::uint64_t block_bytes MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t empty_bytes MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t used_bytes MOBULA_GUARDED_BY(mutex) = 0;
 };
 
 Result<std::uint64_t> ArenaBytes::Blocks::add(std::uint64_t least) {
@@ -65,7 +65,7 @@ Result<std::uint64_t> ArenaBytes::Blocks::add(std::uint64_t least) {
 void ArenaBytes::Blocks::give_back(std::uint64_t number, std::uint64_t offset, std::uint64_t size) {
   Block gone;  // closed without the lock
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     used_bytes -= size;
     Block& block = blocks.at(number);
     block.free.give_back(offset, size);
@@ -94,7 +94,7 @@ Result<ArenaBytes> Arena::take(std::uint64_t size) {
                                blocks_->options.max_bytes));
   }
   const std::uint64_t wanted = rounded(size, alignment);
-  const std::scoped_lock lock(blocks_->mutex);
+  const MutexLock lock(blocks_->mutex);
   const auto from = [&](std::uint64_t number,
                         ArenaBytes::Blocks::Block& block) -> std::optional<ArenaBytes> {
     const bool was_whole = block.free.whole();
@@ -118,7 +118,7 @@ Result<ArenaBytes> Arena::take(std::uint64_t size) {
 }
 
 std::optional<MemoryFile> Arena::file_of(std::span<const std::byte> bytes) const {
-  const std::scoped_lock lock(blocks_->mutex);
+  const MutexLock lock(blocks_->mutex);
   for (const auto& [number, block] : blocks_->blocks) {
     const auto whole = block.file.bytes();
     const bool inside = bytes.data() >= whole.data() && bytes.data() + bytes.size() <= whole.data() + whole.size();
@@ -133,12 +133,12 @@ std::optional<MemoryFile> Arena::file_of(std::span<const std::byte> bytes) const
 }
 
 std::uint64_t Arena::used_bytes() const {
-  const std::scoped_lock lock(blocks_->mutex);
+  const MutexLock lock(blocks_->mutex);
   return blocks_->used_bytes;
 }
 
 std::uint64_t Arena::block_bytes() const {
-  const std::scoped_lock lock(blocks_->mutex);
+  const MutexLock lock(blocks_->mutex);
   return blocks_->block_bytes;
 }
 

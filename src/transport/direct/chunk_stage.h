@@ -4,16 +4,15 @@
 // directions are apart, so that processes that give each other tensors never wait in a circle. Any thread.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 
 #include "base/id.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace mobula::internal {
@@ -49,23 +48,23 @@ class StageUses {
  public:
   // One use, until what is returned is gone.
   std::shared_ptr<const void> begin() {
-    const std::scoped_lock lock(counted_->mutex);
+    const MutexLock lock(counted_->mutex);
     ++counted_->uses;
     return {counted_.get(), [counted = counted_](const void*) {
-              const std::scoped_lock ended(counted->mutex);
+              const MutexLock ended(counted->mutex);
               if (--counted->uses == 0) counted->changed.notify_all();
             }};
   }
   void wait() {
-    std::unique_lock lock(counted_->mutex);
-    counted_->changed.wait(lock, [this] { return counted_->uses == 0; });
+    MutexLock lock(counted_->mutex);
+    while (counted_->uses != 0) counted_->changed.wait(lock);
   }
 
  private:
   struct Counted {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::size_t uses = 0;  // guarded by mutex
+    Mutex mutex;
+    CondVar changed;
+    std::size_t uses MOBULA_GUARDED_BY(mutex) = 0;
   };
   std::shared_ptr<Counted> counted_ = std::make_shared<Counted>();  // shared with the uses
 };

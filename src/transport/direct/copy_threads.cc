@@ -9,15 +9,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "transport/thread_start.h"
 
 namespace mobula::internal {
@@ -123,11 +122,11 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, JobPtr> jobs_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<JobPtr> waiting_;
-  std::vector<JobPtr> ended_;
-  bool ends_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<JobPtr> waiting_ MOBULA_GUARDED_BY(mutex_);
+  std::vector<JobPtr> ended_ MOBULA_GUARDED_BY(mutex_);
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
 Result<void> CopyThreads::Impl::open() {
@@ -141,7 +140,7 @@ Result<void> CopyThreads::Impl::open() {
 
 void CopyThreads::Impl::close() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
     waiting_.clear();
   }
@@ -183,7 +182,7 @@ Result<std::uint64_t> CopyThreads::Impl::start(Copy copy) {
   jobs_.emplace(job->number, job);
   const std::uint64_t number = job->number;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(std::move(job));
   }
   changed_.notify_one();
@@ -196,9 +195,9 @@ void CopyThreads::Impl::stop(std::uint64_t number) {
 }
 
 void CopyThreads::Impl::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
+    while (!ends_ && waiting_.empty()) changed_.wait(lock);
     if (ends_) return;
     const JobPtr job = std::move(waiting_.front());
     waiting_.pop_front();
@@ -265,7 +264,7 @@ void CopyThreads::Impl::deliver() {
   [[maybe_unused]] const auto drained = ::read(ready_.get(), &count, sizeof count);
   std::vector<JobPtr> ended;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ended.swap(ended_);
   }
   for (const JobPtr& job : ended) {

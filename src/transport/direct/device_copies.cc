@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "device/host.h"
 #include "transport/direct/chunk_stage.h"
 #include "transport/direct/task_box.h"
@@ -106,12 +105,12 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   std::vector<JobPtr> active_;
   std::vector<std::function<bool()>> steps_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  std::vector<JobPtr> fresh_;
-  bool ends_ = false;
-  bool gone_ = false;  // the thread has ended
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> work_ MOBULA_GUARDED_BY(mutex_);
+  std::vector<JobPtr> fresh_ MOBULA_GUARDED_BY(mutex_);
+  bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool gone_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread has ended
 };
 
 Result<void> DeviceCopies::Impl::open() {
@@ -131,7 +130,7 @@ void DeviceCopies::Impl::close() {
   box_->close();
   for (const auto& [number, job] : jobs_) job->stopped = true;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -152,7 +151,7 @@ Result<std::uint64_t> DeviceCopies::Impl::start(Copy copy) {
   jobs_.emplace(job->number, job);
   const std::uint64_t number = job->number;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     fresh_.push_back(std::move(job));
   }
   changed_.notify_one();
@@ -166,7 +165,7 @@ void DeviceCopies::Impl::stop(std::uint64_t number) {
 
 void DeviceCopies::Impl::post(std::function<void()> work) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!gone_) {
       work_.push_back(std::move(work));
       work = nullptr;
@@ -185,9 +184,8 @@ void DeviceCopies::Impl::serve() {
   std::vector<std::function<void()>> work;
   for (;;) {
     {
-      std::unique_lock lock(mutex_);
-      const auto has_work = [this] { return ends_ || !work_.empty() || !fresh_.empty(); };
-      if (is_idle()) changed_.wait(lock, has_work);
+      MutexLock lock(mutex_);
+      while (is_idle() && !ends_ && work_.empty() && fresh_.empty()) changed_.wait(lock);
       if (ends_ && is_idle() && fresh_.empty() && work_.empty()) {
         gone_ = true;
         return;
@@ -208,8 +206,9 @@ void DeviceCopies::Impl::serve() {
       }
     }
     if (advance() || is_idle()) continue;
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, look_every, [this] { return !work_.empty() || !fresh_.empty(); });
+    const auto until = std::chrono::steady_clock::now() + look_every;
+    MutexLock lock(mutex_);
+    while (work_.empty() && fresh_.empty() && changed_.wait_until(lock, until)) {}
   }
 }
 

@@ -5,9 +5,10 @@
 #include <atomic>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace mobula::internal {
 
@@ -49,9 +50,9 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   std::atomic<bool> wants_room_ = false;  // it has asked for the slices to be taken
   std::atomic<std::size_t> waiting_reads_ = 0;
 
-  std::mutex mutex_;  // guards what follows
-  std::map<ProcessId, std::size_t> held_;      // room for chunks, by holder
-  std::vector<std::function<void()>> capped_;  // of who waits because its holder has its part
+  Mutex mutex_;
+  std::map<ProcessId, std::size_t> held_ MOBULA_GUARDED_BY(mutex_);  // room for chunks, by holder
+  std::vector<std::function<void()>> capped_ MOBULA_GUARDED_BY(mutex_);  // of who waits because its holder has its part
 
   // The device's thread.
   std::optional<GpuStream> stream_;
@@ -163,7 +164,7 @@ void DeviceStage::Impl::begin(Read read, PinnedSlice slice) {
 std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64_t size, std::function<void()> freed) {
   if (size > slices_->in.slice_bytes()) return std::nullopt;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = held_.find(holder);
     if (at != held_.end() && at->second >= slices_->in.most_for_one()) {
       if (freed) capped_.push_back(std::move(freed));
@@ -172,7 +173,7 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
   }
   if (auto slice = slices_->in.take_spare(std::move(freed))) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       ++held_[holder];
     }
     const auto bytes = slice.bytes().first(size);
@@ -196,7 +197,7 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
 void DeviceStage::Impl::one_less(ProcessId holder) {
   std::vector<std::function<void()>> told;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = held_.find(holder);
     if (--at->second == 0) held_.erase(at);
     told.swap(capped_);

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <utility>
 
+#include "base/mutex.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -52,12 +54,12 @@ Result<ShmPlace> place_of_this_process(bool read_processes) {
 
 // Brings the news of memory that was given up to the loop, as long as there is one.
 struct MappedTransport::Gone {
-  std::mutex mutex;  // guards what follows
-  EventLoop* loop = nullptr;
-  MappedTransport* transport = nullptr;  // for the loop's thread
+  Mutex mutex;
+  EventLoop* loop MOBULA_GUARDED_BY(mutex) = nullptr;
+  MappedTransport* transport = nullptr;  // read and written by the loop's thread alone
 
   static void tell(const std::shared_ptr<Gone>& self, FileKey file) {
-    const std::scoped_lock lock(self->mutex);
+    const MutexLock lock(self->mutex);
     if (self->loop == nullptr) return;
     // A full mailbox costs the readers' mappings until their channel ends.
     (void)self->loop->post([self, file] {
@@ -79,7 +81,7 @@ MappedTransport::MappedTransport(EventLoop& loop, ShmEndpoint self, DirectLimits
 }
 
 MappedTransport::~MappedTransport() {
-  const std::scoped_lock lock(gone_->mutex);
+  const MutexLock lock(gone_->mutex);
   gone_->loop = nullptr;
   gone_->transport = nullptr;
 }

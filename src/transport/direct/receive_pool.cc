@@ -7,9 +7,10 @@
 #include <bit>
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace mobula::internal {
 namespace {
@@ -27,10 +28,10 @@ std::uint64_t class_of(std::uint64_t size) {
 
 struct ReceiveBuffer::Kept {
   ReceivePoolOptions options;
-  std::mutex mutex;  // guards what follows
-  std::map<std::uint64_t, std::vector<std::span<std::byte>>> unused;  // by size; all warm
-  std::uint64_t kept_bytes = 0;
-  std::uint64_t all_bytes = 0;
+  Mutex mutex;
+  std::map<std::uint64_t, std::vector<std::span<std::byte>>> unused MOBULA_GUARDED_BY(mutex);  // by size; all warm
+  std::uint64_t kept_bytes MOBULA_GUARDED_BY(mutex) = 0;
+  std::uint64_t all_bytes MOBULA_GUARDED_BY(mutex) = 0;
 
   ~Kept() {
     for (const auto& [size, buffers] : unused) {
@@ -44,7 +45,7 @@ struct ReceiveBuffer::Kept {
 
 Result<std::span<std::byte>> ReceiveBuffer::Kept::map(std::uint64_t size) {
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     if (size > options.max_bytes - std::min(options.max_bytes, all_bytes)) {
       return failure(ErrorCode::resource_exhausted,
                      fmt::format("{} bytes for what is pulled: {} of {} are taken", size, all_bytes,
@@ -59,14 +60,14 @@ Result<std::span<std::byte>> ReceiveBuffer::Kept::map(std::uint64_t size) {
     return std::span(static_cast<std::byte*>(at), size);
   }
   const int why = errno;
-  const std::scoped_lock lock(mutex);
+  const MutexLock lock(mutex);
   all_bytes -= size;
   return errno_failure(fmt::format("mmap of {} bytes for what is pulled", size), why);
 }
 
 void ReceiveBuffer::Kept::give_back(std::span<std::byte> buffer, bool warm) {
   {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     if (warm && kept_bytes + buffer.size() <= options.kept_bytes) {
       kept_bytes += buffer.size();
       unused[buffer.size()].push_back(buffer);
@@ -91,7 +92,7 @@ Result<ReceiveBuffer> ReceivePool::take(std::uint64_t size) {
   const std::uint64_t whole = class_of(size);
   ReceiveBuffer made;
   {
-    const std::scoped_lock lock(kept_->mutex);
+    const MutexLock lock(kept_->mutex);
     const auto at = kept_->unused.find(whole);
     if (at != kept_->unused.end() && !at->second.empty()) {
       made.whole_ = at->second.back();
@@ -129,12 +130,12 @@ void ReceivePool::prepare(std::uint64_t size, CopyThreads& copies) {
 }
 
 std::uint64_t ReceivePool::kept_bytes() const {
-  const std::scoped_lock lock(kept_->mutex);
+  const MutexLock lock(kept_->mutex);
   return kept_->kept_bytes;
 }
 
 std::uint64_t ReceivePool::all_bytes() const {
-  const std::scoped_lock lock(kept_->mutex);
+  const MutexLock lock(kept_->mutex);
   return kept_->all_bytes;
 }
 

@@ -5,10 +5,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/event_loop.h"
 
 namespace mobula::internal {
@@ -19,14 +19,14 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
 
   void push(std::function<void()> task) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (closed_) return;
       tasks_.push_back(std::move(task));
       if (std::exchange(posted_, true)) return;
     }
     // Shared with what is posted, which may come after the end of the box's owner.
     if (reader_.post([self = shared_from_this()] { self->run(); })) return;
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     posted_ = false;
   }
 
@@ -34,7 +34,7 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
   void run() {
     std::vector<std::function<void()>> tasks;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       tasks.swap(tasks_);
       posted_ = false;
     }
@@ -48,7 +48,7 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
   void close() {
     over_ = true;
     std::vector<std::function<void()>> dropped;  // destroyed without the lock
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     dropped.swap(tasks_);
   }
@@ -56,10 +56,10 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
  private:
   EventLoop& reader_;
   bool over_ = false;  // the reader's
-  std::mutex mutex_;   // guards what follows
-  bool closed_ = false;
-  bool posted_ = false;
-  std::vector<std::function<void()>> tasks_;
+  Mutex mutex_;
+  bool closed_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool posted_ MOBULA_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> tasks_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutex.h"
+
 namespace mobula::internal {
 namespace {
 
@@ -18,7 +20,7 @@ std::pair<DirectToken, DirectToken> halves(const BulkToken& token) {
 }  // namespace
 
 Result<TcpRight> TcpOffers::right_of(const ChannelKey& receiver, bool sealed) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = rights_.find(receiver.peer);
   if (at != rights_.end()) {
     if (receiver.epoch < at->second.to.epoch) {
@@ -41,7 +43,7 @@ Result<TcpRight> TcpOffers::right_of(const ChannelKey& receiver, bool sealed) {
 
 Result<void> TcpOffers::add(TransferId transfer, const ChannelKey& to, const DirectToken& token,
                             std::vector<SourceRegion> regions, std::shared_ptr<ChunkStage> stage) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (rows_.contains(transfer)) {
     return failure(ErrorCode::already_exists, "the transfer is offered already");
   }
@@ -61,7 +63,7 @@ Result<void> TcpOffers::add(TransferId transfer, const ChannelKey& to, const Dir
 
 void TcpOffers::release(TransferId transfer, std::function<void()> quiet) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = rows_.find(transfer);
     if (at != rows_.end()) {
       const auto row = at->second;
@@ -77,7 +79,7 @@ void TcpOffers::release(TransferId transfer, std::function<void()> quiet) {
 }
 
 std::vector<TransferId> TcpOffers::of(const ProcessId* peer) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<TransferId> ids;
   for (const auto& [transfer, row] : rows_) {
     if (peer == nullptr || row->to.peer == *peer) ids.push_back(transfer);
@@ -86,19 +88,19 @@ std::vector<TransferId> TcpOffers::of(const ProcessId* peer) const {
 }
 
 void TcpOffers::end_right(const ProcessId* peer) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (peer == nullptr) return rights_.clear();
   rights_.erase(*peer);
 }
 
 std::size_t TcpOffers::size() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return rows_.size();
 }
 
 std::optional<BulkAccess> TcpOffers::access(const BulkToken& token) const {
   const auto [name, proof] = halves(token);
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [peer, right] : rights_) {
     const auto [own_name, own_proof] = halves(right.right.token);
     if (!own_name.matches(name) || !own_proof.matches(proof)) continue;
@@ -112,7 +114,7 @@ Result<OfferedChunk> TcpOffers::find(const std::string& principal,
   const auto asked = TcpRequest::decode(request);
   if (!asked) return asked.error();
   const TcpChunk& chunk = asked->chunk;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = rows_.find(asked->transfer);
   if (at == rows_.end()) return failure(ErrorCode::not_found, "the offer has been released");
   const auto row = at->second;
@@ -153,7 +155,7 @@ Result<BulkBody> TcpOffers::read(const std::string& principal, std::span<const s
 
 void TcpOffers::end_stages() {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [transfer, row] : rows_) row->ended = true;
   }
   uses_.wait();
@@ -162,7 +164,7 @@ void TcpOffers::end_stages() {
 void TcpOffers::done(const std::shared_ptr<Row>& row) {
   std::function<void()> quiet;
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--row->readers == 0) quiet = std::exchange(row->quiet, nullptr);
   }
   if (quiet) quiet();

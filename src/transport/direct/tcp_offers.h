@@ -7,12 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "transport/bulk_server.h"
 #include "transport/direct/tcp_wire.h"
 #include "transport/direct/tensor_transport.h"
@@ -75,10 +75,10 @@ class TcpOffers {
 
   const DirectLimits limits_;
   StageUses uses_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::map<ProcessId, Right> rights_;
-  std::uint64_t next_right_ = 1;
-  std::map<TransferId, std::shared_ptr<Row>> rows_;  // shared with the chunks being sent
+  mutable Mutex mutex_;
+  std::map<ProcessId, Right> rights_ MOBULA_GUARDED_BY(mutex_);
+  std::uint64_t next_right_ MOBULA_GUARDED_BY(mutex_) = 1;
+  std::map<TransferId, std::shared_ptr<Row>> rows_ MOBULA_GUARDED_BY(mutex_);  // shared with the chunks being sent
 };
 
 }  // namespace mobula::internal

@@ -14,16 +14,19 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "mobula/transport_plugin.h"
 
 namespace mobula::plugins {
 
+using internal::CondVar;
+using internal::Mutex;
+using internal::MutexLock;
 using Secret = std::array<char, 16>;
 using Bytes = std::vector<char>;
 
@@ -91,7 +94,7 @@ class Inbox {
   }
   int descriptor() const { return ready_.get(); }
   void put(News news) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     news_.push_back(std::move(news));
     ring();
   }
@@ -100,20 +103,20 @@ class Inbox {
     [[maybe_unused]] const auto written = ::write(ready_.get(), &one, sizeof one);
   }
   std::size_t size() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return news_.size();
   }
   std::deque<News> take() {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = ::read(ready_.get(), &count, sizeof count);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(news_, {});
   }
 
  private:
   Handle ready_;
-  std::mutex mutex_;  // guards what follows
-  std::deque<News> news_;
+  Mutex mutex_;
+  std::deque<News> news_ MOBULA_GUARDED_BY(mutex_);
 };
 
 // For a mobula_carrier that is complete where the table is made: constructed from host and address, with

@@ -10,19 +10,18 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
 #include "transport/plugins/carrier_parts.h"
 
 namespace mobula::plugins {
@@ -53,7 +52,7 @@ class Orders {
   // False when the link has as many messages that wait as it may.
   bool put(Order order) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (order.what == Order::What::send && ++unsent_[order.link] > max_waiting) {
         --unsent_[order.link];
         return false;
@@ -64,40 +63,41 @@ class Orders {
     return true;
   }
   std::deque<Order> take() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(orders_, {});
   }
   // A message of the link waits no more; or none of it does.
   void sent(std::uint64_t link) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto at = unsent_.find(link);
     if (at != unsent_.end() && --at->second == 0) unsent_.erase(at);
   }
   void forget(std::uint64_t link) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     unsent_.erase(link);
   }
 
   void stop() {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
     wake();
   }
   bool stopping() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return stopping_;
   }
   void end() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     changed_.notify_all();
   }
   // Whether the engine has come to its end by then.
   bool ends_by(std::chrono::steady_clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_until(lock, deadline, [this] { return ended_; });
+    MutexLock lock(mutex_);
+    while (!ended_ && changed_.wait_until(lock, deadline)) {}
+    return ended_;
   }
 
  private:
@@ -107,12 +107,12 @@ class Orders {
   }
 
   Handle own_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Order> orders_;
-  std::map<std::uint64_t, std::size_t> unsent_;  // by link
-  bool stopping_ = false;
-  bool ended_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Order> orders_ MOBULA_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, std::size_t> unsent_ MOBULA_GUARDED_BY(mutex_);  // by link
+  bool stopping_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool ended_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
 // What the host's thread calls; table_of() makes a plug-in's table of one.

@@ -22,20 +22,19 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "mobula/transport_plugin.h"
 #include "transport/plugins/carrier_parts.h"
 
@@ -170,7 +169,7 @@ class Link {
     }
   }
   bool put(Bytes message) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (out_.size() >= max_waiting) return false;
     out_.push_back(std::move(message));
     changed_.notify_all();
@@ -178,14 +177,14 @@ class Link {
   }
   // The host has taken a message.
   void taken() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     --untaken_;
     changed_.notify_all();
   }
   // To be said again until it has ended: an abort may come before what it is to abort.
   void abort() {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
       changed_.notify_all();
       if (out_buffer_) out_buffer_->abortWaitSend();
@@ -218,7 +217,7 @@ class Link {
     }
     bool first = false;
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       first = !std::exchange(closing_, true);
       changed_.notify_all();
     }
@@ -228,7 +227,7 @@ class Link {
   void read(const std::function<Bytes()>& meet) {
     pair_->connect(meet());
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       connected_ = true;
       changed_.notify_all();
     }
@@ -239,8 +238,8 @@ class Link {
         throw std::runtime_error("a message of a wrong length");
       in_buffer_->recv(other_, slot + 1, 0, in_length_);
       if (!in_buffer_->waitRecv(nullptr, for_ever)) return;
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || untaken_ < max_waiting; });
+      MutexLock lock(mutex_);
+      while (!closing_ && untaken_ >= max_waiting) changed_.wait(lock);
       if (closing_) return;
       ++untaken_;
       lock.unlock();
@@ -250,8 +249,8 @@ class Link {
   }
   void write() {
     for (std::uint64_t slot = 0;; slot += 2) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || (connected_ && !out_.empty()); });
+      MutexLock lock(mutex_);
+      while (!closing_ && (!connected_ || out_.empty())) changed_.wait(lock);
       if (closing_) return;
       // The buffer before its bytes: its end waits for who reads them.
       out_buffer_.reset();
@@ -280,14 +279,14 @@ class Link {
   std::atomic<int> running_{0};
   std::thread reader_, writer_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  bool connected_ = false;
-  bool closing_ = false;
-  std::size_t untaken_ = 0;
-  std::deque<Bytes> out_;
-  Bytes out_message_;  // the writer's; what is being sent
-  std::unique_ptr<::gloo::transport::UnboundBuffer> out_buffer_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool connected_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool closing_ MOBULA_GUARDED_BY(mutex_) = false;
+  std::size_t untaken_ MOBULA_GUARDED_BY(mutex_) = 0;
+  std::deque<Bytes> out_ MOBULA_GUARDED_BY(mutex_);
+  Bytes out_message_ MOBULA_GUARDED_BY(mutex_);  // the writer's; what is being sent
+  std::unique_ptr<::gloo::transport::UnboundBuffer> out_buffer_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -323,8 +322,8 @@ struct mobula_carrier {
   std::thread door_;
   std::atomic<std::uint64_t> next_link_{1};
   std::atomic<std::size_t> link_count_{0};  // that have not ended
-  std::mutex mutex_;                        // guards what follows
-  std::vector<std::pair<std::uint64_t, std::unique_ptr<Link>>> arrived_;
+  Mutex mutex_;
+  std::vector<std::pair<std::uint64_t, std::unique_ptr<Link>>> arrived_ MOBULA_GUARDED_BY(mutex_);
 };
 
 mobula_carrier::mobula_carrier(const mobula_carrier_host& host, const std::string& listen)
@@ -411,7 +410,7 @@ void mobula_carrier::let_in(const Handle& socket) {
   if (theirs.size() != link->address().size()) return;
   write_address(socket.get(), link->address());
   // Under the lock, so that its news are not looked at before it is there.
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   link->start([theirs] { return theirs; });
   ++link_count_;
   arrived_.emplace_back(number, std::move(link));
@@ -466,7 +465,7 @@ void mobula_carrier::drop(std::uint64_t link) {
 void mobula_carrier::poll() {
   auto news = inbox_->take();
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     for (auto& [number, link] : arrived_) links_.emplace(number, std::move(link));
     arrived_.clear();
   }

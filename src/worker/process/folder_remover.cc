@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -43,7 +44,7 @@ FolderRemover::FolderRemover() : thread_([this] { run(); }) {}
 
 FolderRemover::~FolderRemover() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_one();
@@ -52,7 +53,7 @@ FolderRemover::~FolderRemover() {
 
 void FolderRemover::remove(std::string path) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (waiting_.size() >= max_waiting) return;
     waiting_.push_back(std::move(path));
   }
@@ -60,9 +61,9 @@ void FolderRemover::remove(std::string path) {
 }
 
 void FolderRemover::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    while (!ending_ && waiting_.empty()) changed_.wait(lock);
     if (ending_) return;
     const std::string path = std::move(waiting_.front());
     waiting_.pop_front();

@@ -2,11 +2,11 @@
 // `max_waiting`, and what waits when the remover ends, stays: an agent removes it when it starts.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace mobula::internal::worker {
 
@@ -25,10 +25,10 @@ class FolderRemover {
  private:
   void run();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::string> waiting_;  // under the mutex
-  bool ending_ = false;              // likewise
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::string> waiting_ MOBULA_GUARDED_BY(mutex_);
+  bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

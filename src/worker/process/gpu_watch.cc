@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/mutex.h"
 #include "worker/process/process_tree.h"
 
 namespace mobula::internal::worker {
@@ -43,7 +44,7 @@ Result<std::unique_ptr<GpuWatch>> GpuWatch::start(EventLoop& loop, const std::st
 GpuWatch::~GpuWatch() {
   *tell_ = {};
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -52,7 +53,7 @@ GpuWatch::~GpuWatch() {
 
 void GpuWatch::look(std::vector<WatchedExecutor> executors) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (busy_) return;
     busy_ = true;
     asked_ = std::move(executors);
@@ -64,14 +65,14 @@ void GpuWatch::serve() {
   while (true) {
     std::vector<WatchedExecutor> executors;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || asked_.has_value(); });
+      MutexLock lock(mutex_);
+      while (!ending_ && !asked_) changed_.wait(lock);
       if (ending_) return;
       executors = *std::exchange(asked_, std::nullopt);
     }
     auto sample = look_now(executors);
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       busy_ = false;
     }
     // A loop that takes nothing more has other troubles than this sample.

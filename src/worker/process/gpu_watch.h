@@ -3,15 +3,14 @@
 // thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "device/nvml.h"
 #include "transport/event_loop.h"
 #include "worker/core/memory_event.h"
@@ -51,11 +50,11 @@ class GpuWatch {
   const std::vector<WatchedGpu> gpus_;
   // Shared with what is posted to the loop, which may come when this is gone.
   const std::shared_ptr<std::function<void(GpuMemorySampled)>> tell_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<std::vector<WatchedExecutor>> asked_;  // under the lock
-  bool busy_ = false;                                  // likewise
-  bool ending_ = false;                                // likewise
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<std::vector<WatchedExecutor>> asked_ MOBULA_GUARDED_BY(mutex_);
+  bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
