@@ -264,10 +264,12 @@ detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, Acto
   const auto& core = engine_->core();
   auto limit = core.max_pending_calls(actor);
   if (!limit && core.pending_calls(actor) > 0) {
-    blocking_wait(lock, std::nullopt, [&] {
+    const auto reason = [&] { return "the head has not reported max_pending_calls of actor " + actor.hex(); };
+    const auto waited = blocking_wait(lock, {"remote", reason, {}}, std::nullopt, [&] {
       limit = core.max_pending_calls(actor);
       return limit.has_value() || core.pending_calls(actor) == 0;
     });
+    if (waited == Waited::cancelled) return cancelled_error("remote");
   }
   if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
   return make_error(PublicKind::pending_limit,

@@ -71,10 +71,10 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
   void post();
   void on_message(std::uint64_t link, std::span<const std::byte> bytes);
   void on_broken(std::uint64_t link, const char* why);
-  void greeted(std::uint64_t link, std::span<const std::byte> bytes);
+  void greeted(std::uint64_t link, std::span<const std::byte> bytes) MOBULA_REQUIRES(mutex_);
   void break_side(Side& side, const std::string& why);
   std::vector<std::byte> greeting(std::byte kind, std::uint32_t from, std::uint32_t to) const;
-  Side* side_of(std::uint64_t link);
+  Side* side_of(std::uint64_t link) MOBULA_REQUIRES(mutex_);
 
   const mobula_transport_plugin& plugin_;
   const GroupId group_;

@@ -54,9 +54,9 @@ class Desk {
  private:
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
-  Result<Door*> door();
+  Result<Door*> door() MOBULA_REQUIRES(mutex_);
   // With the devices open, and the mutex held.
-  Result<DeviceSide> device_side(std::uint32_t lane);
+  Result<DeviceSide> device_side(std::uint32_t lane) MOBULA_REQUIRES(mutex_);
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 
   const DeskOptions options_;

@@ -77,7 +77,7 @@ Member::~Member() {
   leave();
   door_.close(group_.id);
   MutexLock lock(mutex_);
-  changed_.wait(lock, [&] { return !busy_; });
+  while (busy_) changed_.wait(lock);
 }
 
 Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {

@@ -139,7 +139,7 @@ class Member {
   using Begin = std::function<void(Time now, MemberCore::Commands& out)>;
 
   std::uint32_t size() const { return group_.size(); }
-  bool connected() const { return met_ && connected_ + 1 == size(); }
+  bool connected() const MOBULA_REQUIRES(mutex_) { return met_ && connected_ + 1 == size(); }
   std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task);
   void carry_out(Task& task);
   // True where something has happened.

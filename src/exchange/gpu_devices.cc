@@ -189,8 +189,9 @@ std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const 
 int GpuDevices::landing(const std::string& uuid) const { return cuda_ ? cuda_->landing(uuid) : on_host; }
 
 void GpuDevices::on_closed(std::uint32_t lane, std::function<void(std::uint64_t)> told) {
-  const MutexLock lock(closed_.at(lane)->mutex);
-  closed_[lane]->told = std::move(told);
+  Closed& closed = *closed_.at(lane);
+  const MutexLock lock(closed.mutex);
+  closed.told = std::move(told);
 }
 
 // ---- memory ------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ void Registry::remove(Entry& entry) {
   table_->entries.erase(place);
 }
 
-void Registry::resolve_all() {
+// Callers hold the lock. The declaration is in a public header, which has no annotations.
+void Registry::resolve_all() MOBULA_NO_THREAD_SAFETY_ANALYSIS {
   Table& table = *table_;
   if (table.resolved == table.entries.size()) return;
   const std::vector<Loaded> images = loaded_images();

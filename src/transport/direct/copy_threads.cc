@@ -149,6 +149,7 @@ void CopyThreads::Impl::close() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   jobs_.clear();
+  const MutexLock lock(mutex_);
   ended_.clear();
   watch_.reset();
 }

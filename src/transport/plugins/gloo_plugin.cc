@@ -285,7 +285,7 @@ class Link {
   bool closing_ MOBULA_GUARDED_BY(mutex_) = false;
   std::size_t untaken_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::deque<Bytes> out_ MOBULA_GUARDED_BY(mutex_);
-  Bytes out_message_ MOBULA_GUARDED_BY(mutex_);  // the writer's; what is being sent
+  Bytes out_message_;  // used by the writer alone: the message that is being sent
   std::unique_ptr<::gloo::transport::UnboundBuffer> out_buffer_ MOBULA_GUARDED_BY(mutex_);
 };
 
