@@ -50,7 +50,7 @@ class SimulatedRun : public testing::Test {
     ::waitpid(running_.process, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // The only record, or an empty one while there is none.
+  // The only record, or an empty one before it exists.
   RunRecord record() const {
     auto runs = read_runs(results_);
     return runs.empty() ? RunRecord() : std::move(runs.front());

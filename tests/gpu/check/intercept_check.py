@@ -43,6 +43,7 @@ def async_(torch, limit):
 
 def graphs(torch, _):
     at = torch.zeros(1024, device="cuda")
+    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         at += 1
