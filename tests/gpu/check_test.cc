@@ -97,6 +97,13 @@ TEST_F(SimulatedGpuCheck, JoinsRanksOfOneHostWithNewerNccl) {
   EXPECT_EQ(verdict("nccl multi-rank"), "passed: ");
 }
 
+TEST_F(SimulatedGpuCheck, FailsWhenPointersEscapeInterception) {
+  start({"--only", "interception"}, "wraps=cuMemAlloc");
+  EXPECT_EQ(finish(), 1) << output_;
+  EXPECT_THAT(verdict("interception"), testing::StartsWith("failed: pointers of cuGetProcAddress equal those of dlsym"));
+  EXPECT_THAT(page(), HasSubstr("cuMemAlloc 3020 0"));
+}
+
 TEST_F(SimulatedGpuCheck, EndsHangingStageAtItsLimit) {
   start({"--only", "nccl hosts,two processes", "--limit", "1"}, "hang=init@1");
   EXPECT_EQ(finish(), 1) << output_;

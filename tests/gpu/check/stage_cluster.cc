@@ -70,7 +70,7 @@ class Cluster {
 
   // Runs a scenario of gpu_check_driver and records its findings.
   void scenario(const std::string& name) {
-    if (limit() < 3s) return findings_.value(name, "not tried: no time");
+    if (limit() < 3s) return findings_.cannot(name + ": no time");
     Words words{name};
     if (findings_.brief()) words.emplace_back("brief");
     int found = 0;
@@ -92,7 +92,7 @@ class Cluster {
 
   // `own`: the example starts its own cluster with logical devices, as its text says.
   void example(const std::string& name, bool own) {
-    if (limit() < 3s) return findings_.value(name, "not tried: no time");
+    if (limit() < 3s) return findings_.cannot(name + ": no time");
     auto variables = environment();
     if (own) {
       variables["MOBULA_ADDRESS"] = "";
@@ -245,7 +245,7 @@ void run_cluster(Findings& findings) {
   if (!by_process)
     return findings.cannot(
         "overuse: NVML does not show the memory of each process on this machine");
-  if (findings.left() < 15s) return findings.value("--gpu-over-share kill", "not tried: no time");
+  if (findings.left() < 15s) return findings.cannot("--gpu-over-share kill: no time");
   Cluster cluster(findings);
   if (cluster.start({"--gpu-over-share", "kill"})) cluster.scenario("over-share-kill");
 }

@@ -142,7 +142,7 @@ void torch_under_limit(Findings& findings, const Preload& preload) {
       {"others", ""}};
   for (const auto& [part, allocator] : parts) {
     if (findings.left() < needed) {
-      findings.value("PyTorch: " + part, "not tried: no time");
+      findings.cannot("PyTorch: " + part + ": no time");
       continue;
     }
     auto variables = preload.variables(limit);
