@@ -25,7 +25,12 @@ if grep -q '"status":"\(passed\|failed\)"' "$work"/none/no-gpu-*.jsonl; then fai
 
 # The whole bundle, with a record and a page of the device and the date.
 export MOBULA_SIMULATED_GPU="folder=$work/gpus count=1 memory=4294967296"
-export MOBULA_CUDA_LIBRARY=$3 MOBULA_NVML_LIBRARY=$4 MOBULA_NCCL_LIBRARY=$5 PATH=$6:$PATH
+export MOBULA_CUDA_LIBRARY=$3 MOBULA_NVML_LIBRARY=$4 PATH=$6:$PATH
+# NCCL is where PyTorch has it.
+unset MOBULA_NCCL_LIBRARY
+mkdir -p "$work/site/nvidia/nccl/lib"
+ln -s "$5" "$work/site/nvidia/nccl/lib/libnccl.so.2"
+export PYTHONPATH=$work/site
 begin=$SECONDS
 "$run" "$work/results" --short || fail "a stage failed: $(grep -h '"holds":false\|"status":"failed"' "$work"/results/*.jsonl)"
 echo "rehearsal: $((SECONDS - begin)) s"
@@ -38,6 +43,7 @@ for stage in facts probe cluster vmm 'tensors by nccl' 'tensors staged' intercep
   grep -q "\"stage\":\"$stage\",\"status\":\"passed\"" "$record" || fail "$stage did not pass"
 done
 
+export MOBULA_NCCL_LIBRARY=$5
 # A probe equals itself and the record in the bundle; it differs from that of a driver that answers otherwise.
 export LD_LIBRARY_PATH=$work/machine/gpu-check/lib
 grep -q '"what":"differences from the simulation","value":0' "$record"

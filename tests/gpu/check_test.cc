@@ -50,7 +50,7 @@ class SimulatedRun : public testing::Test {
     ::waitpid(running_.process, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // The only record, or an empty one while there is none.
+  // The only record, or an empty one before it exists.
   RunRecord record() const {
     auto runs = read_runs(results_);
     return runs.empty() ? RunRecord() : std::move(runs.front());
@@ -95,6 +95,13 @@ TEST_F(SimulatedGpuCheck, JoinsRanksOfOneHostWithNewerNccl) {
   start({"--only", "nccl multi-rank"}, "nccl=23007");
   EXPECT_EQ(finish(), 0) << output_;
   EXPECT_EQ(verdict("nccl multi-rank"), "passed: ");
+}
+
+TEST_F(SimulatedGpuCheck, FailsWhenPointersEscapeInterception) {
+  start({"--only", "interception"}, "wraps=cuMemAlloc");
+  EXPECT_EQ(finish(), 1) << output_;
+  EXPECT_THAT(verdict("interception"), testing::StartsWith("failed: pointers of cuGetProcAddress equal those of dlsym"));
+  EXPECT_THAT(page(), HasSubstr("cuMemAlloc 3020 0"));
 }
 
 TEST_F(SimulatedGpuCheck, EndsHangingStageAtItsLimit) {

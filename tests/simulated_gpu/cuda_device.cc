@@ -68,6 +68,9 @@ constexpr int attribute_clock_khz = 13;
 constexpr int attribute_multiprocessors = 16;
 constexpr int attribute_capability_minor = 76;
 
+// A function that no symbol of the library names.
+int unexported() { misuse("a function of MOBULA_SIMULATED_GPU's wraps= is called"); }
+
 bool is_device(int device) { return device >= 0 && device < static_cast<int>(devices().size()); }
 const Device& at(int device) { return devices()[static_cast<std::size_t>(device)]; }
 abi::Context handle_of(int device) {
@@ -325,6 +328,7 @@ int cuGetProcAddress_v2(const char* name, void** to, int version, unsigned long 
     void* const library = ::dlopen(self.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (library != nullptr) *to = ::dlsym(library, symbol.c_str());
   }
+  if (settings().wraps.contains(name)) *to = reinterpret_cast<void*>(&unexported);
   if (settings().lacks.contains(name)) *to = nullptr;
   const bool too_new = version > settings().driver;
   if (too_new) *to = nullptr;

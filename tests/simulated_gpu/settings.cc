@@ -54,6 +54,8 @@ void set(Settings& made, const std::string& key, const std::string& value) {
     made.most_bytes = number;
   else if (key == "lacks")
     for (const auto& each : parts_of(value, ',')) made.lacks.insert(each);
+  else if (key == "wraps")
+    for (const auto& each : parts_of(value, ',')) made.wraps.insert(each);
   else if (key == "mig")
     for (const auto& each : parts_of(value, ',')) made.mig.insert(std::atoi(each.c_str()));
   else if (key == "fail")

@@ -27,6 +27,7 @@ struct Settings {
   std::uint64_t init_ms = 5;
   bool hides_processes = false;
   std::set<std::string> lacks;
+  std::set<std::string> wraps;
   std::map<std::pair<std::string, int>, int> fail;
   std::set<std::pair<std::string, int>> hang;
   std::uint64_t most_bytes = UINT64_MAX;

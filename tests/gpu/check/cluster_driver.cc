@@ -248,7 +248,7 @@ struct Start {
   double context_s = 0;
   int status = 0;
   std::int64_t pid = 0;
-  std::int64_t used_bytes = 0;  // of the device, before this process has a context
+  std::int64_t used_bytes = 0;  // in use on the device, before this process has a context
 };
 
 Start start_task(bool with_context) {
@@ -289,7 +289,7 @@ struct Pulled {
   bool in_place = false;
   bool on_gpu = false;
   double wire_s = 0;
-  double copy_s = 0;  // of the same bytes on the device
+  double copy_s = 0;  // for a copy of the same bytes on the device
 };
 
 class Holder {
@@ -367,6 +367,33 @@ void masks() {
         without.gpu_ids.empty() && without.visible.empty(), without.visible);
   holds("it sees no device", without.devices == 0,
         "cuInit returns " + std::to_string(without.init));
+}
+
+std::string own_node() { return mobula::current().node_id; }
+
+void accelerator_type() {
+  const std::string prefix = "accelerator_type:";
+  std::string type, node;
+  for (const auto& each : mobula::nodes()) {
+    const auto label = each.labels.find("mobula.io/accelerator-type");
+    if (label == each.labels.end() || each.resources.count(prefix + label->second) == 0) continue;
+    type = label->second;
+    node = each.node_id;
+  }
+  holds("a node has an accelerator type", !type.empty(), type);
+  if (type.empty()) return;
+  auto options = with_gpus(0.5);
+  options.accelerator_type = type;
+  holds("a task that names the accelerator type runs on its node",
+        got(mobula::task<own_node>.options(options).remote()) == node, type);
+  options.accelerator_type = "no-such-accelerator";
+  options.fail_if_infeasible = true;
+  try {
+    (void)got(mobula::task<own_node>.options(options).remote());
+    holds("a task that names another type is rejected", false, "it ran");
+  } catch (const mobula::UnschedulableError& error) {
+    holds("a task that names another type is rejected", true, error.what());
+  }
 }
 
 void fractions() {
@@ -528,6 +555,7 @@ int main(int argc, char** argv) {
   brief = std::find(words.begin(), words.end(), "brief") != words.end();
   const std::map<std::string, std::function<void()>> scenarios{
       {"masks", masks},
+      {"accelerator-type", accelerator_type},
       {"fractions", fractions},
       {"over-share-error", [] { over_share("error"); }},
       {"over-share-kill", [] { over_share("kill"); }},

@@ -43,6 +43,7 @@ def async_(torch, limit):
 
 def graphs(torch, _):
     at = torch.zeros(1024, device="cuda")
+    torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         at += 1
@@ -58,12 +59,14 @@ def graphs(torch, _):
 
 def triton(torch, _):
     try:
-        import triton
-        import triton.language as tl
+        import triton as compiler
+        import triton.language as language
     except Exception as why:
         return note(what="Triton", value="not installed: %s" % why)
 
-    @triton.jit
+    globals()["tl"] = language  # the compiler finds names of a kernel among the globals
+
+    @compiler.jit
     def add_one(at, count, block: tl.constexpr):
         offsets = tl.program_id(0) * block + tl.arange(0, block)
         tl.store(at + offsets, tl.load(at + offsets, mask=offsets < count) + 1, mask=offsets < count)

@@ -20,7 +20,7 @@ class KernelWork {
 
   // Starts one block of `spin` for `ticks` cycles on a separate stream and returns while it runs.
   Result<Json> spin(const Json& order);
-  // Launches `spin` with `blocks` blocks of `threads` threads again and again for `seconds`; the number of launches that completed.
+  // Launches `spin` with `blocks` blocks of `threads` threads in a loop for `seconds`; the number of launches that completed.
   Result<Json> spin_repeatedly(const Json& order);
   // Launches an empty kernel `count` times; launches per second.
   Result<Json> launch_rate(const Json& order);

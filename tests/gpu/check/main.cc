@@ -1,9 +1,4 @@
-// The run on a GPU.
-//   mobula-gpu-check --results DIR [--budget SECONDS] [--short] [--only A,B] [--limit SECONDS]
-//   mobula-gpu-check --render FILE          prints the page of one record
-//   mobula-gpu-check --index DIR            writes DIR/README.md, the index of the records in DIR
-//   mobula-gpu-check --compare FILE FILE    lists differences between the probes of two records
-//   mobula-gpu-check --list
+// The program of the run on a GPU: runs the stages, renders pages and the index, and compares records.
 // Exit codes: 0 passed; 1 a stage failed, or records differ; 2 wrong use; 3 no stage passed; 128 + N ended by signal N.
 #include <fmt/format.h>
 
@@ -45,7 +40,7 @@ class Words {
  public:
   explicit Words(std::vector<std::string> words) : words_(std::move(words)) {}
   bool has(const char* word) const { return std::ranges::find(words_, word) != words_.end(); }
-  // The word that follows, or a later one; empty if there is none.
+  // The word that follows, or a later one; empty if the words end before it.
   std::string after(const char* word, std::size_t by = 1) const {
     const auto at = std::ranges::find(words_, word);
     return static_cast<std::size_t>(words_.end() - at) > by

@@ -123,10 +123,14 @@ std::string page_of(const std::vector<Json>& records) {
   std::string page = fmt::format("# {}, {}\n\nThe record of one run of [deploy/gpu-check](../../deploy/gpu-check/README.md). ", or_unknown(run.value("device", "")),
                                  or_unknown(run.value("date", "")).substr(0, 10));
   if (simulated) page += "**These are simulated devices**: the figures show that the run works, and nothing else. ";
-  page += fmt::format("Run of {}{}.\n\n| | |\n| --- | --- |\n| device | {} |\n| driver | {} |\n| CUDA driver | {} |\n| NCCL | {} |\n| kernel | {} |\n| commit | {} |\n",
-                      or_unknown(run.value("date", "")), run.value("brief", false) ? ", in its short form" : "", or_unknown(run.value("device", "")),
-                      or_unknown(run.value("driver", "")), fact(records, "cuda driver"), fact(records, "nccl"), fact(records, "kernel"),
-                      or_unknown(run.value("commit", "")));
+  page += fmt::format("Run of {}{}.\n\n| | |\n| --- | --- |\n", or_unknown(run.value("date", "")), run.value("brief", false) ? ", in its short form" : "");
+  const std::vector<std::pair<const char*, std::string>> rows{{"device", run.value("device", "")},
+                                                              {"driver", run.value("driver", "")},
+                                                              {"CUDA driver", fact(records, "cuda driver")},
+                                                              {"NCCL", fact(records, "nccl")},
+                                                              {"kernel", fact(records, "kernel")},
+                                                              {"commit", run.value("commit", "")}};
+  for (const auto& [name, text] : rows) page += fmt::format("| {} | {} |\n", name, or_unknown(text));
   for (const Stage& stage : stages()) add_stage(page, records, stage);
   return page + beyond_one_gpu;
 }
@@ -146,7 +150,7 @@ std::string index_of(const std::vector<RunRecord>& runs) {
   std::string page = "# On a GPU\n\nResults of the runs of [deploy/gpu-check](../../deploy/gpu-check/README.md), one page and one record per device and date.\n";
   if (runs.empty()) {
     page += "\n**No run has taken place yet**: nothing of Mobula that uses CUDA or NCCL has been measured on hardware.\n"
-            "In the tests all of it runs on simulated libraries, which are no evidence about CUDA.\n";
+            "In the tests this code runs on simulated libraries, which are no evidence about CUDA.\n";
   } else {
     page += "\n| run | device | driver | commit | passed | failed | skipped |\n| --- | --- | --- | --- | --- | --- | --- |\n";
     for (const RunRecord& each : runs) {

@@ -29,7 +29,7 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-constexpr int identify_limit_s = 10;
+constexpr int identify_limit_s = 20;  // NVML may have to load the driver first
 
 std::string utc_now(const char* form) {
   char text[64];
@@ -179,7 +179,7 @@ class Runner {
     std::error_code failed;
     std::filesystem::create_directories(options_.results, failed);
     Json device = Json::object();
-    (void)fork_and_watch(
+    const Verdict identified = fork_and_watch(
         [] {
           print_device();
           return 0;
@@ -189,6 +189,7 @@ class Runner {
           const auto json = Json::parse(line, nullptr, false);
           if (json.is_object() && json.contains("device")) device = json["device"];
         });
+    signal_ = identified.signal;
     const std::string name = device.value("name", "");
     stem_ =
         (std::filesystem::path(options_.results) / result_name(name, utc_now("%Y-%m-%d"))).string();

@@ -1,5 +1,5 @@
-// Runs the stages one after another within a time budget. Each line is appended to the record as it arrives, and the
-// page is rendered again after each stage, so a run that is killed at any second leaves a valid page.
+// Runs the stages one after another within a time budget. Each line is appended to the record as it arrives.
+// The page is rendered again after each stage. A run that is killed at any second therefore leaves a valid page.
 // Thread: the main thread of mobula-gpu-check. Errors: exit codes, see run_stages. Not: the stages themselves.
 #pragma once
 

@@ -70,7 +70,7 @@ class Cluster {
 
   // Runs a scenario of gpu_check_driver and records its findings.
   void scenario(const std::string& name) {
-    if (limit() < 3s) return findings_.value(name, "not tried: no time");
+    if (limit() < 3s) return findings_.cannot(name + ": no time");
     Words words{name};
     if (findings_.brief()) words.emplace_back("brief");
     int found = 0;
@@ -92,7 +92,7 @@ class Cluster {
 
   // `own`: the example starts its own cluster with logical devices, as its text says.
   void example(const std::string& name, bool own) {
-    if (limit() < 3s) return findings_.value(name, "not tried: no time");
+    if (limit() < 3s) return findings_.cannot(name + ": no time");
     auto variables = environment();
     if (own) {
       variables["MOBULA_ADDRESS"] = "";
@@ -101,7 +101,9 @@ class Cluster {
       variables["MOBULA_NVML_LIBRARY"] = variables["MOBULA_CUDA_LIBRARY"] = "libno-gpu.so";
     }
     const CommandEnd end = run_command({(programs_ / name).string()}, variables, limit());
-    if (end.code == Findings::skipped) return findings_.cannot(name + ": " + tail_of(end.out));
+    // An example that finds too few GPUs says so and exits with 0 or 77; nothing of it was tried.
+    const bool tried = end.code != Findings::skipped && end.out.find("not here") == std::string::npos;
+    if (!tried) return findings_.cannot(name + ": " + tail_of(end.out));
     findings_.holds(name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
                     end.code == 0 ? "" : fmt::format("exit code {}: {}", end.code, tail_of(end.out)));
   }
@@ -131,7 +133,7 @@ class Cluster {
   bool started_ = false;
 };
 
-// What the only node offers. Null if it is not there.
+// Description of the only node; null if the list has another length.
 Json only_node(Cluster& cluster) {
   const Json list = cluster.json_of({"list", "nodes"});
   return list.is_object() && list.contains("items") && list["items"].size() == 1 ? list["items"][0]
@@ -195,8 +197,7 @@ bool counts_by_process(const Json& node) {
 }
 
 void examples(Cluster& cluster) {
-  for (const char* const name : {"example_device_tensors", "example_accelerator_types"})
-    cluster.example(name, false);
+  cluster.example("example_device_tensors", false);
   std::vector<std::string> cuda;  // programs with kernels, if the bundle has them
   for (const auto& each : fs::directory_iterator(cluster.programs())) {
     const std::string name = each.path().filename();
@@ -204,9 +205,11 @@ void examples(Cluster& cluster) {
   }
   std::ranges::sort(cuda);
   for (const auto& name : cuda) cluster.example(name, false);
-  // These ask for two GPUs, which they name themselves: their device masks are real, their devices are not.
-  for (const char* const name : {"example_gpu_ids", "example_fractions", "example_device_memory"})
+  // These examples ask for devices that the machine does not have and name them themselves.
+  for (const char* const name :
+       {"example_gpu_ids", "example_fractions", "example_device_memory", "example_accelerator_types"}) {
     cluster.example(name, true);
+  }
   cluster.example("example_direct_nccl", false);
 }
 
@@ -230,6 +233,7 @@ void run_cluster(Findings& findings) {
     by_process = counts_by_process(node);
     discovery(findings, node, devices->front());
     cluster.scenario("masks");
+    cluster.scenario("accelerator-type");
     cluster.scenario("fractions");
     cluster.scenario("killed-executor");
     cluster.scenario("fresh-processes");
@@ -241,7 +245,7 @@ void run_cluster(Findings& findings) {
   if (!by_process)
     return findings.cannot(
         "overuse: NVML does not show the memory of each process on this machine");
-  if (findings.left() < 15s) return findings.value("--gpu-over-share kill", "not tried: no time");
+  if (findings.left() < 15s) return findings.cannot("--gpu-over-share kill: no time");
   Cluster cluster(findings);
   if (cluster.start({"--gpu-over-share", "kill"})) cluster.scenario("over-share-kill");
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory with the preloaded library and, beside it, the real driver under the name that the library depends on.
+// A directory with the preloaded library and the real driver under the name that the library depends on.
 class Preload {
  public:
   explicit Preload(const std::string& driver) {
@@ -142,11 +142,12 @@ void torch_under_limit(Findings& findings, const Preload& preload) {
       {"others", ""}};
   for (const auto& [part, allocator] : parts) {
     if (findings.left() < needed) {
-      findings.value("PyTorch: " + part, "not tried: no time");
+      findings.cannot("PyTorch: " + part + ": no time");
       continue;
     }
     auto variables = preload.variables(limit);
-    if (!allocator.empty()) variables["PYTORCH_CUDA_ALLOC_CONF"] = allocator;
+    // The second name is the one of PyTorch 2.9 and newer.
+    if (!allocator.empty()) variables["PYTORCH_CUDA_ALLOC_CONF"] = variables["PYTORCH_ALLOC_CONF"] = allocator;
     if (run_python(findings, {"intercept_check.py", part}, variables) == PythonEnd::cannot) return;
     if (const Json report = preload.last_report(); part == "memory" && report.is_object()) {
       findings.holds("no function escapes the preloaded library in PyTorch",

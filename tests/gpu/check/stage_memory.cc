@@ -1,6 +1,7 @@
 // Stages about the machine, device memory between processes, and shares of it.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gnu/libc-version.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "device/nvml.h"
+#include "gpu/check/command.h"
 #include "gpu/check/peers.h"
 #include "gpu/nccl_library.h"
 #include "worker/core/gpu_guard.h"
@@ -86,6 +88,12 @@ void inspect_machine(Findings& findings) {
   ::uname(&machine);
   findings.value("kernel", std::string(machine.release));
   findings.value("processors", std::thread::hardware_concurrency());
+  findings.value("C library", std::string(::gnu_get_libc_version()));
+  std::error_code failed;
+  const auto shared = std::filesystem::space("/dev/shm", failed);
+  if (!failed) findings.value("free in /dev/shm", shared.available >> 20, "MiB");
+  const auto settings = run_command({"/usr/bin/env", "nvidia-smi", "--query-gpu=compute_mode,persistence_mode,mig.mode.current,pcie.link.gen.max", "--format=csv,noheader"}, {}, 5s);
+  if (settings.code == 0) findings.value("compute mode, persistence, MIG, PCIe generation", settings.out.substr(0, settings.out.find('\n')));
   const auto nvml = Nvml::open(Nvml::library_name());
   if (!nvml) {
     findings.value("nvml", nvml.error().text);
@@ -135,7 +143,7 @@ void share_memory(Findings& findings) {
   outlives(findings, 4u << 20, true);
 }
 
-void direct_beside_store(Findings& findings) {
+void compare_copy_paths(Findings& findings) {
   findings.scope("the driver's calls alone: device tensors of executors are not measured here");
   std::vector<std::uint64_t> sizes{1u << 10, 1u << 20, 4u << 20};
   if (!findings.brief()) sizes.insert(sizes.end(), {64ull << 20, 1ull << 30, 4ull << 30});

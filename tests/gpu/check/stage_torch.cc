@@ -23,7 +23,7 @@ PythonEnd run_python(Findings& findings, const std::vector<std::string>& words,
   const auto directory = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const char* const python = std::getenv("MOBULA_CHECK_PYTHON");
   const char* const library_path =
-      std::getenv("MOBULA_CHECK_LIBRARY_PATH");  // of the machine, kept by `run`
+      std::getenv("MOBULA_CHECK_LIBRARY_PATH");  // path of the machine, kept by `run`
   const auto limit_s = std::max<std::int64_t>(
       1, std::chrono::duration_cast<std::chrono::seconds>(findings.left()).count() - 1);
   std::string command = "env -u LD_LIBRARY_PATH";

@@ -52,7 +52,7 @@ std::span<const Stage> stages() {
       Stage{"torch", 20, "tensors to and from PyTorch by DLPack on the device", &exchange_with_torch},
       Stage{"two processes", 15, "division of compute time between two processes without MPS", &divide_time},
       Stage{"shares", 30, "an allocator that keeps to its share, bytes by process, the verdict of the guard on overuse", &keep_to_shares},
-      Stage{"direct beside store", 40, "copies between processes on the device, compared with copies through host memory", &direct_beside_store},
+      Stage{"copy paths", 40, "copies between processes on the device, compared with copies through host memory", &compare_copy_paths},
       Stage{"undisturbed", 40, "a holder that serves while it captures a graph, and after it has forked", &serve_undisturbed},
       Stage{"nccl hosts", 60, "NCCL called directly by two and three ranks that pass for separate hosts", &nccl_between_hosts},
       Stage{"nccl multi-rank", 30, "two ranks of one GPU on one host, with the switch of NCCL 2.30", &nccl_on_one_host},

@@ -68,7 +68,7 @@ void run_under_mps(Findings& findings);
 void exchange_with_torch(Findings& findings);
 void divide_time(Findings& findings);
 void keep_to_shares(Findings& findings);
-void direct_beside_store(Findings& findings);
+void compare_copy_paths(Findings& findings);
 void serve_undisturbed(Findings& findings);
 void nccl_between_hosts(Findings& findings);
 void nccl_on_one_host(Findings& findings);
