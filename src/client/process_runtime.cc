@@ -249,10 +249,14 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
 // reported the limit, which takes one round trip.
 detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, ActorId actor) {
   const auto& core = engine_->core();
-  auto limit = core.max_pending_calls(actor);
+  const auto limit_of = [&] {
+    const auto* row = core.actor(actor);
+    return row == nullptr ? std::nullopt : row->max_pending_calls;
+  };
+  auto limit = limit_of();
   if (!limit && core.pending_calls(actor) > 0) {
     blocking_wait(lock, std::nullopt, [&] {
-      limit = core.max_pending_calls(actor);
+      limit = limit_of();
       return limit.has_value() || core.pending_calls(actor) == 0;
     });
   }

@@ -377,7 +377,7 @@ int sum_nested(Nested nested) { return got(nested.refs.at(0)) + got(nested.by_na
 std::size_t size_of_span(std::span<const float> values) { return values.size(); }
 std::size_t size_of_text(std::string_view text) { return text.size(); }
 
-TEST(ContractArguments, AreValuesOrRefs) {
+TEST(ContractArguments, AcceptsValuesAndRefs) {
   EXPECT_EQ(got(mobula::task<square>.remote(7)), 49);
   EXPECT_EQ(got(mobula::task<square>.remote(mobula::put(7))), 49);
   EXPECT_TRUE(got(mobula::task<is_ref>.remote(mobula::put(7))));

@@ -23,7 +23,7 @@ bool in_order(Members T::*... members) {
   return std::is_sorted(addresses.begin(), addresses.end());
 }
 
-TEST(ContractOptions, AreAggregatesWithInitializers) {
+TEST(ContractOptions, HasAggregatesWithInitializers) {
   static_assert(std::is_aggregate_v<InitOptions> && std::is_aggregate_v<TaskOptions> && std::is_aggregate_v<ActorOptions>);
   static_assert(std::is_aggregate_v<CallOptions> && std::is_aggregate_v<GetOptions> && std::is_aggregate_v<PutOptions>);
   static_assert(std::is_aggregate_v<WaitOptions> && std::is_aggregate_v<CancelOptions> && std::is_aggregate_v<KillOptions>);

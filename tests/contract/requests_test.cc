@@ -47,7 +47,7 @@ TEST(ContractRequests, MaxCallsLimitsAnExecutor) {
     for (int j = 0; j < 8; ++j) together.push_back(mobula::task<own_pid>.options({.num_cpus = 4}).remote());
     for (const auto pid : got(together)) shared.insert(pid);
   }
-  EXPECT_EQ(with_gpu.size(), 3u) << "a task with an accelerator has a process of its own";
+  EXPECT_EQ(with_gpu.size(), 3u) << "a task with an accelerator has its own process";
   EXPECT_EQ(limited.size(), 3u);
   EXPECT_LE(shared.size(), 3u) << "a CPU task shares the process of its slot";
 }

@@ -290,7 +290,7 @@ TEST_F(test_gpu_objects_gloo, test_send_actor_dies) {
   victim.call<&Worker::crash>();
   EXPECT_THROW(got(victim.call<&Worker::pid>()), ActorDiedError);
   EXPECT_THROW(got(receiver.call<&Worker::sum>(lost)), Error);
-  EXPECT_EQ(got(receiver.call<&Worker::sum>(made(1))), 0) << "the reader goes on";
+  EXPECT_EQ(got(receiver.call<&Worker::sum>(made(1))), 0) << "the reader still works";
 }
 
 TEST_F(test_gpu_objects_gloo, test_recv_actor_dies) {
