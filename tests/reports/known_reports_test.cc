@@ -21,6 +21,7 @@ using mobula::testing::is_pending;
 using mobula::testing::make_gate;
 using mobula::testing::patience;
 using mobula::testing::runs_until_cancelled;
+using mobula::testing::throws_soon;
 
 int add(int a, int b) { return a + b; }
 int one() { return 1; }
@@ -69,14 +70,7 @@ TEST(KnownReports, NameOfAKilledActorBecomesFree) {
   const auto counter = mobula::actor<Counter>.options({.name = "killed"}).remote();
   EXPECT_EQ(got(counter.call<&Counter::value>()), 0);
   mobula::kill(counter);
-  EXPECT_TRUE(becomes_true([] {
-    try {
-      (void)mobula::get_actor<Counter>("killed");
-      return false;
-    } catch (const NotFoundError&) {
-      return true;
-    }
-  }));
+  EXPECT_TRUE(throws_soon<NotFoundError>([] { (void)mobula::get_actor<Counter>("killed"); }));
 }
 
 TEST(KnownReports, BadGroupRequestWithNameSaysWhy) {
@@ -287,7 +281,7 @@ TEST(KnownReports, CallsInARemovedGroupFail) {
   const auto next = mobula::placement_group({{{"CPU", 4}}});
   mobula::remove_placement_group(group);
   EXPECT_TRUE(next.wait(patience)) << "its CPUs are free";
-  EXPECT_THROW(got(counter.call<&Counter::value>()), PlacementGroupRemovedError);
+  EXPECT_TRUE(throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
   EXPECT_THROW(got(mobula::task<one>.options({.placement = Placement{group}}).remote()), PlacementGroupRemovedError);
   mobula::remove_placement_group(next);
 }
@@ -302,12 +296,7 @@ class GroupOwner {
   }
   bool remove() {
     mobula::remove_placement_group(group_);
-    try {
-      got(counter_.call<&Counter::value>());
-      return false;
-    } catch (const PlacementGroupRemovedError&) {
-      return true;
-    }
+    return throws_soon<PlacementGroupRemovedError>([&] { got(counter_.call<&Counter::value>()); });
   }
 
  private:
@@ -329,8 +318,8 @@ TEST(KnownReports, DetachedActorOfARemovedGroupEnds) {
   const auto counter = mobula::actor<Counter>.options(inside).remote();
   EXPECT_EQ(got(counter.call<&Counter::value>()), 0);
   mobula::remove_placement_group(group);
-  EXPECT_THROW(got(counter.call<&Counter::value>()), PlacementGroupRemovedError);
-  EXPECT_THROW((void)mobula::get_actor<Counter>("inside"), NotFoundError) << "it is not restarting forever";
+  EXPECT_TRUE(throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
+  EXPECT_TRUE(throws_soon<NotFoundError>([] { (void)mobula::get_actor<Counter>("inside"); })) << "it is not restarting forever";
 }
 
 // ---- memory -------------------------------------------------------------------------------------
