@@ -65,14 +65,7 @@ TEST(cluster_mode_test, FullTest_NamesOfActorsAreFreeAgain) {
   EXPECT_EQ(got(mobula::get_actor<Counter>("named_counter").call<&Counter::add>(1)), 2);
   mobula::kill(counter);
   EXPECT_TRUE(becomes_true([&] { return !mobula::try_get(counter.call<&Counter::add>(1), patience).has_value(); }));
-  EXPECT_TRUE(becomes_true([] {
-    try {
-      (void)mobula::get_actor<Counter>("named_counter");
-      return false;
-    } catch (const NotFoundError&) {
-      return true;
-    }
-  }));
+  EXPECT_TRUE(mobula::testing::throws_soon<NotFoundError>([] { (void)mobula::get_actor<Counter>("named_counter"); }));
   const auto next = mobula::actor<Counter>.options({.name = "named_counter"}).remote(7);
   EXPECT_EQ(got(next.call<&Counter::add>(0)), 7);
 }

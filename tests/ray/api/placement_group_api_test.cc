@@ -63,7 +63,7 @@ TEST(test_placement_group, test_remove_placement_group) {
       mobula::task<mobula::testing::runs_until_cancelled>.options({.placement = Placement{group, 0}}).remote();
   mobula::remove_placement_group(group);
   EXPECT_THROW(got(running), PlacementGroupRemovedError);
-  EXPECT_THROW(got(member.call<&Member::value>()), PlacementGroupRemovedError);
+  EXPECT_TRUE(mobula::testing::throws_soon<PlacementGroupRemovedError>([&] { got(member.call<&Member::value>()); }));
   EXPECT_EQ(got(mobula::task<ready_value>.options({.num_cpus = 4}).remote()), 1) << "its CPUs are free again";
 }
 
@@ -134,14 +134,7 @@ TEST(test_placement_group, test_named_placement_group) {
   EXPECT_EQ(found, group);
   EXPECT_EQ(got(mobula::task<ready_value>.options({.placement = Placement{found, 0}}).remote()), 1);
   mobula::remove_placement_group(found);
-  EXPECT_TRUE(becomes_true([] {
-    try {
-      (void)mobula::get_placement_group("first_name");
-      return false;
-    } catch (const NotFoundError&) {
-      return true;
-    }
-  }));
+  EXPECT_TRUE(mobula::testing::throws_soon<NotFoundError>([] { (void)mobula::get_placement_group("first_name"); }));
 }
 
 TEST(test_placement_group, test_placement_group_as_an_argument) {
