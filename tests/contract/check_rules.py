@@ -91,13 +91,15 @@ def read_table(text):
 
 
 def tests_of(root):
-    """Names of all tests: SUITE.NAME of GoogleTest, CLASS.test_name of Python, and the names of whole ctest entries."""
+    """Names of all tests: SUITE.NAME of GoogleTest, CLASS.test_name of Python, whole ctest entries, and paths of scripts."""
     names = set()
     for path in sorted((root / "tests").rglob("*")):
         if path.suffix == ".cc":
             text = path.read_text(errors="replace")
             for suite, name in re.findall(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)\s*,\s*(\w+)\s*\)", text, re.M):
                 names.add(f"{suite}.{name}")
+        elif path.suffix == ".sh":
+            names.add(path.relative_to(root).as_posix())
         elif path.suffix == ".py":
             suite = ""
             for line in path.read_text(errors="replace").splitlines():

@@ -72,7 +72,9 @@ class Gate {
   std::atomic<int> arrived_ = 0;
 };
 
-inline ActorHandle<Gate> make_gate() { return mobula::actor<Gate>.options({.max_concurrency = 16}).remote(); }
+inline ActorHandle<Gate> make_gate() {
+  return mobula::actor<Gate>.options({.max_concurrency = 16}).remote();
+}
 
 // Runs until it is cancelled or its process ends.
 inline int runs_until_cancelled() {

@@ -44,10 +44,12 @@ class Counter {
 TEST(KnownReports, ThreadsGetOrCreateOneActor) {
   std::vector<std::thread> threads;
   std::vector<std::string> ids(8);
-  const auto keeps = mobula::actor<Counter>.options({.name = "shared", .get_if_exists = true}).remote();
+  const auto keeps =
+      mobula::actor<Counter>.options({.name = "shared", .get_if_exists = true}).remote();
   for (std::size_t i = 0; i < ids.size(); ++i) {
     threads.emplace_back([&ids, i] {
-      const auto counter = mobula::actor<Counter>.options({.name = "shared", .get_if_exists = true}).remote();
+      const auto counter =
+          mobula::actor<Counter>.options({.name = "shared", .get_if_exists = true}).remote();
       got(counter.call<&Counter::add>(1));
       ids[i] = counter.id();
     });
@@ -129,7 +131,9 @@ TEST(KnownReports, ActorCallWithOneRefThriceRuns) {
   EXPECT_EQ(got(counter.call<&Counter::same>(seven, seven, seven)), 7);
 }
 
-TEST(KnownReports, PutRefIsAnArgument) { EXPECT_EQ(got(mobula::task<add>.remote(mobula::put(100), 1)), 101); }
+TEST(KnownReports, PutRefIsAnArgument) {
+  EXPECT_EQ(got(mobula::task<add>.remote(mobula::put(100), 1)), 101);
+}
 
 struct Holder {
   ActorHandle<Counter> counter;
@@ -151,7 +155,8 @@ TEST(KnownReports, LargeIntegersTravelWhole) {
 }
 
 struct HttpError : std::runtime_error {
-  HttpError(std::string url, int code) : std::runtime_error(url + ": " + std::to_string(code)), code_(code) {}
+  HttpError(std::string url, int code)
+      : std::runtime_error(url + ": " + std::to_string(code)), code_(code) {}
   int code_;
 };
 void throws_http_error() { throw HttpError("http://lol", 404); }
@@ -186,7 +191,8 @@ TEST(KnownReports, ManyTasksReadOneHeldRef) {
 
 // ---- cancellation -------------------------------------------------------------------------------
 
-int parent_of_actor_call(ActorHandle<Counter> counter, ActorHandle<Gate> gate, ActorHandle<Gate> started) {
+int parent_of_actor_call(ActorHandle<Counter> counter, ActorHandle<Gate> gate,
+                         ActorHandle<Gate> started) {
   const auto child = counter.call<&Counter::wait>(gate);
   got(started.call<&Gate::open>());
   return runs_until_cancelled();
@@ -245,7 +251,8 @@ TEST(KnownReports, KilledTaskIsRetriedAsOftenAsAllowed) {
 
 TEST(KnownReports, KilledTaskWithoutRetriesRunsOnce) {
   const auto path = scratch_file();
-  EXPECT_THROW(got(mobula::task<dies_four_times>.options({.max_retries = 0}).remote(path)), WorkerCrashedError);
+  EXPECT_THROW(got(mobula::task<dies_four_times>.options({.max_retries = 0}).remote(path)),
+               WorkerCrashedError);
   EXPECT_EQ(size_of(path), 1u);
   ::unlink(path.c_str());
 }
@@ -281,8 +288,10 @@ TEST(KnownReports, CallsInARemovedGroupFail) {
   const auto next = mobula::placement_group({{{"CPU", 4}}});
   mobula::remove_placement_group(group);
   EXPECT_TRUE(next.wait(patience)) << "its CPUs are free";
-  EXPECT_TRUE(throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
-  EXPECT_THROW(got(mobula::task<one>.options({.placement = Placement{group}}).remote()), PlacementGroupRemovedError);
+  EXPECT_TRUE(
+      throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
+  EXPECT_THROW(got(mobula::task<one>.options({.placement = Placement{group}}).remote()),
+               PlacementGroupRemovedError);
   mobula::remove_placement_group(next);
 }
 
@@ -291,7 +300,8 @@ class GroupOwner {
   int start() {
     group_ = mobula::placement_group({{{"CPU", 1}}});
     group_.wait(patience);
-    counter_ = mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group_}}).remote();
+    counter_ =
+        mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group_}}).remote();
     return got(counter_.call<&Counter::value>());
   }
   bool remove() {
@@ -304,7 +314,8 @@ class GroupOwner {
   ActorHandle<Counter> counter_;
 };
 TEST(KnownReports, GroupOfADetachedActorEndsItsActors) {
-  const auto owner = mobula::actor<GroupOwner>.options({.name = "group owner", .lifetime = Lifetime::detached}).remote();
+  const auto owner =
+      mobula::actor<GroupOwner>.options({.name = "group owner", .lifetime = Lifetime::detached}).remote();
   EXPECT_EQ(got(owner.call<&GroupOwner::start>()), 0);
   EXPECT_TRUE(got(owner.call<&GroupOwner::remove>()));
   mobula::kill(owner);
@@ -313,13 +324,18 @@ TEST(KnownReports, GroupOfADetachedActorEndsItsActors) {
 TEST(KnownReports, DetachedActorOfARemovedGroupEnds) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
   ASSERT_TRUE(group.wait(patience));
-  const ActorOptions inside{.name = "inside", .lifetime = Lifetime::detached, .num_cpus = 1, .placement = Placement{group},
+  const ActorOptions inside{.name = "inside",
+                            .lifetime = Lifetime::detached,
+                            .num_cpus = 1,
+                            .placement = Placement{group},
                             .max_restarts = -1};
   const auto counter = mobula::actor<Counter>.options(inside).remote();
   EXPECT_EQ(got(counter.call<&Counter::value>()), 0);
   mobula::remove_placement_group(group);
-  EXPECT_TRUE(throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
-  EXPECT_TRUE(throws_soon<NotFoundError>([] { (void)mobula::get_actor<Counter>("inside"); })) << "it is not restarting forever";
+  EXPECT_TRUE(
+      throws_soon<PlacementGroupRemovedError>([&] { got(counter.call<&Counter::value>()); }));
+  EXPECT_TRUE(throws_soon<NotFoundError>([] { (void)mobula::get_actor<Counter>("inside"); }))
+      << "it is not restarting forever";
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -330,7 +346,8 @@ Bytes block(std::size_t bytes) { return Bytes(bytes, 1); }
 
 TEST(KnownReports, PutsBeyondTheStoreAreReadOneByOne) {
   std::vector<ObjectRef<Bytes>> refs;
-  for (int i = 0; i < 6; ++i) refs.push_back(mobula::put(Bytes(24 * mib, static_cast<std::uint8_t>(i))));
+  for (int i = 0; i < 6; ++i)
+    refs.push_back(mobula::put(Bytes(24 * mib, static_cast<std::uint8_t>(i))));
   for (std::size_t i = 0; i < refs.size(); ++i) {
     const auto value = got(refs[i]);
     EXPECT_EQ(value.size(), 24 * mib);
@@ -339,13 +356,17 @@ TEST(KnownReports, PutsBeyondTheStoreAreReadOneByOne) {
 }
 
 TEST(KnownReports, StoreTurnsOverWithoutAHang) {
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(got(mobula::task<block>.remote(16 * mib)).size(), 16 * mib);
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EQ(got(mobula::task<block>.remote(16 * mib)).size(), 16 * mib);
 }
 
-std::array<Bytes, 4> four_blocks() { return {block(24 * mib), block(24 * mib), block(24 * mib), block(24 * mib)}; }
+std::array<Bytes, 4> four_blocks() {
+  return {block(24 * mib), block(24 * mib), block(24 * mib), block(24 * mib)};
+}
 TEST(KnownReports, ResultsLargerThanTheStoreTogether) {
   const auto refs = mobula::task<four_blocks>.split().remote();
-  const auto sizes = std::apply([](const auto&... each) { return std::vector{got(each).size()...}; }, refs);
+  const auto sizes =
+      std::apply([](const auto&... each) { return std::vector{got(each).size()...}; }, refs);
   EXPECT_EQ(sizes, std::vector<std::size_t>(4, 24 * mib));
 }
 
@@ -355,16 +376,21 @@ class Member {
  public:
   // Reason of the failure, or "done".
   std::string reduce(int count, int root) {
-    return outcome([&] { (void)mobula::collective_group("reports").reduce(Tensor::zeros({count}), {.root = root}); });
+    return outcome([&] {
+      (void)mobula::collective_group("reports").reduce(Tensor::zeros({count}), {.root = root});
+    });
   }
   std::string all_reduce(int count) {
-    return outcome([&] { (void)mobula::collective_group("reports").all_reduce(Tensor::zeros({count})); });
+    return outcome(
+        [&] { (void)mobula::collective_group("reports").all_reduce(Tensor::zeros({count})); });
   }
   std::string all_gather(int count) {
-    return outcome([&] { (void)mobula::collective_group("reports").all_gather(Tensor::zeros({count})); });
+    return outcome(
+        [&] { (void)mobula::collective_group("reports").all_gather(Tensor::zeros({count})); });
   }
   std::string wait(double seconds) {
-    return outcome([&] { mobula::collective_group("reports").barrier({.timeout = Duration(seconds)}); });
+    return outcome(
+        [&] { mobula::collective_group("reports").barrier({.timeout = Duration(seconds)}); });
   }
 
  private:
@@ -382,12 +408,22 @@ TEST(KnownReports, DisagreeingMembersFailInsteadOfHanging) {
   const auto a = mobula::actor<Member>.remote();
   const auto b = mobula::actor<Member>.remote();
   const auto group = mobula::create_collective_group({a, b}, Transport::automatic, "reports");
-  const auto both = [](const ObjectRef<std::string>& x, const ObjectRef<std::string>& y) { return got(x) + " " + got(y); };
-  EXPECT_EQ(both(a.call<&Member::all_reduce>(1), b.call<&Member::all_reduce>(2)), "mismatch mismatch") << "shapes";
-  EXPECT_EQ(both(a.call<&Member::all_reduce>(100), b.call<&Member::all_reduce>(200)), "mismatch mismatch") << "large shapes";
-  EXPECT_EQ(both(a.call<&Member::reduce>(3, 0), b.call<&Member::reduce>(3, 1)), "mismatch mismatch") << "roots";
-  EXPECT_EQ(both(a.call<&Member::all_reduce>(3), b.call<&Member::all_gather>(3)), "mismatch mismatch") << "operations";
-  EXPECT_EQ(both(a.call<&Member::all_reduce>(3), b.call<&Member::all_reduce>(3)), "done done") << "the group still works";
+  const auto both = [](const ObjectRef<std::string>& x, const ObjectRef<std::string>& y) {
+    return got(x) + " " + got(y);
+  };
+  EXPECT_EQ(both(a.call<&Member::all_reduce>(1), b.call<&Member::all_reduce>(2)),
+            "mismatch mismatch")
+      << "shapes";
+  EXPECT_EQ(both(a.call<&Member::all_reduce>(100), b.call<&Member::all_reduce>(200)),
+            "mismatch mismatch")
+      << "large shapes";
+  EXPECT_EQ(both(a.call<&Member::reduce>(3, 0), b.call<&Member::reduce>(3, 1)), "mismatch mismatch")
+      << "roots";
+  EXPECT_EQ(both(a.call<&Member::all_reduce>(3), b.call<&Member::all_gather>(3)),
+            "mismatch mismatch")
+      << "operations";
+  EXPECT_EQ(both(a.call<&Member::all_reduce>(3), b.call<&Member::all_reduce>(3)), "done done")
+      << "the group still works";
   EXPECT_EQ(got(a.call<&Member::wait>(0.1)), "timed_out") << "one member alone";
   mobula::destroy_collective_group(group);
 }
