@@ -31,6 +31,11 @@ std::string words_of(int argc, char** argv) {
   return words;
 }
 
+// Lives in main before init. Executors never return from init.
+struct Witness {
+  ~Witness() { report("witness", "destroyed"); }
+};
+
 int slow(int x) {
   ::usleep(20'000);
   return x;
@@ -54,6 +59,7 @@ void report_cluster(mobula::Cluster& cluster) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const Witness witness;
   const bool early = !mobula::in_executor();
   const std::string before =
       early ? thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }) : "";
