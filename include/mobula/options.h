@@ -122,7 +122,7 @@ struct ActorOptions {
   int max_restarts = 0;      // -1: for ever
   int max_task_retries = 0;  // -1: for ever
   int max_concurrency = 1;
-  int max_pending_calls = -1;  // -1: no limit
+  int max_pending_calls = -1;  // unfinished calls of each calling process; -1: unlimited
   bool exclusive = false;      // never two incarnations at once
   Environment env = {};
   bool block_on_limit = true;

@@ -433,7 +433,7 @@ class Grammar {
   void check() {
     StartOptions& start = line_.start;
     if (line_.command == "timeline" && line_.output_file == "-" && output_format_of(texts_.format)) {
-      wrong("--format", "does not go with --output -: the trace itself goes to stdout");
+      wrong("--format", "cannot be combined with --output -: the trace takes stdout");
     }
     if (line_.command == "start") {
       const int ways = (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);

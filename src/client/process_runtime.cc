@@ -262,11 +262,15 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
 // reported the limit, which takes one round trip.
 detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, ActorId actor) {
   const auto& core = engine_->core();
-  auto limit = core.max_pending_calls(actor);
+  const auto limit_of = [&] {
+    const auto* row = core.actor(actor);
+    return row == nullptr ? std::nullopt : row->max_pending_calls;
+  };
+  auto limit = limit_of();
   if (!limit && core.pending_calls(actor) > 0) {
     const auto reason = [&] { return "the head has not reported max_pending_calls of actor " + actor.hex(); };
     const auto waited = blocking_wait(lock, {"remote", reason, {}}, std::nullopt, [&] {
-      limit = core.max_pending_calls(actor);
+      limit = limit_of();
       return limit.has_value() || core.pending_calls(actor) == 0;
     });
     if (waited == Waited::cancelled) return cancelled_error("remote");

@@ -4,8 +4,8 @@
 usage: check_rules.py ROOT [--list]
 
 Every statement of the page has one row in the table, in the order of the page: an id, the beginning of the statement,
-and at least one test. A row names tests that exist in the sources under tests/. --list prints the statements, with new
-ids for those that have no row.
+and at least one test. A row names tests that exist in the sources under tests/, and so do the tables of
+docs/known-reports.md and docs/ray-parity.md. --list prints the statements, with new ids for those that have no row.
 """
 import pathlib
 import re
@@ -13,6 +13,7 @@ import sys
 
 PAGE = "docs/api.md"
 TABLE = "tests/contract/rules.md"
+NAMING = ("docs/known-reports.md", "docs/ray-parity.md")  # pages whose tables name tests
 SHOWN = 72  # characters of a statement in its row
 
 
@@ -90,13 +91,15 @@ def read_table(text):
 
 
 def tests_of(root):
-    """Names of all tests: SUITE.NAME of GoogleTest, CLASS.test_name of Python, and the names of whole ctest entries."""
+    """Names of all tests: SUITE.NAME of GoogleTest, CLASS.test_name of Python, whole ctest entries, and paths of scripts."""
     names = set()
     for path in sorted((root / "tests").rglob("*")):
         if path.suffix == ".cc":
             text = path.read_text(errors="replace")
             for suite, name in re.findall(r"^\s*(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+)\s*,\s*(\w+)\s*\)", text, re.M):
                 names.add(f"{suite}.{name}")
+        elif path.suffix == ".sh":
+            names.add(path.relative_to(root).as_posix())
         elif path.suffix == ".py":
             suite = ""
             for line in path.read_text(errors="replace").splitlines():
@@ -144,6 +147,18 @@ def faults(page, table, tests):
     return found
 
 
+def faults_of_names(path, text, tests):
+    """Tests that a page names in a table and that do not exist."""
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            continue
+        for name in re.findall(r"`(\w+\.\w+)`", line):
+            if name not in tests and not name.endswith((".cc", ".h", ".py", ".json", ".md", ".proto")):
+                found.append(f"{path}: no test `{name}` exists under tests/")
+    return found
+
+
 def listing(page, table):
     """Rows for all statements: those that the table has, and new ones."""
     known = {plain(row[1]): row for row in read_table(table)}
@@ -168,7 +183,10 @@ def main():
     if "--list" in sys.argv:
         print("\n".join(listing(page, table)))
         return 0
-    found = faults(page, table, tests_of(root))
+    tests = tests_of(root)
+    found = faults(page, table, tests)
+    for path in NAMING:
+        found += faults_of_names(path, (root / path).read_text(), tests)
     for line in found:
         print(line)
     rows = read_table(table)

@@ -50,6 +50,10 @@ class CheckRules(unittest.TestCase):
     def test_rejects_two_rows_of_one_id(self):
         self.assertIn("this id has two rows", self.faults(GOOD[0], GOOD[1].replace("names-2", "names-1"), *GOOD[2:]))
 
+    def test_rejects_unknown_tests_of_other_pages(self):
+        page = "| report | `Suite.Works` | `Suite.Gone` | `file.cc` |\n`Suite.Gone` outside of a table\n"
+        self.assertEqual(check_rules.faults_of_names("page", page, TESTS), ["page: no test `Suite.Gone` exists under tests/"])
+
     def test_rejects_another_order_and_section(self):
         self.assertIn("order", self.faults(GOOD[1], GOOD[0], *GOOD[2:]))
         self.assertIn("section", self.faults(GOOD[0].replace("| 1.", "| 2."), *GOOD[1:]))

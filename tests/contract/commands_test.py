@@ -110,6 +110,13 @@ class Init(Case):
         seen = self.program("again", "--mobula-num-cpus=1")
         self.assertEqual((seen["before"], seen["after"], seen["again"]), ("expected", "expected", "runs"))
 
+    def test_executors_never_leave_init(self):
+        ended = self.run_program([PROGRAM, "again", "--mobula-num-cpus=1"])
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(facts(ended)["again"], "runs")
+        text = ended.stdout + ended.stderr
+        self.assertEqual((text.count("words: "), text.count("witness: destroyed")), (1, 1), text)
+
     def test_refuses_resources_with_an_address(self):
         seen = self.program(env={"CONTRACT_NUM_CPUS": "5", "MOBULA_ADDRESS": self.started["address"]}, code=5)
         self.assertEqual(seen["refused"], "num_cpus")
@@ -151,13 +158,12 @@ class Commands(Case):
                    ("timeline", "--output", trace)]
         inspect += [("list", kind) for kind in ("nodes", "jobs", "tasks", "actors", "objects", "leases", "executors",
                                                  "placement-groups", "transfers", "demands")]
-        for words in inspect:
-            for each in FORMATS:
-                ended = self.expect(0, *words, "-o", each)
-                if each == "json":
-                    self.assertEqual(json.loads(ended.stdout)["apiVersion"], "mobula/v1", words)
-            self.assertEqual(self.expect(0, *words, "--format", "json").stdout[:1], "{")
+        for number, words in enumerate(inspect):  # JSON of all, and every other format of several
+            self.assertEqual(json.loads(self.expect(0, *words, "--format", "json").stdout)["apiVersion"], "mobula/v1", words)
+            self.expect(0, *words, "-o", FORMATS[number % len(FORMATS)])
             self.expect(2, *words, "-o", "poem")
+        for each in FORMATS:
+            self.expect(0, "list", "nodes", "-o", each)
 
     def trace(self, path):
         with open(path) as file:
@@ -181,7 +187,7 @@ class Commands(Case):
         for command in ("up", "down", "status"):
             words = (command, inventory) + (("--dry-run",) if command != "status" else ())
             self.expect(2, *words, "-o", "poem")
-            for each in FORMATS:
+            for each in FORMATS if command == "status" else ("csv", "yaml"):
                 ended = self.mobula(*words, "-o", each)
                 self.assertNotEqual(ended.returncode, 2, f"{words} {each}: {ended.stderr}")
         bench = ("bench", "--smoke", "start")
@@ -335,6 +341,12 @@ class Commands(Case):
         self.assertEqual(names, ["default", "other"])
         self.expect(0, "stop", "--name", "other", "--grace", "1")
         self.expect(0, "status", "--name", "default")
+
+    def test_long_state_directories_have_short_sockets(self):
+        state = os.path.join(self.directory, *["d" * 60] * 3)
+        self.expect(0, "start", "--head", "--state-dir", state, "--num-cpus", "1")
+        self.expect(0, "run", "--state-dir", state, "--", "true")
+        self.expect(0, "stop", "--state-dir", state, "--grace", "1")
 
     def test_numbers_use_a_point_in_every_locale(self):
         names = subprocess.run(["locale", "-a"], text=True, capture_output=True).stdout.split()

@@ -27,25 +27,28 @@ E error_of(const std::function<void()>& f) {
 
 TEST(ContractErrors, AllDeriveFromError) {
   const auto derives = []<class... E>() { return (std::is_base_of_v<Error, E> && ...); };
-  EXPECT_TRUE((derives.operator()<NotInitializedError, InvalidRequestError, NotFoundError, PendingLimitError,
-                                  UnschedulableError, TaskError, TaskCancelledError, WorkerCrashedError, OutOfMemoryError,
-                                  ActorDiedError, ActorUnavailableError, ObjectLostError, GetTimeoutError,
-                                  ObjectStoreFullError, TransferError, TensorSharedError, PlacementGroupRemovedError,
-                                  ConnectionError, PermissionError, ProtocolMismatchError, CollectiveError,
-                                  SerializationError>()));
+  EXPECT_TRUE((
+      derives.operator()<NotInitializedError, InvalidRequestError, NotFoundError, PendingLimitError,
+                         UnschedulableError, TaskError, TaskCancelledError, WorkerCrashedError,
+                         OutOfMemoryError, ActorDiedError, ActorUnavailableError, ObjectLostError,
+                         GetTimeoutError, ObjectStoreFullError, TransferError, TensorSharedError,
+                         PlacementGroupRemovedError, ConnectionError, PermissionError,
+                         ProtocolMismatchError, CollectiveError, SerializationError>()));
   static_assert(std::is_base_of_v<std::exception, Error>);
 }
 
 int one() { return 1; }
 TEST(ContractErrors, InvalidRequestNamesFieldAndRule) {
-  const auto error = error_of<InvalidRequestError>([] { (void)mobula::task<one>.options({.num_gpus = 1.5}).remote(); });
+  const auto error = error_of<InvalidRequestError>(
+      [] { (void)mobula::task<one>.options({.num_gpus = 1.5}).remote(); });
   EXPECT_EQ(error.field(), "num_gpus");
   EXPECT_FALSE(error.rule().empty());
   EXPECT_NE(std::string(error.what()).find("1.5"), std::string::npos) << error.what();
 }
 
 TEST(ContractErrors, UnschedulableNamesTheResource) {
-  const auto error = error_of<UnschedulableError>([] { got(mobula::task<one>.options({.num_gpus = 64}).remote()); });
+  const auto error = error_of<UnschedulableError>(
+      [] { got(mobula::task<one>.options({.num_gpus = 64}).remote()); });
   EXPECT_NE(std::string(error.what()).find("GPU"), std::string::npos) << error.what();
   expect_rule("4.unschedulableerror-1", [&] { return error.resource() == "GPU"; });
 }
@@ -67,7 +70,8 @@ TEST(ContractErrors, TaskErrorsCarryTheirFacts) {
 }
 
 TEST(ContractErrors, TaskErrorsNestTheirCause) {
-  const auto result = mobula::try_get(mobula::task<calls_failing>.remote(), mobula::testing::patience);
+  const auto result =
+      mobula::try_get(mobula::task<calls_failing>.remote(), mobula::testing::patience);
   ASSERT_FALSE(result.has_value());
   const auto* error = dynamic_cast<const TaskError*>(&result.error());
   ASSERT_NE(error, nullptr) << result.error().what();
@@ -83,11 +87,13 @@ int crashes() {
 int exits() { ::_exit(42); }
 
 TEST(ContractErrors, CrashesNameSignalCodeAndLog) {
-  const auto killed =
-      error_of<WorkerCrashedError>([] { got(mobula::task<crashes>.options({.max_retries = 0}).remote()); });
+  const auto killed = error_of<WorkerCrashedError>(
+      [] { got(mobula::task<crashes>.options({.max_retries = 0}).remote()); });
   EXPECT_EQ(killed.signal(), SIGKILL);
-  EXPECT_NE(killed.log_tail().find("these are its last words"), std::string::npos) << killed.log_tail();
-  const auto left = error_of<WorkerCrashedError>([] { got(mobula::task<exits>.options({.max_retries = 0}).remote()); });
+  EXPECT_NE(killed.log_tail().find("these are its last words"), std::string::npos)
+      << killed.log_tail();
+  const auto left = error_of<WorkerCrashedError>(
+      [] { got(mobula::task<exits>.options({.max_retries = 0}).remote()); });
   EXPECT_EQ(left.exit_code(), 42);
   EXPECT_EQ(left.signal(), 0);
 }
@@ -106,7 +112,8 @@ TEST(ContractErrors, ActorDeathNamesTheActor) {
   EXPECT_EQ(got(mortal.call<&Mortal::value>()), 1);
   mortal.call<&Mortal::die>();
   const auto error = error_of<ActorDiedError>([&] { got(mortal.call<&Mortal::value>()); });
-  expect_rule("4.actordiederror-1", [&] { return error.actor_id() == mortal.id() && !error.cause().empty(); });
+  expect_rule("4.actordiederror-1",
+              [&] { return error.actor_id() == mortal.id() && !error.cause().empty(); });
 }
 
 // The page names ActorDiedError for an actor that is dead; a constructor that throws makes it one.
@@ -127,8 +134,10 @@ TEST(ContractErrors, ConstructorFailureIsActorDeath) {
 
 TEST(ContractErrors, TimeoutsNameTheTask) {
   const auto later = mobula::task<mobula::testing::runs_until_cancelled>.remote();
-  const auto error = error_of<GetTimeoutError>([&] { (void)mobula::get(later, std::chrono::milliseconds(20)); });
-  EXPECT_NE(std::string(error.what()).find("runs_until_cancelled"), std::string::npos) << error.what();
+  const auto error =
+      error_of<GetTimeoutError>([&] { (void)mobula::get(later, std::chrono::milliseconds(20)); });
+  EXPECT_NE(std::string(error.what()).find("runs_until_cancelled"), std::string::npos)
+      << error.what();
   mobula::cancel(later);
 }
 

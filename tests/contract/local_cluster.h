@@ -34,6 +34,19 @@ inline bool becomes_true(const std::function<bool()>& condition) {
   return true;
 }
 
+// True as soon as `call` throws an E: for an end that another process has requested and that takes a moment.
+template <class E>
+bool throws_soon(const std::function<void()>& call) {
+  return becomes_true([&] {
+    try {
+      call();
+      return false;
+    } catch (const E&) {
+      return true;
+    }
+  });
+}
+
 inline bool process_exists(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 
 template <class T>
@@ -59,7 +72,9 @@ class Gate {
   std::atomic<int> arrived_ = 0;
 };
 
-inline ActorHandle<Gate> make_gate() { return mobula::actor<Gate>.options({.max_concurrency = 16}).remote(); }
+inline ActorHandle<Gate> make_gate() {
+  return mobula::actor<Gate>.options({.max_concurrency = 16}).remote();
+}
 
 // Runs until it is cancelled or its process ends.
 inline int runs_until_cancelled() {

@@ -21,13 +21,20 @@ std::string thrown_by(void (*call)()) {
   }
 }
 
-void report(const std::string& name, const std::string& value) { std::cout << name << ": " << value << std::endl; }
+void report(const std::string& name, const std::string& value) {
+  std::cout << name << ": " << value << std::endl;
+}
 
 std::string words_of(int argc, char** argv) {
   std::string words;
   for (int i = 1; i < argc; ++i) words += (i > 1 ? " " : "") + std::string(argv[i]);
   return words;
 }
+
+// Lives in main before init. Executors never return from init.
+struct Witness {
+  ~Witness() { report("witness", "destroyed"); }
+};
 
 int slow(int x) {
   ::usleep(20'000);
@@ -43,18 +50,24 @@ void report_cluster(mobula::Cluster& cluster) {
     report(name, at == total.end() ? "none" : std::to_string(static_cast<long long>(at->second)));
   }
   report("nodes", std::to_string(mobula::nodes().size()));
-  report("zone", mobula::nodes().empty() || !mobula::nodes()[0].labels.contains("zone") ? "" : mobula::nodes()[0].labels.at("zone"));
+  report("zone", mobula::nodes().empty() || !mobula::nodes()[0].labels.contains("zone")
+                     ? ""
+                     : mobula::nodes()[0].labels.at("zone"));
   report("name space", mobula::current().name_space);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const Witness witness;
   const bool early = !mobula::in_executor();
-  const std::string before = early ? thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }) : "";
+  const std::string before =
+      early ? thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }) : "";
   mobula::InitOptions options;
-  if (std::getenv("CONTRACT_NUM_CPUS") != nullptr) options.num_cpus = std::stoi(std::getenv("CONTRACT_NUM_CPUS"));
-  if (std::getenv("CONTRACT_ADDRESS_FIELD") != nullptr) options.address = std::getenv("CONTRACT_ADDRESS_FIELD");
+  if (std::getenv("CONTRACT_NUM_CPUS") != nullptr)
+    options.num_cpus = std::stoi(std::getenv("CONTRACT_NUM_CPUS"));
+  if (std::getenv("CONTRACT_ADDRESS_FIELD") != nullptr)
+    options.address = std::getenv("CONTRACT_ADDRESS_FIELD");
   std::string refused;
   try {
     auto cluster = mobula::init(argc, argv, options);

@@ -35,7 +35,8 @@ inline void expect_rule(const std::string& id, const std::function<bool()>& keep
   }
   const std::string difference = known_difference(id);
   if (holds) {
-    if (!difference.empty()) std::cout << "rule " << id << " holds now: remove its known difference from rules.md\n";
+    if (!difference.empty())
+      std::cout << "rule " << id << " holds now: remove its known difference from rules.md\n";
   } else if (difference.empty()) {
     ADD_FAILURE() << "rule " << id << ": " << seen;
   } else {

@@ -38,8 +38,12 @@ class Money {
 
 template <>
 struct mobula::Serializer<mobula::contract::tensors::Money> {
-  static void write(Writer& out, const contract::tensors::Money& money) { out.write(money.cents()); }
-  static contract::tensors::Money read(Reader& in) { return contract::tensors::Money(in.read<std::int64_t>()); }
+  static void write(Writer& out, const contract::tensors::Money& money) {
+    out.write(money.cents());
+  }
+  static contract::tensors::Money read(Reader& in) {
+    return contract::tensors::Money(in.read<std::int64_t>());
+  }
 };
 
 namespace mobula::contract::tensors {
@@ -116,9 +120,11 @@ TEST(ContractTensors, HaveTheirOperations) {
 }
 
 TEST(ContractTensors, DTypesHaveTheirNames) {
-  for (const DType each : {DType::boolean, DType::uint8, DType::uint16, DType::uint32, DType::uint64, DType::int8, DType::int16,
-                           DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32, DType::float64,
-                           DType::complex64, DType::complex128, DType::float8_e4m3fn, DType::float8_e5m2, DType::float8_e8m0}) {
+  for (const DType each :
+       {DType::boolean, DType::uint8, DType::uint16, DType::uint32, DType::uint64, DType::int8,
+        DType::int16, DType::int32, DType::int64, DType::float16, DType::bfloat16, DType::float32,
+        DType::float64, DType::complex64, DType::complex128, DType::float8_e4m3fn,
+        DType::float8_e5m2, DType::float8_e8m0}) {
     EXPECT_GT(item_bytes(each), 0u) << dtype_name(each);
   }
 }
@@ -134,7 +140,9 @@ class Holder {
   Model make_model(int count) { return {"model", {ramp(count), ramp(count)}}; }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   double sum(const Tensor& tensor) { return sum_of(tensor); }
-  double sum_model(const Model& model) { return sum_of(model.layers.at(0)) + sum_of(model.layers.at(1)); }
+  double sum_model(const Model& model) {
+    return sum_of(model.layers.at(0)) + sum_of(model.layers.at(1));
+  }
   std::string write() {
     try {
       kept_.mutable_view<float>()[0] += 1;
@@ -156,18 +164,22 @@ class Holder {
     for (const auto& each : mobula::transfer_log()) out.push_back(each.path);
     return out;
   }
-  Tensor reduce(const std::string& group) { return mobula::collective_group(group).all_reduce(ramp(4)); }
+  Tensor reduce(const std::string& group) {
+    return mobula::collective_group(group).all_reduce(ramp(4));
+  }
   std::string refuse(const std::string& group, int count) {
     try {
       (void)mobula::collective_group(group).all_reduce(ramp(count));
       return "reduced";
     } catch (const CollectiveError& error) {
-      return error.reason() + (error.intact() ? " intact" : " broken") + (error.ranks().empty() ? "" : " ranks");
+      return error.reason() + (error.intact() ? " intact" : " broken") +
+             (error.ranks().empty() ? "" : " ranks");
     }
   }
   std::string describe(const std::string& name) {
     const auto group = mobula::collective_group(name);
-    return group.name() + " " + std::to_string(group.rank()) + " of " + std::to_string(group.size());
+    return group.name() + " " + std::to_string(group.rank()) + " of " +
+           std::to_string(group.size());
   }
   bool knows(const std::string& name) {
     try {
@@ -192,10 +204,13 @@ class Holder {
     sum += sum_of(group.reduce_scatter(ramp(4), {.op = ReduceOp::product}));
     for (const Tensor& each : group.all_gather(ramp(4))) sum += sum_of(each);
     for (const Tensor& each : group.gather(ramp(4), {.root = 0})) sum += sum_of(each);
-    sum += sum_of(group.scatter(rank == 0 ? std::vector{ramp(4), ramp(4)} : std::vector<Tensor>{}, {.root = 0}));
+    sum += sum_of(group.scatter(rank == 0 ? std::vector{ramp(4), ramp(4)} : std::vector<Tensor>{},
+                                {.root = 0}));
     for (const Tensor& each : group.all_to_all({ramp(4), ramp(4)})) sum += sum_of(each);
-    if (rank == 0) group.send(ramp(4), other);
-    else sum += sum_of(group.receive(other));
+    if (rank == 0)
+      group.send(ramp(4), other);
+    else
+      sum += sum_of(group.receive(other));
     return sum;
   }
 
@@ -210,7 +225,8 @@ TEST(ContractTransports, NamedTransportsAreStrict) {
   const auto maker = mobula::actor<Holder>.remote();
   const auto user = mobula::actor<Holder>.remote();
   const auto by = [&](CallOptions options) {
-    return got(user.call<&Holder::sum>(maker.method<&Holder::make>().options(options).remote(many)));
+    return got(
+        user.call<&Holder::sum>(maker.method<&Holder::make>().options(options).remote(many)));
   };
   EXPECT_EQ(by({.tensor_transport = Transport::tcp}), ramp_sum(many));
   EXPECT_EQ(by({.tensor_transport = Transport::shm}), ramp_sum(many));
@@ -230,27 +246,34 @@ TEST(ContractTransports, PluginsCarryTensorsWhenInstalled) {
     const auto maker = mobula::actor<Holder>.remote();
     const auto user = mobula::actor<Holder>.remote();
     const CallOptions gloo{.tensor_transport = Transport::gloo};
-    return got(user.call<&Holder::sum>(maker.method<&Holder::make>().options(gloo).remote(many))) == ramp_sum(many);
+    return got(user.call<&Holder::sum>(maker.method<&Holder::make>().options(gloo).remote(many))) ==
+           ramp_sum(many);
   });
 }
 
 TEST(ContractTransports, ServeTasksStructsAndPuts) {
   const auto maker = mobula::actor<Holder>.remote();
   const auto user = mobula::actor<Holder>.remote();
-  const auto model = maker.method<&Holder::make_model>().options({.tensor_transport = Transport::automatic}).remote(many);
+  const auto model = maker.method<&Holder::make_model>()
+                         .options({.tensor_transport = Transport::automatic})
+                         .remote(many);
   EXPECT_EQ(got(user.call<&Holder::sum_model>(model)), 2 * ramp_sum(many));
   EXPECT_EQ(got(model).name, "model");
-  const auto by_task = mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
+  const auto by_task =
+      mobula::task<made_by_task>.options({.tensor_transport = Transport::automatic}).remote(many);
   EXPECT_EQ(got(user.call<&Holder::sum>(by_task)), ramp_sum(many));
   const auto put = mobula::put(ramp(many), {.tensor_transport = Transport::automatic});
   EXPECT_EQ(got(mobula::task<sum_by_task>.remote(put)), ramp_sum(many));
-  const GetOptions chosen{.tensor_transport = Transport::object_store, .device = Device{}, .timeout = patience};
+  const GetOptions chosen{
+      .tensor_transport = Transport::object_store, .device = Device{}, .timeout = patience};
   EXPECT_EQ(sum_of(mobula::get(by_task, chosen)), ramp_sum(many));
 }
 
 TEST(ContractTransports, SameActorSeesTheSameMemory) {
   const auto maker = mobula::actor<Holder>.remote();
-  const auto made = maker.method<&Holder::make>().options({.tensor_transport = Transport::automatic}).remote(many);
+  const auto made = maker.method<&Holder::make>()
+                        .options({.tensor_transport = Transport::automatic})
+                        .remote(many);
   EXPECT_TRUE(got(maker.call<&Holder::is_mine>(made)));
 }
 
@@ -272,7 +295,9 @@ TEST(ContractTransports, PoliciesDecideOnWrites) {
 
 TEST(ContractTransports, WaitTensorFreedEnds) {
   const auto maker = mobula::actor<Holder>.remote();
-  auto made = maker.method<&Holder::make>().options({.tensor_transport = Transport::automatic}).remote(many);
+  auto made = maker.method<&Holder::make>()
+                  .options({.tensor_transport = Transport::automatic})
+                  .remote(many);
   const auto timeout = got(maker.call<&Holder::wait_freed>(0.1));
   EXPECT_NE(timeout, "freed");
   made = {};
@@ -284,17 +309,21 @@ TEST(ContractTransports, WaitTensorFreedEnds) {
 
 TEST(ContractTransports, WaitTensorFreedNamesHolders) {
   const auto maker = mobula::actor<Holder>.remote();
-  const auto made = maker.method<&Holder::make>().options({.tensor_transport = Transport::automatic}).remote(many);
+  const auto made = maker.method<&Holder::make>()
+                        .options({.tensor_transport = Transport::automatic})
+                        .remote(many);
   const auto text = got(maker.call<&Holder::wait_freed>(0.1));
   std::cout << text << "\n";
   expect_rule("3.2.wait_tensor_freed-2", [&] {
-    return text.find(std::to_string(::getpid())) != std::string::npos || text.find("driver") != std::string::npos;
+    return text.find(std::to_string(::getpid())) != std::string::npos ||
+           text.find("driver") != std::string::npos;
   });
 }
 
 TEST(ContractTransports, LogsTheLatestTransfers) {
   const auto maker = mobula::actor<Holder>.remote();
-  const auto made = maker.method<&Holder::make>().options({.tensor_transport = Transport::tcp}).remote(many);
+  const auto made =
+      maker.method<&Holder::make>().options({.tensor_transport = Transport::tcp}).remote(many);
   (void)got(made);
   const auto log = mobula::transfer_log();
   ASSERT_FALSE(log.empty());
@@ -311,7 +340,8 @@ TEST(ContractTransports, LogsTheLatestTransfers) {
 TEST(ContractCollectives, MembersReduceAndDisagree) {
   const auto a = mobula::actor<Holder>.remote();
   const auto b = mobula::actor<Holder>.remote();
-  const CollectiveGroup group = mobula::create_collective_group({a, b}, Transport::automatic, "pair");
+  const CollectiveGroup group =
+      mobula::create_collective_group({a, b}, Transport::automatic, "pair");
   EXPECT_EQ(group.name(), "pair");
   EXPECT_EQ(group.size(), 2);
   EXPECT_EQ(group.transport(), Transport::automatic);
@@ -333,10 +363,13 @@ TEST(ContractCollectives, MembersReduceAndDisagree) {
 TEST(ContractCollectives, HaveAllOperations) {
   const auto a = mobula::actor<Holder>.remote();
   const auto b = mobula::actor<Holder>.remote();
-  const auto group = mobula::create_collective_group(std::vector<AnyActor>{a, b}, Transport::automatic, "all");
-  const std::vector sums{a.call<&Holder::all_operations>("all"), b.call<&Holder::all_operations>("all")};
+  const auto group =
+      mobula::create_collective_group(std::vector<AnyActor>{a, b}, Transport::automatic, "all");
+  const std::vector sums{a.call<&Holder::all_operations>("all"),
+                         b.call<&Holder::all_operations>("all")};
   const auto both = got(sums);
-  EXPECT_EQ(both.at(0) + both.at(1), 2 * 6 + 2 * 6 + 12 + (0 + 1 + 4 + 9) + 4 * 6 + 2 * 6 + 2 * 6 + 4 * 6 + 6);
+  EXPECT_EQ(both.at(0) + both.at(1),
+            2 * 6 + 2 * 6 + 12 + (0 + 1 + 4 + 9) + 4 * 6 + 2 * 6 + 2 * 6 + 4 * 6 + 6);
   mobula::destroy_collective_group(group);
 }
 

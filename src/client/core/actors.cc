@@ -58,7 +58,6 @@ void ClientCore::on(const SubmitActor& event) {
   row.fail_if_infeasible = event.fail_if_infeasible;
   row.max_task_retries = event.spec.max_task_retries;
   row.max_pending_calls = event.spec.max_pending_calls;
-  row.limits_known = true;
   row.argument_bytes = event.stored_bytes;
   pending_bytes_ += row.argument_bytes;
   actors_.insert(actor, std::move(row));
@@ -121,10 +120,7 @@ void ClientCore::head_says(const ActorFound& message) {
       row->detached = message.detached;
       row->max_task_retries = message.max_task_retries;
     }
-    if (!row->limits_known) {
-      row->max_pending_calls = message.max_pending_calls;
-      row->limits_known = true;
-    }
+    if (!row->max_pending_calls) row->max_pending_calls = message.max_pending_calls;
   }
   emit(HeadAnswered{message});
 }
@@ -137,7 +133,6 @@ void ClientCore::head_says(const ActorChanged& message) {
   if (!row->owned) {
     row->max_task_retries = message.max_task_retries;
     row->max_pending_calls = message.max_pending_calls;
-    row->limits_known = true;
   }
   const ProcessId previous = row->executor;
   row->state = message.state;

@@ -223,12 +223,6 @@ std::int64_t ClientCore::pending_calls(ActorId actor) const {
   return row ? row->calls : 0;
 }
 
-std::optional<std::int32_t> ClientCore::max_pending_calls(ActorId actor) const {
-  const auto* row = actors_.find(actor);
-  if (row == nullptr || !row->limits_known) return std::nullopt;
-  return row->max_pending_calls;
-}
-
 bool ClientCore::holds_unconfirmed(const RefRecords& refs) const {
   return std::ranges::any_of(refs, [&](const RefRecord& ref) {
     const auto* row = objects_.find(ref.object);

@@ -58,9 +58,6 @@ class ClientCore : ClientTables {
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
-  // Largest number of unfinished calls that this process may have at the actor, -1 for unlimited. Empty until the head
-  // has reported an actor of another process.
-  std::optional<std::int32_t> max_pending_calls(ActorId actor) const;
   // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
   bool holds_unconfirmed(const RefRecords& refs) const;
   // True while a value among `refs` that others may ask for is not in the store yet.

@@ -201,8 +201,9 @@ struct ActorRow {
   std::int64_t calls = 0;         // unfinished
   std::int64_t argument_bytes = 0;  // of the constructor's, by value, counted as pending until it has run
   std::int32_t max_task_retries = 0;
-  std::int32_t max_pending_calls = -1;  // of this process; -1: unlimited
-  bool limits_known = false;            // by creation or from the head
+  // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has reported the actor of
+  // another process.
+  std::optional<std::int32_t> max_pending_calls;
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;

@@ -31,24 +31,24 @@ TEST_F(ActorCalls, TakesPendingLimitFromCreationOrHead) {
   own.spec.actor = ActorId::of(1);
   own.spec.max_pending_calls = 3;
   step(own);
-  EXPECT_EQ(core_.max_pending_calls(own.spec.actor), 3);
+  EXPECT_EQ(core_.actor(own.spec.actor)->max_pending_calls, 3);
 
   const ActorId foreign = ActorId::of(2);
   step(AdoptRef{RefRecord{handle_id(foreign), NodeId::of(7), ProcessId::of(8), foreign}});
-  EXPECT_EQ(core_.max_pending_calls(foreign), std::nullopt) << "the head has not reported the actor";
+  EXPECT_EQ(core_.actor(foreign)->max_pending_calls, std::nullopt) << "the head has not reported the actor";
   ActorChanged news;
   news.actor = foreign;
   news.version = 1;
   news.max_pending_calls = 5;
   head(news);
-  EXPECT_EQ(core_.max_pending_calls(foreign), 5);
+  EXPECT_EQ(core_.actor(foreign)->max_pending_calls, 5);
 
   ActorFound found;
   found.found = true;
   found.actor = ActorId::of(3);
   found.max_pending_calls = 7;
   head(found);
-  EXPECT_EQ(core_.max_pending_calls(found.actor), 7);
+  EXPECT_EQ(core_.actor(found.actor)->max_pending_calls, 7);
 }
 
 TEST_F(ActorCalls, SentAndUnansweredOnesFailWithTheirExecutor) {

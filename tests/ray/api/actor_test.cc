@@ -25,7 +25,9 @@ class Values {
     for (int i = 0; i < 5; ++i) refs_.push_back(mobula::task<one_more>.remote(i));
     seen_ = got(refs_);
   }
-  std::tuple<int, std::vector<ObjectRef<int>>, std::vector<int>> all() { return {x_, refs_, seen_}; }
+  std::tuple<int, std::vector<ObjectRef<int>>, std::vector<int>> all() {
+    return {x_, refs_, seen_};
+  }
   std::vector<ObjectRef<int>> fresh() { return refs_from(5); }
   std::vector<int> nested() {
     std::vector<ObjectRef<int>> refs;
@@ -119,7 +121,8 @@ TEST(test_actor, test_define_actor_within_remote_function) {
   EXPECT_EQ(got(mobula::task<use_actor_in_task>.remote(3, 1)), std::vector{3});
   std::vector<ObjectRef<std::vector<int>>> all;
   for (int i = 0; i < 4; ++i) all.push_back(mobula::task<use_actor_in_task>.remote(i, 20));
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(got(all[static_cast<std::size_t>(i)]), std::vector<int>(20, i));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(got(all[static_cast<std::size_t>(i)]), std::vector<int>(20, i));
 }
 
 int use_in_task(ActorHandle<Number> number) { return got(number.call<&Number::increase>()); }
@@ -146,7 +149,9 @@ TEST(test_actor, test_actor_init_error_propagated) {
   }
 }
 
-TEST(test_actor, test_no_args) { EXPECT_NO_THROW(got(mobula::actor<Number>.remote().call<&Number::nothing>())); }
+TEST(test_actor, test_no_args) {
+  EXPECT_NO_THROW(got(mobula::actor<Number>.remote().call<&Number::nothing>()));
+}
 
 struct Foo {
   int x = 0;
@@ -161,7 +166,8 @@ class UsesFoo {
   Foo second_;
 };
 TEST(test_actor, test_custom_classes) {
-  EXPECT_EQ(got(mobula::actor<UsesFoo>.remote(Foo{2}).call<&UsesFoo::all>(Foo{3})), (std::tuple{Foo{1}, Foo{2}, Foo{3}}));
+  EXPECT_EQ(got(mobula::actor<UsesFoo>.remote(Foo{2}).call<&UsesFoo::all>(Foo{3})),
+            (std::tuple{Foo{1}, Foo{2}, Foo{3}}));
 }
 
 class Derived : public Number {
@@ -236,7 +242,8 @@ TEST(test_actor, test_multiple_actors) {
   }
   const auto values = got(refs);
   for (int i = 0; i < actors; ++i) {
-    for (int j = 0; j < increases; ++j) EXPECT_EQ(values[static_cast<std::size_t>(i * increases + j)], i + j + 1);
+    for (int j = 0; j < increases; ++j)
+      EXPECT_EQ(values[static_cast<std::size_t>(i * increases + j)], i + j + 1);
   }
   for (const auto& each : all) each.call<&Number::reset>();
   refs.clear();
@@ -244,7 +251,8 @@ TEST(test_actor, test_multiple_actors) {
     for (const auto& each : all) refs.push_back(each.call<&Number::increase>());
   }
   const auto interleaved = got(refs);
-  for (int j = 0; j < increases; ++j) EXPECT_EQ(interleaved[static_cast<std::size_t>(j * actors)], j + 1);
+  for (int j = 0; j < increases; ++j)
+    EXPECT_EQ(interleaved[static_cast<std::size_t>(j * actors)], j + 1);
 }
 
 TEST(test_actor, test_kill) {
@@ -261,7 +269,8 @@ TEST(test_actor, test_exit_actor_ends_the_process_after_the_call) {
   const auto pid = got(number.call<&Number::pid>());
   EXPECT_THROW(got(number.call<&Number::leave>()), ActorDiedError);
   EXPECT_TRUE(becomes_true([&] { return !process_exists(pid); }));
-  EXPECT_THROW(got(number.call<&Number::value>()), ActorDiedError) << "a planned end is no reason for a restart";
+  EXPECT_THROW(got(number.call<&Number::value>()), ActorDiedError)
+      << "a planned end is no reason for a restart";
 }
 
 TEST(test_actor, test_get_if_exists) {
@@ -290,7 +299,8 @@ class Log {
 };
 TEST(test_actor, test_actor_call_order) {
   const auto log = mobula::actor<Log>.remote();
-  for (int i = 0; i < 100; ++i) log.call<&Log::append>(i % 2 == 0 ? mobula::put(i) : mobula::task<one_more>.remote(i - 1));
+  for (int i = 0; i < 100; ++i)
+    log.call<&Log::append>(i % 2 == 0 ? mobula::put(i) : mobula::task<one_more>.remote(i - 1));
   const auto seen = got(log.call<&Log::seen>());
   ASSERT_EQ(seen.size(), 100u);
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));

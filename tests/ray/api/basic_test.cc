@@ -71,11 +71,13 @@ TEST(test_basic, test_simple_serialization) {
 
 TEST(test_basic, test_complex_serialization) {
   expect_same_after_a_trip(Point{1, 2.5});
-  expect_same_after_a_trip(Nested{"n", {{1, 2}, {3, 4}}, {{"a", Color::green}, {"b", std::nullopt}}});
+  expect_same_after_a_trip(
+      Nested{"n", {{1, 2}, {3, 4}}, {{"a", Color::green}, {"b", std::nullopt}}});
   expect_same_after_a_trip(std::tuple<int, std::string, Point>{1, "two", {3, 4}});
   expect_same_after_a_trip(std::variant<int, std::string>{"text"});
   expect_same_after_a_trip(std::vector<std::vector<std::vector<int>>>{{{1}, {}}, {}});
-  expect_same_after_a_trip(std::map<int, std::map<int, std::map<int, std::string>>>{{1, {{2, {{3, "deep"}}}}}});
+  expect_same_after_a_trip(
+      std::map<int, std::map<int, std::map<int, std::string>>>{{1, {{2, {{3, "deep"}}}}}});
   expect_same_after_a_trip(std::array<Point, 2>{{{1, 1}, {2, 2}}});
   std::vector<double> large(100 * 100);
   std::iota(large.begin(), large.end(), 0.0);
@@ -84,7 +86,9 @@ TEST(test_basic, test_complex_serialization) {
 
 int returns_two() { return 2; }
 std::tuple<int, int> calls_another() { return {1, got(mobula::task<returns_two>.remote())}; }
-TEST(test_basic, test_nested_functions) { EXPECT_EQ(got(mobula::task<calls_another>.remote()), (std::tuple{1, 2})); }
+TEST(test_basic, test_nested_functions) {
+  EXPECT_EQ(got(mobula::task<calls_another>.remote()), (std::tuple{1, 2}));
+}
 
 struct HoldsRef {
   ObjectRef<int> value;
@@ -100,8 +104,10 @@ TEST(test_basic, test_put_get) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(got(mobula::put(i * 1'000'000)), i * 1'000'000);
     EXPECT_EQ(got(mobula::put(i * 1e6)), i * 1e6);
-    EXPECT_EQ(got(mobula::put(std::string(static_cast<std::size_t>(i), 'h'))).size(), static_cast<std::size_t>(i));
-    EXPECT_EQ(got(mobula::put(std::vector<int>(static_cast<std::size_t>(i), 1))).size(), static_cast<std::size_t>(i));
+    EXPECT_EQ(got(mobula::put(std::string(static_cast<std::size_t>(i), 'h'))).size(),
+              static_cast<std::size_t>(i));
+    EXPECT_EQ(got(mobula::put(std::vector<int>(static_cast<std::size_t>(i), 1))).size(),
+              static_cast<std::size_t>(i));
   }
 }
 
@@ -127,11 +133,13 @@ TEST(test_basic, test_wait) {
   const auto [ready, pending] = mobula::wait({slow, quick}, {.timeout = patience});
   EXPECT_EQ(ready, std::vector{quick});
   EXPECT_EQ(pending, std::vector{slow});
-  const auto late = mobula::wait({slow, quick}, {.num_returns = 2, .timeout = std::chrono::milliseconds(50)});
+  const auto late =
+      mobula::wait({slow, quick}, {.num_returns = 2, .timeout = std::chrono::milliseconds(50)});
   EXPECT_EQ(late.ready.size(), 1u);
   EXPECT_EQ(late.pending.size(), 1u);
   gate.call<&mobula::testing::Gate::open>();
-  EXPECT_EQ(mobula::wait({slow, quick}, {.num_returns = 2, .timeout = patience}).ready, (std::vector{slow, quick}));
+  EXPECT_EQ(mobula::wait({slow, quick}, {.num_returns = 2, .timeout = patience}).ready,
+            (std::vector{slow, quick}));
   EXPECT_THROW((void)mobula::wait({quick}, {.num_returns = 0}), InvalidRequestError);
   EXPECT_THROW((void)mobula::wait({quick}, {.num_returns = 2}), InvalidRequestError);
   EXPECT_THROW((void)mobula::wait(std::vector<ObjectRef<bool>>{}), InvalidRequestError);
@@ -169,10 +177,13 @@ std::tuple<int, int, int> three() { return {1, 2, 3}; }
 TEST(test_basic, test_multiple_returns) {
   const auto [a, b, c] = mobula::task<three>.options({.num_returns = 3}).split().remote();
   EXPECT_EQ(got(std::vector{a, b, c}), (std::vector{1, 2, 3}));
-  EXPECT_THROW((void)mobula::task<three>.options({.num_returns = 2}).split().remote(), InvalidRequestError);
+  EXPECT_THROW((void)mobula::task<three>.options({.num_returns = 2}).split().remote(),
+               InvalidRequestError);
 }
 
-int same_twice(int a, ObjectRef<int> first, ObjectRef<int> second) { return a + (first == second ? got(first) : 0); }
+int same_twice(int a, ObjectRef<int> first, ObjectRef<int> second) {
+  return a + (first == second ? got(first) : 0);
+}
 TEST(test_basic, test_duplicate_args) {
   const auto ref = mobula::put(5);
   EXPECT_EQ(got(mobula::task<same_twice>.remote(ref, ref, ref)), 10);
@@ -205,8 +216,12 @@ TEST(test_basic, test_call_matrix) {
   EXPECT_EQ(got(actor.call<&Store::total>(by_actor)), count);
 }
 
-int recursive(int depth) { return depth == 0 ? 1 : 2 * got(mobula::task<recursive>.remote(depth - 1)); }
-TEST(test_basic, test_recursive_remote_call) { EXPECT_EQ(got(mobula::task<recursive>.remote(7)), 128); }
+int recursive(int depth) {
+  return depth == 0 ? 1 : 2 * got(mobula::task<recursive>.remote(depth - 1));
+}
+TEST(test_basic, test_recursive_remote_call) {
+  EXPECT_EQ(got(mobula::task<recursive>.remote(7)), 128);
+}
 
 std::vector<ObjectRef<int>> many_refs() {
   std::vector<ObjectRef<int>> refs;
@@ -221,7 +236,9 @@ TEST(test_basic, test_returned_refs_stay_readable) {
 }
 
 std::int64_t own_pid() { return ::getpid(); }
-TEST(test_basic, test_tasks_run_in_other_processes) { EXPECT_NE(got(mobula::task<own_pid>.remote()), ::getpid()); }
+TEST(test_basic, test_tasks_run_in_other_processes) {
+  EXPECT_NE(got(mobula::task<own_pid>.remote()), ::getpid());
+}
 
 }  // namespace
 }  // namespace mobula::ray_tests::basic

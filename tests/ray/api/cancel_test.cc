@@ -178,7 +178,8 @@ TEST(test_cancel, test_recursive_cancel) {
   EXPECT_TRUE(becomes_true([&] { return got(flag.call<&Flag::raised>()) == 1; }));
   mobula::cancel(parent, {.recursive = true});
   EXPECT_THROW(got(parent), TaskCancelledError);
-  EXPECT_TRUE(becomes_true([&] { return got(flag.call<&Flag::raised>()) == 2; })) << "the child was cancelled too";
+  EXPECT_TRUE(becomes_true([&] { return got(flag.call<&Flag::raised>()) == 2; }))
+      << "the child was cancelled too";
 }
 
 TEST(test_cancel, test_cancel_of_a_finished_task_keeps_its_value) {
@@ -198,8 +199,9 @@ TEST(test_cancel, test_cancel_of_a_queued_actor_call) {
   EXPECT_THROW(got(running), ActorDiedError);
 }
 
-INSTANTIATE_TEST_SUITE_P(test_cancel, Cancel, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? std::string("force") : std::string("no_force"); });
+INSTANTIATE_TEST_SUITE_P(test_cancel, Cancel, ::testing::Bool(), [](const auto& info) {
+  return info.param ? std::string("force") : std::string("no_force");
+});
 
 }  // namespace
 }  // namespace mobula::ray_tests::cancels

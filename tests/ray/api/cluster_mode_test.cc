@@ -28,7 +28,8 @@ int value_of(ObjectRef<int> ref) { return got(ref); }
 
 class Counter {
  public:
-  explicit Counter(int start = 0) : value_(start), restarted_when_made_(mobula::current().was_restarted) {}
+  explicit Counter(int start = 0)
+      : value_(start), restarted_when_made_(mobula::current().was_restarted) {}
   int add(int by) { return value_ += by; }
   std::int64_t pid() const { return ::getpid(); }
   bool was_restarted() const { return mobula::current().was_restarted && restarted_when_made_; }
@@ -39,7 +40,9 @@ class Counter {
   ActorHandle<Counter> make_child(const std::string& name) const {
     return mobula::actor<Counter>.options({.name = name, .lifetime = Lifetime::detached}).remote(10);
   }
-  int add_in(ActorHandle<Counter> other, int by) const { return got(other.call<&Counter::add>(by)); }
+  int add_in(ActorHandle<Counter> other, int by) const {
+    return got(other.call<&Counter::add>(by));
+  }
 
  private:
   int value_;
@@ -54,7 +57,8 @@ class BadConstructor {
 
 TEST(cluster_mode_test, FullTest_PutGetAndTimeouts) {
   EXPECT_EQ(mobula::get(mobula::put(12), patience), 12);
-  EXPECT_EQ(got(mobula::task<plus_one>.options({.name = "plus_one", .num_cpus = 0.5}).remote(1)), 2);
+  EXPECT_EQ(got(mobula::task<plus_one>.options({.name = "plus_one", .num_cpus = 0.5}).remote(1)),
+            2);
   const auto blocked = mobula::task<mobula::testing::runs_until_cancelled>.remote();
   EXPECT_THROW(mobula::get(blocked, std::chrono::milliseconds(100)), GetTimeoutError);
   mobula::cancel(blocked);
@@ -64,21 +68,17 @@ TEST(cluster_mode_test, FullTest_NamesOfActorsAreFreeAgain) {
   const auto counter = mobula::actor<Counter>.options({.name = "named_counter"}).remote(1);
   EXPECT_EQ(got(mobula::get_actor<Counter>("named_counter").call<&Counter::add>(1)), 2);
   mobula::kill(counter);
-  EXPECT_TRUE(becomes_true([&] { return !mobula::try_get(counter.call<&Counter::add>(1), patience).has_value(); }));
-  EXPECT_TRUE(becomes_true([] {
-    try {
-      (void)mobula::get_actor<Counter>("named_counter");
-      return false;
-    } catch (const NotFoundError&) {
-      return true;
-    }
-  }));
+  EXPECT_TRUE(becomes_true(
+      [&] { return !mobula::try_get(counter.call<&Counter::add>(1), patience).has_value(); }));
+  EXPECT_TRUE(mobula::testing::throws_soon<NotFoundError>(
+      [] { (void)mobula::get_actor<Counter>("named_counter"); }));
   const auto next = mobula::actor<Counter>.options({.name = "named_counter"}).remote(7);
   EXPECT_EQ(got(next.call<&Counter::add>(0)), 7);
 }
 
 TEST(cluster_mode_test, FullTest_KillWithRestart) {
-  const auto counter = mobula::actor<Counter>.options({.max_restarts = 1, .max_task_retries = -1}).remote(5);
+  const auto counter =
+      mobula::actor<Counter>.options({.max_restarts = 1, .max_task_retries = -1}).remote(5);
   EXPECT_EQ(got(counter.call<&Counter::add>(1)), 6);
   EXPECT_FALSE(got(counter.call<&Counter::was_restarted>()));
   const auto first = got(counter.call<&Counter::pid>());
@@ -126,9 +126,11 @@ TEST(cluster_mode_test, MaxConcurrentTest) {
 
 TEST(cluster_mode_test, ResourcesManagementTest) {
   EXPECT_EQ(got(mobula::task<plus_one>.options({.num_cpus = 1}).remote(1)), 2);
-  const auto actor = mobula::actor<Counter>.options({.num_cpus = 1, .resources = {{"lane", 1}}}).remote(1);
+  const auto actor =
+      mobula::actor<Counter>.options({.num_cpus = 1, .resources = {{"lane", 1}}}).remote(1);
   EXPECT_EQ(got(actor.call<&Counter::add>(1)), 2);
-  EXPECT_THROW(got(mobula::task<plus_one>.options({.num_cpus = 10'000}).remote(1)), UnschedulableError);
+  EXPECT_THROW(got(mobula::task<plus_one>.options({.num_cpus = 10'000}).remote(1)),
+               UnschedulableError);
 }
 
 TEST(cluster_mode_test, ExceptionTest) {
@@ -141,9 +143,11 @@ TEST(cluster_mode_test, ExceptionTest) {
 }
 
 TEST(cluster_mode_test, CreateAndRemovePlacementGroup) {
-  const auto group = mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
+  const auto group =
+      mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
   EXPECT_TRUE(group.wait(patience));
-  const auto twin = mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
+  const auto twin =
+      mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_group"});
   EXPECT_THROW((void)twin.wait(patience), InvalidRequestError);
   EXPECT_EQ(mobula::get_placement_group("first_group").id(), group.id());
   EXPECT_THROW((void)mobula::get_placement_group("unknown_group"), NotFoundError);
@@ -166,10 +170,12 @@ TEST(cluster_mode_test, CreatePlacementGroupExceedsClusterResource) {
 TEST(cluster_mode_test, CreateActorWithPlacementGroup) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
   ASSERT_TRUE(group.wait(patience));
-  const auto inside = mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote(1);
+  const auto inside =
+      mobula::actor<Counter>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote(1);
   EXPECT_EQ(got(inside.call<&Counter::add>(1)), 2);
-  EXPECT_THROW((void)mobula::actor<Counter>.options({.num_cpus = 2, .placement = Placement{group, 0}}).remote(1),
-               InvalidRequestError);
+  EXPECT_THROW(
+      (void)mobula::actor<Counter>.options({.num_cpus = 2, .placement = Placement{group, 0}}).remote(1),
+      InvalidRequestError);
   mobula::remove_placement_group(group);
 }
 
@@ -181,7 +187,8 @@ TEST(cluster_mode_test, TaskWithPlacementGroup) {
 }
 
 TEST(cluster_mode_test, NamespaceTest) {
-  const auto other = mobula::actor<Counter>.options({.name = "isolated", .name_space = "elsewhere"}).remote(1);
+  const auto other =
+      mobula::actor<Counter>.options({.name = "isolated", .name_space = "elsewhere"}).remote(1);
   EXPECT_EQ(got(other.call<&Counter::add>(0)), 1);
   EXPECT_THROW((void)mobula::get_actor<Counter>("isolated"), NotFoundError);
   EXPECT_EQ(mobula::get_actor<Counter>("isolated", "elsewhere"), other);
@@ -196,14 +203,16 @@ TEST(cluster_mode_test, GetNamespaceApiTest) {
 }
 
 TEST(cluster_mode_test, RuntimeEnvTaskLevelEnvVarsTest) {
-  EXPECT_EQ(got(mobula::task<variable>.options({.env = {{"KEY1", "value1"}}}).remote("KEY1")), "value1");
+  EXPECT_EQ(got(mobula::task<variable>.options({.env = {{"KEY1", "value1"}}}).remote("KEY1")),
+            "value1");
   EXPECT_EQ(got(mobula::task<variable>.remote("KEY1")), "");
   const auto actor = mobula::actor<Counter>.options({.env = {{"KEY1", "of an actor"}}}).remote(1);
   EXPECT_EQ(got(actor.call<&Counter::env>("KEY1")), "of an actor");
 }
 
 TEST(cluster_mode_test, UnsupportObjectRefTest) {
-  EXPECT_EQ(got(mobula::task<value_of>.remote(mobula::put(3))), 3) << "Ray's C++ API refuses this in cluster mode";
+  EXPECT_EQ(got(mobula::task<value_of>.remote(mobula::put(3))), 3)
+      << "Ray's C++ API refuses this in cluster mode";
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ TEST(api_test, StaticGetTest) {
 }
 
 TEST(api_test, WaitTest) {
-  const std::vector<ObjectRef<int>> refs{mobula::task<return_one>.remote(), mobula::task<plus_one>.remote(3),
+  const std::vector<ObjectRef<int>> refs{mobula::task<return_one>.remote(),
+                                         mobula::task<plus_one>.remote(3),
                                          mobula::task<plus>.remote(2, 3)};
   const auto [ready, pending] = mobula::wait(refs, {.num_returns = 3, .timeout = patience});
   EXPECT_EQ(got(ready), (std::vector<int>{1, 4, 5}));
@@ -63,7 +64,8 @@ TEST(api_test, ObjectRefArgsTest) {
   EXPECT_EQ(got(mobula::task<unwrap_twice>.remote(mobula::put(mobula::put(7)))), 7);
   EXPECT_EQ(got(mobula::task<sum_of_refs>.remote(std::vector{mobula::put(1), mobula::put(2)})), 3);
   const auto gate = make_gate();
-  const auto waits = mobula::task<waits_inside>.remote(std::vector{gate.call<&mobula::testing::Gate::wait>()});
+  const auto waits =
+      mobula::task<waits_inside>.remote(std::vector{gate.call<&mobula::testing::Gate::wait>()});
   gate.call<&mobula::testing::Gate::open>();
   EXPECT_TRUE(got(waits));
 }
@@ -174,7 +176,9 @@ TEST(ray_remote_test, CallWithObjectRef) {
 
 TEST(ray_remote_test, OverloadTest) {
   EXPECT_EQ(got(mobula::task<static_cast<int (*)(int)>(overload)>.remote(3)), 3);
-  EXPECT_EQ(got(mobula::task<static_cast<std::string (*)(const std::string&)>(overload)>.remote("a")), "a!");
+  EXPECT_EQ(
+      got(mobula::task<static_cast<std::string (*)(const std::string&)>(overload)>.remote("a")),
+      "a!");
   const auto square = mobula::actor<Square>.remote();
   EXPECT_EQ(got(square.call_as<int(int), &Square::twice>(3)), 6);
   EXPECT_EQ(got(square.call_as<int(int, int), &Square::twice>(3, 4)), 14);

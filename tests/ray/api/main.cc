@@ -4,8 +4,8 @@
 #include <mobula/mobula.h>
 
 int main(int argc, char** argv) {
-  const auto cluster =
-      mobula::init(argc, argv, {.num_cpus = 4, .num_gpus = 2, .resources = {{"lane", 2}}, .name_space = "ray"});
+  const auto cluster = mobula::init(
+      argc, argv, {.num_cpus = 4, .num_gpus = 2, .resources = {{"lane", 2}}, .name_space = "ray"});
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

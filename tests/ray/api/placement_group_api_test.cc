@@ -18,7 +18,8 @@ std::string gpus() {
   return ids;
 }
 bool uses(PlacementGroup group) {
-  return group.wait(patience) && got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()) == 1;
+  return group.wait(patience) &&
+         got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()) == 1;
 }
 class Member {
  public:
@@ -40,7 +41,8 @@ TEST(test_placement_group, test_placement_ready) {
 }
 
 TEST(test_placement_group, test_placement_group_table) {
-  const auto group = mobula::placement_group({{{"CPU", 2}, {"GPU", 1}}, {{"CPU", 1}}}, Strategy::spread, {.name = "tabled"});
+  const auto group = mobula::placement_group({{{"CPU", 2}, {"GPU", 1}}, {{"CPU", 1}}},
+                                             Strategy::spread, {.name = "tabled"});
   ASSERT_TRUE(group.wait(patience));
   for (const auto& each : mobula::placement_group_table()) {
     if (each.id != group.id()) continue;
@@ -57,14 +59,17 @@ TEST(test_placement_group, test_placement_group_table) {
 TEST(test_placement_group, test_remove_placement_group) {
   const auto group = mobula::placement_group({{{"CPU", 2}}});
   ASSERT_TRUE(group.wait(patience));
-  const auto member = mobula::actor<Member>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote();
+  const auto member =
+      mobula::actor<Member>.options({.num_cpus = 1, .placement = Placement{group, 0}}).remote();
   EXPECT_EQ(got(member.call<&Member::value>()), 1);
   const auto running =
       mobula::task<mobula::testing::runs_until_cancelled>.options({.placement = Placement{group, 0}}).remote();
   mobula::remove_placement_group(group);
   EXPECT_THROW(got(running), PlacementGroupRemovedError);
-  EXPECT_THROW(got(member.call<&Member::value>()), PlacementGroupRemovedError);
-  EXPECT_EQ(got(mobula::task<ready_value>.options({.num_cpus = 4}).remote()), 1) << "its CPUs are free again";
+  EXPECT_TRUE(mobula::testing::throws_soon<PlacementGroupRemovedError>(
+      [&] { got(member.call<&Member::value>()); }));
+  EXPECT_EQ(got(mobula::task<ready_value>.options({.num_cpus = 4}).remote()), 1)
+      << "its CPUs are free again";
 }
 
 TEST(test_placement_group, test_remove_pending_placement_group) {
@@ -93,7 +98,9 @@ TEST(test_placement_group, test_pending_placement_group_wait) {
 TEST(test_placement_group, test_check_bundle_index) {
   const auto group = mobula::placement_group({{{"CPU", 2}}, {{"CPU", 2}}});
   for (const int index : {2, 3, -2}) {
-    EXPECT_THROW((void)mobula::task<ready_value>.options({.placement = Placement{group, index}}).remote(), InvalidRequestError)
+    EXPECT_THROW(
+        (void)mobula::task<ready_value>.options({.placement = Placement{group, index}}).remote(),
+        InvalidRequestError)
         << index;
   }
   mobula::remove_placement_group(group);
@@ -108,8 +115,10 @@ TEST(test_placement_group, test_placement_group_empty_bundle_error) {
 TEST(test_placement_group, test_cuda_visible_devices) {
   const auto group = mobula::placement_group({{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 1}, {"GPU", 1}}});
   ASSERT_TRUE(group.wait(patience));
-  const auto first = got(mobula::task<gpus>.options({.num_gpus = 1, .placement = Placement{group, 0}}).remote());
-  const auto second = got(mobula::task<gpus>.options({.num_gpus = 1, .placement = Placement{group, 1}}).remote());
+  const auto first =
+      got(mobula::task<gpus>.options({.num_gpus = 1, .placement = Placement{group, 0}}).remote());
+  const auto second =
+      got(mobula::task<gpus>.options({.num_gpus = 1, .placement = Placement{group, 1}}).remote());
   EXPECT_EQ(first, "0;");
   EXPECT_EQ(second, "1;");
   mobula::remove_placement_group(group);
@@ -120,28 +129,27 @@ TEST(test_placement_group, test_capture_child_tasks) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
   ASSERT_TRUE(group.wait(patience));
   const Placement captures{group, 0, true};
-  EXPECT_THROW(got(mobula::task<children_in_group>.options({.num_cpus = 1, .placement = captures}).remote()), Error)
+  EXPECT_THROW(
+      got(mobula::task<children_in_group>.options({.num_cpus = 1, .placement = captures}).remote()),
+      Error)
       << "a child of 2 CPUs does not fit its parent's group";
   const Placement does_not{group, 0, false};
-  EXPECT_EQ(got(mobula::task<children_in_group>.options({.num_cpus = 1, .placement = does_not}).remote()), 1);
+  EXPECT_EQ(
+      got(mobula::task<children_in_group>.options({.num_cpus = 1, .placement = does_not}).remote()),
+      1);
   mobula::remove_placement_group(group);
 }
 
 TEST(test_placement_group, test_named_placement_group) {
-  const auto group = mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_name"});
+  const auto group =
+      mobula::placement_group({{{"CPU", 1}}}, Strategy::pack, {.name = "first_name"});
   ASSERT_TRUE(group.wait(patience));
   const auto found = mobula::get_placement_group("first_name");
   EXPECT_EQ(found, group);
   EXPECT_EQ(got(mobula::task<ready_value>.options({.placement = Placement{found, 0}}).remote()), 1);
   mobula::remove_placement_group(found);
-  EXPECT_TRUE(becomes_true([] {
-    try {
-      (void)mobula::get_placement_group("first_name");
-      return false;
-    } catch (const NotFoundError&) {
-      return true;
-    }
-  }));
+  EXPECT_TRUE(mobula::testing::throws_soon<NotFoundError>(
+      [] { (void)mobula::get_placement_group("first_name"); }));
 }
 
 TEST(test_placement_group, test_placement_group_as_an_argument) {
@@ -154,7 +162,8 @@ TEST(test_placement_group, test_scheduling_on_a_removed_group_fails) {
   const auto group = mobula::placement_group({{{"CPU", 1}}});
   ASSERT_TRUE(group.wait(patience));
   mobula::remove_placement_group(group);
-  EXPECT_THROW(got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()), PlacementGroupRemovedError);
+  EXPECT_THROW(got(mobula::task<ready_value>.options({.placement = Placement{group, 0}}).remote()),
+               PlacementGroupRemovedError);
 }
 
 }  // namespace
