@@ -37,6 +37,8 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
     dispatch(demand_class);
   }
   forget_settled_loans();
+  stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
+                           [](const StreamRow& stream) { return stream.deadline(); });
   out_ = nullptr;
 }
 
@@ -58,18 +60,23 @@ std::optional<Time> ClientCore::next_deadline() const {
       }
     }
   }
-  for (const auto& [id, stream] : streams_) {
-    consider(stream.session.next_deadline());
-    if (stream.ending) consider(stream.drain_until);
-    consider(stream.reconnect_at);
-    consider(stream.try_at);
-  }
-  for (const auto& [id, write] : writes_) consider(write.retry_at);
+  consider(stream_deadlines_.earliest());
+  consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
   consider(holds_due_.next());
   consider(exports_due_.next());
   consider(orphans_due_.next());
   return earliest;
+}
+
+bool ClientCore::deadlines_are_exact() const {
+  std::optional<Time> streams, writes;
+  const auto consider = [](std::optional<Time>& first, std::optional<Time> at) {
+    if (at && (!first || *at < *first)) first = at;
+  };
+  for (const auto& [id, stream] : streams_) consider(streams, stream.deadline());
+  for (const auto& [id, write] : writes_) consider(writes, write.retry_at);
+  return streams == stream_deadlines_.earliest() && writes == write_retries_.next();
 }
 
 void ClientCore::on(const Tick&) {
@@ -81,11 +88,11 @@ void ClientCore::on(const Tick&) {
 }
 
 void ClientCore::tick_writes() {
-  for (auto& [object, write] : writes_) {
-    if (write.retry_at && *write.retry_at <= now_) {
-      write.retry_at.reset();
-      tell_agent(ReserveObject{object, write.size_bytes});
-    }
+  while (const auto object = write_retries_.take_due(now_)) {
+    auto* write = writes_.find(*object);
+    if (write == nullptr || !write->retry_at || *write->retry_at > now_) continue;
+    write->retry_at.reset();
+    tell_agent(ReserveObject{*object, write->size_bytes});
   }
 }
 

@@ -366,6 +366,8 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   if (fresh) {
     stream->endpoint = endpoint;
     stream->last_reply = now_;
+    stream->armed.reset();
+    watch(*stream);
     emit(OpenStream{endpoint});
   }
   return *stream;
@@ -392,6 +394,7 @@ void ClientCore::say(StreamRow& stream, CallerMessage message) {
   frames_.clear();
   stream.session.send(now_, std::move(message), frames_);
   send_frames(stream, frames_);
+  watch(stream);
 }
 
 void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
@@ -411,6 +414,7 @@ void ClientCore::on(ExecutorSaid& event) {
   frames_.clear();
   auto message = stream->session.receive(now_, std::move(event.frame), frames_);
   send_frames(*stream, frames_);
+  watch(*stream);
   if (!message) return;
   std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
   stream = streams_.find(event.executor);
@@ -459,6 +463,7 @@ void ClientCore::on(const StreamEnded& event) {
   if (stream->in_flight.empty() && !resides) return;
   stream->reconnect_at = now_ + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
+  watch(*stream);
 }
 
 // The executor is known to be dead. Its last data may still be on the way: results never race deaths.
@@ -467,6 +472,7 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   if (stream == nullptr || stream->ending) return;
   stream->ending = std::move(cause);
   stream->drain_until = now_ + options_.drain_bound;
+  watch(*stream);
   if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
 }
 
@@ -501,7 +507,11 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
 void ClientCore::tick_streams() {
   std::vector<ProcessId> over;
   std::vector<ActorId> tried;
-  for (auto& [executor, stream] : streams_) {
+  std::vector<ProcessId> due;
+  const auto find = [this](ProcessId id) { return streams_.find(id); };
+  stream_deadlines_.take_due(now_, find, due);
+  for (const ProcessId executor : due) {
+    StreamRow& stream = streams_.at(executor);
     if (stream.try_at && *stream.try_at <= now_) {
       stream.try_at.reset();
       tried.push_back(stream.actor);
@@ -519,6 +529,7 @@ void ClientCore::tick_streams() {
     }
     stream.session.tick(now_, frames_);
     send_frames(stream, frames_);
+    watch(stream);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
   for (const ActorId actor : tried) advance_actor(actor);

@@ -86,6 +86,7 @@ class SmallClient : public testing::Test {
 
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
+  bool checks_deadlines = true;  // after each step, by a walk over all rows
   std::vector<Command> out;
 
  private:
