@@ -68,8 +68,8 @@ Hooks last_copies_are_forgotten() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     std::erase_if(commands, [](const auto& each) {
-      const auto* told = std::get_if<worker::SendProcess>(&each);
-      return told != nullptr && std::holds_alternative<ObjectGone>(told->message);
+      const auto* sent = std::get_if<worker::SendProcess>(&each);
+      return sent != nullptr && std::holds_alternative<ObjectGone>(sent->message);
     });
   };
   return hooks;
@@ -80,8 +80,8 @@ Hooks unread_arguments_are_not_named() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     for (auto& each : commands) {
-      auto* told = std::get_if<executor::TellCaller>(&each);
-      auto* reply = told && told->frame.message ? std::get_if<CallReply>(&*told->frame.message) : nullptr;
+      auto* sent = std::get_if<executor::TellCaller>(&each);
+      auto* reply = sent && sent->frame.message ? std::get_if<CallReply>(&*sent->frame.message) : nullptr;
       if (reply == nullptr || reply->unread.empty()) continue;
       reply->outcome = CallOutcome::exception;
       reply->unread.clear();

@@ -291,6 +291,10 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
         const auto run_ms = std::to_string((now - *task->started).count() / 1'000'000) + " ms";
         return name + " runs at executor " + task->executor.brief() + ", since " + run_ms;
       }
+      if (const auto* stream = streams_.find(task->executor); stream != nullptr && stream->give_up_at) {
+        return name + " is at executor " + task->executor.brief() + ", since " + ms +
+               "; the connection to it is broken and is tried again";
+      }
       return name + " is at executor " + task->executor.brief() + ", since " + ms;
     case TaskState::finished: return name + " has finished";
   }

@@ -16,6 +16,7 @@ const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
+const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 const Mark mark_infeasible("client.class_infeasible");
 const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
@@ -410,6 +411,7 @@ void ClientCore::on(ExecutorSaid& event) {
   if (stream == nullptr) return;
   stream->ended = false;
   stream->reconnect_at.reset();
+  stream->give_up_at.reset();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
   frames_.clear();
   auto message = stream->session.receive(now_, std::move(event.frame), frames_);
@@ -463,6 +465,7 @@ void ClientCore::on(const StreamEnded& event) {
   if (stream->in_flight.empty() && !resides) return;
   stream->reconnect_at = now_ + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
+  if (!stream->give_up_at && !stream->in_flight.empty()) stream->give_up_at = now_ + options_.unreachable_after;
   watch(*stream);
 }
 
@@ -474,6 +477,31 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   stream->drain_until = now_ + options_.drain_bound;
   watch(*stream);
   if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
+}
+
+// The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
+// before the slot serves again. Calls of actors wait, because other processes may reach the actor.
+void ClientCore::give_up_executor(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+  EndCause cause;
+  // An executor that never sent a frame may not have received a call.
+  cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
+  cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
+  emit(Warn{"executor " + executor.brief() + " on node " + stream->endpoint.node.brief() + " " + cause.text +
+            (stream->slot.empty() ? ": calls of its actor wait" : ": its tasks run elsewhere")});
+  if (stream->slot.empty()) return;
+  mark_unreachable.hit();
+  const SlotId slot = stream->slot;
+  const auto* row = slots_.find(slot);
+  if (row == nullptr || row->executor != executor) return end_stream(executor, cause);
+  stale_.push_back(row->demand_class);
+  tell_head(ReturnSlot{slot, "executor " + executor.brief() + " " + cause.text});
+  returned_.remember(slot, true);
+  forget_slot(slot);
+  stream->ended = true;
+  end_stream(executor, std::move(cause));
 }
 
 void ClientCore::conclude_stream(ProcessId executor) {
@@ -507,7 +535,7 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
 void ClientCore::tick_streams() {
   std::vector<ProcessId> over;
   std::vector<ActorId> tried;
-  std::vector<ProcessId> due;
+  std::vector<ProcessId> due, unreachable;
   const auto find = [this](ProcessId id) { return streams_.find(id); };
   stream_deadlines_.take_due(now_, find, due);
   for (const ProcessId executor : due) {
@@ -521,6 +549,10 @@ void ClientCore::tick_streams() {
       over.push_back(executor);
       continue;
     }
+    if (stream.give_up_at && *stream.give_up_at <= now_) {
+      stream.give_up_at.reset();
+      unreachable.push_back(executor);
+    }
     frames_.clear();
     if (stream.reconnect_at && *stream.reconnect_at <= now_) {
       mark_reconnected.hit();
@@ -532,6 +564,7 @@ void ClientCore::tick_streams() {
     watch(stream);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
+  for (const ProcessId executor : unreachable) give_up_executor(executor);
   for (const ActorId actor : tried) advance_actor(actor);
 }
 

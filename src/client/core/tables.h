@@ -41,8 +41,8 @@ struct ClientTables {
   PutOff orphans_due_;  // pins on what executors that have died were lent
   Answered answered_;  // by the reply that was heard last
   ProcessId replies_;  // the actor whose reply is heard in the running step
-  WorkList<ObjectId> drops_;   // with what only these objects kept
-  WorkList<ObjectId> served_;  // whose waiters are served
+  WorkList<ObjectId> drops_;   // objects that may be unused
+  WorkList<ObjectId> served_;  // objects with waiters to be served
   std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
   Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
   Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers

@@ -54,6 +54,7 @@ struct ProcessVoice {
     if (own_live_job(message.demand_class.job)) parts.slots.demand(process, message);
   }
   void operator()(const ReturnSlot& message) const {
+    if (!message.unreachable.empty()) parts.slots.link_lost(process, message);
     parts.slots.returned(process, message.slot);
   }
   void operator()(const PreemptionAnswer& message) const {

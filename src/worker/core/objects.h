@@ -243,8 +243,8 @@ class Objects {
   // What `asker` is told; it is going to fetch it.
   ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
-  // The one place where the home removes a location from its list: release, loss, death, failed pull
-  // and drain come here. The owner learns when the last location is gone.
+  // The one place where the home removes a location from its list, after a release, a loss, a death, a
+  // failed pull or a drain. The owner learns when the last location is gone.
   void remove_location(ObjectId object, NodeId node, Location which, const std::string& cause);
   bool erase_location(ObjectId object, ObjectEntry& entry, NodeId node, Location which);
   void location_removed(ObjectId object, const std::string& cause);

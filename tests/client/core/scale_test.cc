@@ -35,7 +35,7 @@ TEST_F(Scale, RetriedWritesHaveExactDeadlines) {
     ObjectReserved full;
     full.object = ObjectId::of(number);
     full.failure = failure(ErrorCode::resource_exhausted, "the store is full");
-    step(AgentSaid{full});
+    agent(full);
     now_ = now_ + Duration(1ms);
   }
   EXPECT_TRUE(core_.next_deadline().has_value());
