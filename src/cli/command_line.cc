@@ -219,6 +219,9 @@ class Grammar {
                      "lower priority ended, which run again (default: off)");
     start.add_option("--preempt-after", texts_.preempt_after,
                      "seconds that it waits first (default: 5)");
+    start.add_option("--driver-absence", options.driver_absence_s,
+                     "seconds that a job outlives its driver's node or the link to it (default: 120)")
+        ->check(CLI::Range(1, 86'400));
     trusted_fabric_ = start.add_option("--trusted-fabric", options.fabric,
                                        "NAME or NETWORK (10.0.0.0/24): tensors travel unsealed to nodes that say the same, and "
                                        "paths without encryption may be taken; without a value, with --head: the whole cluster, "
@@ -445,6 +448,7 @@ class Grammar {
       start.preemption_given = !texts_.preemption.empty();
       start.http = taken("--http", http_address(start.http));
       if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
+      if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "goes with --head");
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (start.repl && !start.head) wrong("--repl", "goes with --head");
       if (start.repl && start.block) wrong("--repl", "does not go with --block");

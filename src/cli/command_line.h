@@ -54,6 +54,7 @@ struct StartOptions {
   bool block = false;
   bool insecure = false;
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
+  std::int64_t driver_absence_s = 0;        // head only; 0: default of the head
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
   std::string http{};           // of a head: HOST:PORT of its pages; empty: none
   bool http_unencrypted = false;  // they may be beyond this machine

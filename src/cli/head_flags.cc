@@ -78,6 +78,7 @@ Result<void> save_head_flags(const StartOptions& start, const std::string& folde
                {"insecure", start.insecure},
                {"trusted_fabric", start.trusted_fabric},
                {"preempt_after_ms", start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
+               {"driver_absence_s", start.driver_absence_s},
                {"made_by", start.made_by}};
   return write_file(path_in(folder), json.dump(2) + "\n", 0600);
 }
@@ -119,6 +120,12 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     start.preempt_after = std::chrono::milliseconds(after->get<std::int64_t>());
     add("--preemption", "lower-priority");
     add("--preempt-after", fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
+  }
+  const auto absence = json->find("driver_absence_s");
+  if (start.driver_absence_s == 0 && absence != json->end() && absence->is_number_integer() &&
+      absence->get<std::int64_t>() > 0) {
+    start.driver_absence_s = absence->get<std::int64_t>();
+    add("--driver-absence", fmt::format("{}", start.driver_absence_s));
   }
   if (start.made_by.empty()) start.made_by = text_in(*json, "made_by");
   return added;

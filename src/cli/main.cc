@@ -71,6 +71,7 @@ head::HeadMainOptions head_options(const HeadPlan& plan) {
   options.advertise_host = plan.advertise;
   options.insecure = plan.insecure;
   options.preempt_after = plan.preempt_after;
+  options.driver_absence_s = plan.driver_absence_s;
   options.trusted_fabric = plan.trusted_fabric;
   options.http = plan.http;
   options.http_unencrypted = plan.http_unencrypted;

@@ -23,6 +23,7 @@ struct HeadPlan {
   std::uint16_t port = 0;
   bool insecure = false;
   std::optional<Duration> preempt_after;
+  std::int64_t driver_absence_s = 0;  // 0: the default of the head
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
   bool http_unencrypted = false;

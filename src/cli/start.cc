@@ -181,6 +181,7 @@ class Start {
     head.port = options.port;
     head.insecure = options.insecure;
     head.preempt_after = options.preempt_after;
+    head.driver_absence_s = options.driver_absence_s;
     head.trusted_fabric = options.trusted_fabric;
     head.http = options.http;
     head.http_unencrypted = options.http_unencrypted;

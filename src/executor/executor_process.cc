@@ -351,10 +351,8 @@ void ExecutorProcess::check_fetches() {
     for (const ObjectId object : fetch.objects) {
       const auto* row = engine_->core().object(object);
       const auto why = row != nullptr ? client::why_unread(*row) : std::nullopt;
-      if (!why) continue;
-      // Lack of memory here is no fault of the object.
-      if (why->code != ErrorCode::resource_exhausted) news.unread.push_back(object);
-      if (!news.failure) news.failure = why;
+      if (why && why->code != ErrorCode::resource_exhausted) news.unread.push_back(object);
+      if (why && !news.failure) news.failure = why;
     }
     for (const RefRecord& each : fetch.tensors) {
       const auto* why = runtime_->tensors().why_missing(each.object);

@@ -95,6 +95,7 @@ class HeadRun {
     service.core.settings.cluster_name = options_.cluster;
     service.core.version = options_.version;
     service.core.preempt_after = options_.preempt_after;
+    if (options_.driver_absence_s > 0) service.core.driver_absence = std::chrono::seconds(options_.driver_absence_s);
     service.core.settings.trusted_fabric = options_.trusted_fabric;
     service.record = options_.record;
     if (auto ready = take_keys(service); !ready) return ready;

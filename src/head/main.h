@@ -29,6 +29,7 @@ struct HeadMainOptions {
   bool insecure = false;         // without keys; on this machine alone
   // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
   std::optional<Duration> preempt_after{};
+  std::int64_t driver_absence_s = 0;  // 0: the default of the core
   bool trusted_fabric = false;  // bytes of objects travel between nodes unsealed
   std::string http{};           // HOST:PORT of its pages; empty: none
   bool http_unencrypted = false;  // they may be beyond this machine, where tokens can be read on their way

@@ -95,9 +95,10 @@ struct Demand {
 // The lessee has no more use for the slot (or was recalled and its last task has ended).
 struct ReturnSlot {
   SlotId slot;
+  std::string unreachable{};  // reason that the lessee cannot use it: its executor cannot be reached
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ReturnSlot::slot));
+    return visit(field("slot", &ReturnSlot::slot), field("unreachable", &ReturnSlot::unreachable));
   }
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };

@@ -21,7 +21,6 @@ namespace {
 
 constexpr Duration greeting_patience = 10s;
 constexpr Duration job_patience = 30s;
-constexpr Duration reattach_patience = 30s;
 // An executor that does not end by itself is killed after half a second.
 constexpr Duration job_over_within = 2s;
 constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
@@ -228,7 +227,7 @@ void DriverSession::watch_agents() {
       if (ending_.load()) return;
       seen = losses_;
     }
-    if (!reattach_until(monotonic_now() + reattach_patience)) continue;
+    if (!reattach_until(monotonic_now() + options_.reattach_timeout)) continue;
     const MutexLock held(loss_mutex_);
     if (losses_ == seen) agent_gone_ = false;
   }
@@ -297,8 +296,9 @@ bool DriverSession::reattach_until(Time deadline) {
     }
     if (!pause(100ms)) return false;
   }
-  std::fprintf(stderr, "mobula: no new agent within 30 s: the cluster at %s is lost to this driver\n",
-               address_.c_str());
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout);
+  std::fprintf(stderr, "mobula: no new agent within %lld s: the cluster at %s is lost to this driver\n",
+               static_cast<long long>(waited.count()), address_.c_str());
   engine_->stop();
   return false;
 }

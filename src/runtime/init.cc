@@ -91,6 +91,15 @@ Cluster start(InitOptions options) {
   auto record = internal::record_options_from_environment();
   if (!record) refuse(record.error());
   driver.record = std::move(*record);
+  if (const char* given = std::getenv("MOBULA_REATTACH_S"); given != nullptr && *given != '\0') {
+    char* end = nullptr;
+    const long seconds = std::strtol(given, &end, 10);
+    if (*end != '\0' || seconds < 1 || seconds > 86'400) {
+      refuse(internal::failure(internal::ErrorCode::invalid_argument,
+                               "MOBULA_REATTACH_S: not a number of seconds from 1 to 86400: " + std::string(given)));
+    }
+    driver.reattach_timeout = std::chrono::seconds(seconds);
+  }
   auto session = internal::runtime::DriverSession::start(std::move(driver));
   if (!session) refuse(session.error());
   if (console) internal::runtime::console::serve_console(std::move(*console), std::move(*session));

@@ -126,6 +126,7 @@ class Author {
   int family();
   int hoarding();
   int broadcast();
+  int waves_of_readers();
   int whole_gpu_task();
   int resident_results();
   int lengthy_tasks();

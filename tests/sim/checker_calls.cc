@@ -14,6 +14,7 @@ void Checkers::submitted(Process& process, const CallRecord& call, Expected expe
   mark.result = result_id(call.task, 0);
   const auto& plan = world_.plan().plans.at(call.form->function.offset);
   mark.max_retries = plan.max_retries;
+  note_recomputable(call, plan);
   expected_.insert_or_assign(mark.result, std::move(expected));
   whole_submitted(call, call.form->job);
 }
@@ -129,6 +130,10 @@ void Checkers::value_read(Process& process, ObjectId object, const Reading& read
   }
   const ErrorRecord& error = *reading.error;
   if (error.kind == ErrorKind::object_lost) reads_that_elements_are_lost(process, object);
+  const bool of_arguments = error.kind == ErrorKind::object_lost && recomputable_.contains(object);
+  if (of_arguments && process.is_driver()) {
+    return world_.violation("results", process.name() + " reads a loss that it can recompute: " + error.text);
+  }
   const auto task = tasks_.find(error.task);
   const bool crashed = error.kind == ErrorKind::worker_crashed || error.kind == ErrorKind::out_of_memory;
   if (crashed && task != tasks_.end()) {

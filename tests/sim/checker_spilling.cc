@@ -6,6 +6,7 @@ namespace mobula::internal::sim {
 
 void Checkers::agent_stepped(Agent& agent) {
   is_whole(agent);
+  home_serves(agent);
   if (world_.plan().store_bytes == 0) return;
   for (Process* process : world_.processes()) {
     const bool known = agent.core().objects().knows_process(process->id());

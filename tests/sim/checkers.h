@@ -25,6 +25,8 @@
 //   transfers a chunk is asked for once at a time and comes once, from where it is; what is under way
 //             stays within its limits; nothing is readable of which a part is missing
 //   tensors   elements that stay where they were made are not freed while a process refers to them
+//   homes     a reader at the home of an object waits only while bytes, a failure or a computation of
+//             the bytes is due
 //   spilling  what a process looks at stays where it is; what is on disk alone is whole there
 #pragma once
 
@@ -178,6 +180,9 @@ class Checkers {
   bool has_slot(const Process& process) const;
   // checker_transfers.cc
   void is_whole(Agent& agent);
+  // checker_homes.cc
+  void home_serves(Agent& agent);
+  void note_recomputable(const CallRecord& call, const Plan& plan);
   // checker_spilling.cc
   void stays_in_place(Agent& agent, Process& process);
   void is_on_disk(Agent& agent);
@@ -249,6 +254,8 @@ class Checkers {
   // By the result of a call that never ran, for want of elements: who could make them again, and how often it had run.
   std::map<ObjectId, std::vector<std::pair<TaskId, std::size_t>>> could_be_remade_;
   std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
+  std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;  // by agent: first time without a cause to wait
+  std::set<ObjectId> recomputable_;  // results that their submitter can always recompute
   std::uint64_t submissions_ = 0;
   std::uint64_t calls_run_ = 0;
 };

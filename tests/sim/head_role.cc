@@ -25,6 +25,7 @@ namespace {
 head::HeadOptions options_of(const World& world) {
   head::HeadOptions options;
   options.preempt_after = world.plan().preempt_after;
+  options.driver_absence = 15s;  // histories end within bounds of virtual time
   options.settings.trusted_fabric = world.plan().trusted_fabric;
   return options;
 }

@@ -64,6 +64,32 @@ Hooks client_does_not_hear() {
   return hooks;
 }
 
+Hooks last_copies_are_forgotten() {
+  Hooks hooks;
+  hooks.agent.out = [](std::vector<worker::Command>& commands) {
+    std::erase_if(commands, [](const auto& each) {
+      const auto* sent = std::get_if<worker::SendProcess>(&each);
+      return sent != nullptr && std::holds_alternative<ObjectGone>(sent->message);
+    });
+  };
+  return hooks;
+}
+
+// Executors reply with the loss of an argument as an exception of the call.
+Hooks unread_arguments_are_not_named() {
+  Hooks hooks;
+  hooks.executor.out = [](std::vector<executor::Command>& commands) {
+    for (auto& each : commands) {
+      auto* sent = std::get_if<executor::TellCaller>(&each);
+      auto* reply = sent && sent->frame.message ? std::get_if<CallReply>(&*sent->frame.message) : nullptr;
+      if (reply == nullptr || reply->unread.empty()) continue;
+      reply->outcome = CallOutcome::exception;
+      reply->unread.clear();
+    }
+  };
+  return hooks;
+}
+
 Hooks executor_hides_that_it_waits() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
@@ -494,6 +520,8 @@ std::vector<Mutation> make_mutations() {
       {"client asks for no holds", {"quiet", "objects"}, hold_is_not_asked_for},
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
+      {"agent forgets the last copy", {"last_copies", "losses"}, last_copies_are_forgotten},
+      {"executor does not name an unread argument", {"last_copies"}, unread_arguments_are_not_named},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},

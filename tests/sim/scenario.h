@@ -44,7 +44,7 @@ enum class Work : std::uint8_t {
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
   family, whole_gpu, resident, hungry, too_hungry, frugal_once, hoard, broadcast,
-  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory,
+  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves,
 };
 
 struct Scenario {

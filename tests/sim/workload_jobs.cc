@@ -289,6 +289,35 @@ int Author::tasks_that_run_once() {
 
 // More large values than a small store holds, read later: by itself, and by tasks.
 // One value that is made once and read all over the cluster at once.
+// Results on several nodes, read in waves: copies on other nodes come and go between the waves.
+int Author::waves_of_readers() {
+  Plan maker = leaf();
+  maker.shape = "spread";
+  maker.large = true;
+  const int f = add(std::move(maker));
+  Plan reader = leaf();
+  reader.shape = "spread";
+  reader.run_time = random_.between(Duration(10ms), Duration(300ms));
+  const int g = add(std::move(reader));
+  Plan main = item("waves");
+  const int makers = static_cast<int>(random_.between(1, 4));
+  for (int i = 0; i < makers; ++i) main.steps.push_back(submit(f, {value()}));
+  int vars = makers;
+  for (int waves = static_cast<int>(random_.between(2, 5)); waves > 0; --waves) {
+    const int first = vars;
+    for (int i = static_cast<int>(random_.between(1, 4)); i > 0; --i, ++vars) {
+      const int from = static_cast<int>(random_.below(static_cast<std::uint64_t>(makers)));
+      main.steps.push_back(submit(g, {ref(from)}));
+    }
+    if (random_.chance(700)) {
+      for (int i = first; i < vars; ++i) main.steps.push_back(on(Act::get, i));
+    }
+    main.steps.push_back(sleep(random_.between(Duration(0), Duration(2500ms))));
+  }
+  for (int i = makers; i < vars; ++i) main.steps.push_back(on(Act::get, i));
+  return add(std::move(main));
+}
+
 int Author::broadcast() {
   Plan maker = leaf();
   maker.large = true;

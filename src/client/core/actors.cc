@@ -239,6 +239,7 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
     });
     stream->room = stream->in_flight.size() + (none ? 1 : 0);
     if (none) stream->try_at = now_ + options_.no_room_retry;
+    watch(*stream);
   }
   advance_actor(stream->actor);
 }

@@ -38,6 +38,8 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   }
   forget_settled_loans();
   if (awaits_submitted_ && !has_unfinished()) conclude_submitted();
+  stream_deadlines_.settle([this](ProcessId id) { return streams_.find(id); },
+                           [](const StreamRow& stream) { return stream.deadline(); });
   out_ = nullptr;
 }
 
@@ -60,18 +62,23 @@ std::optional<Time> ClientCore::next_deadline() const {
       }
     }
   }
-  for (const auto& [id, stream] : streams_) {
-    consider(stream.session.next_deadline());
-    if (stream.ending) consider(stream.drain_until);
-    consider(stream.reconnect_at);
-    consider(stream.try_at);
-  }
-  for (const auto& [id, write] : writes_) consider(write.retry_at);
+  consider(stream_deadlines_.earliest());
+  consider(write_retries_.next());
   if (!retries_.empty()) consider(retries_.begin()->first);
   consider(holds_due_.next());
   consider(exports_due_.next());
   consider(orphans_due_.next());
   return earliest;
+}
+
+bool ClientCore::deadlines_are_exact() const {
+  std::optional<Time> streams, writes;
+  const auto consider = [](std::optional<Time>& first, std::optional<Time> at) {
+    if (at && (!first || *at < *first)) first = at;
+  };
+  for (const auto& [id, stream] : streams_) consider(streams, stream.deadline());
+  for (const auto& [id, write] : writes_) consider(writes, write.retry_at);
+  return streams == stream_deadlines_.earliest() && writes == write_retries_.next();
 }
 
 void ClientCore::on(const Tick&) {
@@ -83,11 +90,11 @@ void ClientCore::on(const Tick&) {
 }
 
 void ClientCore::tick_writes() {
-  for (auto& [object, write] : writes_) {
-    if (write.retry_at && *write.retry_at <= now_) {
-      write.retry_at.reset();
-      tell_agent(ReserveObject{object, write.size_bytes});
-    }
+  while (const auto object = write_retries_.take_due(now_)) {
+    auto* write = writes_.find(*object);
+    if (write == nullptr || !write->retry_at || *write->retry_at > now_) continue;
+    write->retry_at.reset();
+    tell_agent(ReserveObject{*object, write->size_bytes});
   }
 }
 
@@ -297,6 +304,10 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       if (task->started) {
         const auto run_ms = std::to_string((now - *task->started).count() / 1'000'000) + " ms";
         return name + " runs at executor " + task->executor.brief() + ", since " + run_ms;
+      }
+      if (const auto* stream = streams_.find(task->executor); stream != nullptr && stream->give_up_at) {
+        return name + " is at executor " + task->executor.brief() + ", since " + ms +
+               "; the connection to it is broken and is tried again";
       }
       return name + " is at executor " + task->executor.brief() + ", since " + ms;
     case TaskState::finished: return name + " has finished";

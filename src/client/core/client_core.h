@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "base/time.h"
-#include "base/work_list.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_events.h"
 #include "client/core/client_options.h"
 #include "client/core/lineage.h"
-#include "client/core/recent.h"
 #include "client/core/tables.h"
 #include "model/error_record.h"
 
@@ -41,6 +39,7 @@ class ClientCore : ClientTables {
   bool want_quietly(ObjectId object);
   bool unwant_quietly(ObjectId object);
   std::optional<Time> next_deadline() const;
+  bool deadlines_are_exact() const;  // by a walk over all rows: for tests
 
   // ---- queries; the pointers hold until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const;
@@ -165,7 +164,6 @@ class ClientCore : ClientTables {
   void fail_object(ObjectId object, ErrorRecord error);
   void pin(const RefRecord& ref);
   void unpin(ObjectId object);
-  // With the objects, calls and actors that only this object kept.
   void drop_if_unused(ObjectId object);
   void drop_one(ObjectId object);
   void erase_object(ObjectId object);
@@ -192,7 +190,6 @@ class ClientCore : ClientTables {
 
   // tasks.cc
   std::size_t count_missing(const Arguments& arguments);
-  // Serves all that waits for the object, and for what becomes ready or fails with it.
   void argument_ready(ObjectId object);
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
@@ -261,12 +258,14 @@ class ClientCore : ClientTables {
   void tick_slots();
   void tick_streams();
   void tick_writes();
+  void give_up_executor(ProcessId executor);
   void conclude_stream(ProcessId executor);
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void conclude_actor_stream(StreamRow& stream, const EndCause& cause);
   void send_frames(StreamRow& stream, std::span<CallerFrame> frames);
   void send_acknowledgement(StreamRow& stream);
   void say(StreamRow& stream, CallerMessage message);
+  void watch(StreamRow& stream) { stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed); }
 
   // actors.cc
   void ask_for_actor(ActorId actor);
@@ -304,20 +303,7 @@ class ClientCore : ClientTables {
   bool job_started_ = false;
   bool job_over_ = false;  // the head has ended it under its driver
   bool awaits_submitted_ = false;  // the process exits as planned
-  std::uint64_t head_epoch_ = 0;
-  std::uint64_t demand_version_ = 0;
-  std::uint64_t submissions_ = 0;
-  std::uint64_t fetches_ = 0;
-  std::int64_t pending_bytes_ = 0;
   Lineage lineage_;
-
-  WorkList<ObjectId> drops_;
-  WorkList<ObjectId> served_;
-  std::vector<ClassId> stale_;             // classes to dispatch at the end of the step
-  Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
-  Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
-  Recent<ActorId, EndActor> endings_;  // what was said to end actors that nobody has told yet are dead
-  std::vector<CallerFrame> frames_;  // that leave; kept for its memory
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step
 };

@@ -30,6 +30,7 @@ struct ClientOptions {
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
   Duration no_room_retry = 20ms;  // an actor had no room for a single call: looked at again so often
+  Duration unreachable_after = 60s;  // without a connection to an executor that owes replies: its slot is given up
   Duration orphans_after = 1s;  // refs lent to an executor that has died stay held for so long
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -47,7 +48,8 @@ struct ClientOptions {
                  field("near_tasks", &ClientOptions::near_tasks), field("hold_after", &ClientOptions::hold_after),
                  field("export_after", &ClientOptions::export_after),
                  field("no_room_retry", &ClientOptions::no_room_retry),
-                 field("orphans_after", &ClientOptions::orphans_after));
+                 field("orphans_after", &ClientOptions::orphans_after),
+                 field("unreachable_after", &ClientOptions::unreachable_after));
   }
   friend bool operator==(const ClientOptions&, const ClientOptions&) = default;
 };

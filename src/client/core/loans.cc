@@ -196,6 +196,10 @@ void ClientCore::tick_loans() {
 }
 
 void ClientCore::forget_settled_loans() {
+  write_retries_.forget_over([&](ObjectId object) {
+    const auto* write = writes_.find(object);
+    return write == nullptr || !write->retry_at;
+  });
   holds_due_.forget_over([&](ObjectId object) {
     const auto* row = objects_.find(object);
     return row == nullptr || row->hold != HoldState::put_off;

@@ -257,7 +257,7 @@ void ClientCore::heard(const ObjectReserved& message) {
   if (message.failure) {
     mark_store_retry.hit();
     write->retry_at = now_ + 100ms;
-    return;
+    return write_retries_.add(*write->retry_at, message.object);
   }
   const ObjectRow& row = objects_.at(message.object);
   emit(RoomMade{message.object, message.place, row.value->bytes, row.value->contained,

@@ -133,9 +133,18 @@ struct StreamRow {
   std::size_t room = unlimited;    // so many calls may be there, after there was none for one
   bool measure_room = false;       // when all have come back
   std::optional<Time> try_at;      // there was room for none of ours: nothing leaves until then
+  std::optional<Time> give_up_at;  // the connection is broken while replies are due: not awaited beyond this
+  std::optional<Time> armed;       // see DeadlineHeap
   static constexpr std::size_t unlimited = ~std::size_t{0};
   Time last_reply;
 
+  std::optional<Time> deadline() const {
+    std::optional<Time> first = session.next_deadline();
+    for (const auto& at : {ending ? std::optional(drain_until) : std::nullopt, reconnect_at, try_at, give_up_at}) {
+      if (at && (!first || *at < *first)) first = at;
+    }
+    return first;
+  }
   // The executor hands back what of ours it has had after the refused call, and what is on its way there.
   void begin_round(std::uint64_t refused) {
     ++round;

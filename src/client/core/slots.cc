@@ -17,6 +17,7 @@ const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
+const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 const Mark mark_infeasible("client.class_infeasible");
 const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
@@ -422,6 +423,8 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
   if (fresh) {
     stream->endpoint = endpoint;
     stream->last_reply = now_;
+    stream->armed.reset();
+    watch(*stream);
     emit(OpenStream{endpoint});
   }
   return *stream;
@@ -448,6 +451,7 @@ void ClientCore::say(StreamRow& stream, CallerMessage message) {
   frames_.clear();
   stream.session.send(now_, std::move(message), frames_);
   send_frames(stream, frames_);
+  watch(stream);
 }
 
 void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
@@ -463,10 +467,12 @@ void ClientCore::on(ExecutorSaid& event) {
   if (stream == nullptr) return;
   stream->ended = false;
   stream->reconnect_at.reset();
+  stream->give_up_at.reset();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
   frames_.clear();
   auto message = stream->session.receive(now_, std::move(event.frame), frames_);
   send_frames(*stream, frames_);
+  watch(*stream);
   if (!message) return;
   std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
   stream = streams_.find(event.executor);
@@ -515,6 +521,8 @@ void ClientCore::on(const StreamEnded& event) {
   if (stream->in_flight.empty() && !resides) return;
   stream->reconnect_at = now_ + stream->reconnect_wait;
   stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
+  if (!stream->give_up_at && !stream->in_flight.empty()) stream->give_up_at = now_ + options_.unreachable_after;
+  watch(*stream);
 }
 
 // The executor is known to be dead. Its last data may still be on the way: results never race deaths.
@@ -523,7 +531,33 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   if (stream == nullptr || stream->ending) return;
   stream->ending = std::move(cause);
   stream->drain_until = now_ + options_.drain_bound;
+  watch(*stream);
   if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
+}
+
+// The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
+// before the slot serves again. Calls of actors wait, because other processes may reach the actor.
+void ClientCore::give_up_executor(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+  EndCause cause;
+  // An executor that never sent a frame may not have received a call.
+  cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
+  cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
+  emit(Warn{"executor " + executor.brief() + " on node " + stream->endpoint.node.brief() + " " + cause.text +
+            (stream->slot.empty() ? ": calls of its actor wait" : ": its tasks run elsewhere")});
+  if (stream->slot.empty()) return;
+  mark_unreachable.hit();
+  const SlotId slot = stream->slot;
+  const auto* row = slots_.find(slot);
+  if (row == nullptr || row->executor != executor) return end_stream(executor, cause);
+  stale_.push_back(row->demand_class);
+  tell_head(ReturnSlot{slot, "executor " + executor.brief() + " " + cause.text});
+  returned_.remember(slot, true);
+  forget_slot(slot);
+  stream->ended = true;
+  end_stream(executor, std::move(cause));
 }
 
 void ClientCore::conclude_stream(ProcessId executor) {
@@ -557,7 +591,11 @@ void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) 
 void ClientCore::tick_streams() {
   std::vector<ProcessId> over;
   std::vector<ActorId> tried;
-  for (auto& [executor, stream] : streams_) {
+  std::vector<ProcessId> due, unreachable;
+  const auto find = [this](ProcessId id) { return streams_.find(id); };
+  stream_deadlines_.take_due(now_, find, due);
+  for (const ProcessId executor : due) {
+    StreamRow& stream = streams_.at(executor);
     if (stream.try_at && *stream.try_at <= now_) {
       stream.try_at.reset();
       tried.push_back(stream.actor);
@@ -567,6 +605,10 @@ void ClientCore::tick_streams() {
       over.push_back(executor);
       continue;
     }
+    if (stream.give_up_at && *stream.give_up_at <= now_) {
+      stream.give_up_at.reset();
+      unreachable.push_back(executor);
+    }
     frames_.clear();
     if (stream.reconnect_at && *stream.reconnect_at <= now_) {
       mark_reconnected.hit();
@@ -575,8 +617,10 @@ void ClientCore::tick_streams() {
     }
     stream.session.tick(now_, frames_);
     send_frames(stream, frames_);
+    watch(stream);
   }
   for (const ProcessId executor : over) conclude_stream(executor);
+  for (const ProcessId executor : unreachable) give_up_executor(executor);
   for (const ActorId actor : tried) advance_actor(actor);
 }
 

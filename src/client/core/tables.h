@@ -5,11 +5,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline_heap.h"
 #include "base/table.h"
+#include "base/work_list.h"
 #include "client/core/backlog.h"
 #include "client/core/ended_tasks.h"
 #include "client/core/owned_spans.h"
 #include "client/core/put_off.h"
+#include "client/core/recent.h"
 #include "client/core/rows.h"
 #include "client/core/unheld_replies.h"
 
@@ -20,6 +23,7 @@ struct ClientTables {
   Table<TaskId, TaskRow> tasks_;
   Backlog backlog_;  // tasks and their results that have no rows
   Table<ProcessId, StreamRow> streams_;
+  DeadlineHeap<ProcessId> stream_deadlines_;
   Table<SlotId, SlotRow> slots_;
   Table<ClassId, ClassRow> classes_;
   Table<ActorId, ActorRow> actors_;
@@ -33,9 +37,22 @@ struct ClientTables {
   UnheldReplies unheld_;
   Table<ObjectId, LoanRow> loans_;
   PutOff holds_due_, exports_due_;
+  PutOff write_retries_;
   PutOff orphans_due_;  // pins on what executors that have died were lent
   Answered answered_;  // by the reply that was heard last
   ProcessId replies_;  // the actor whose reply is heard in the running step
+  WorkList<ObjectId> drops_;   // objects that may be unused
+  WorkList<ObjectId> served_;  // objects with waiters to be served
+  std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
+  Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
+  Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
+  Recent<ActorId, EndActor> endings_;  // what was said to end actors that nobody has told yet are dead
+  std::vector<CallerFrame> frames_;  // that leave; kept for its memory
+  std::uint64_t head_epoch_ = 0;
+  std::uint64_t demand_version_ = 0;
+  std::uint64_t submissions_ = 0;
+  std::uint64_t fetches_ = 0;
+  std::int64_t pending_bytes_ = 0;
 };
 
 }  // namespace mobula::internal::client

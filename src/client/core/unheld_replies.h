@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "base/id.h"
 #include "base/recycled.h"
+#include "base/table.h"
 
 namespace mobula::internal::client {
 
@@ -21,35 +21,60 @@ class UnheldReplies {
   };
 
   // `missing` is not empty.
-  void add(Reply reply, RecycledVector<ObjectId> missing) { waiting_.push_back({reply, std::move(missing)}); }
+  void add(Reply reply, RecycledVector<ObjectId> missing) {
+    const std::uint64_t id = ++last_;
+    for (const ObjectId object : missing) by_object_[object].push_back(id);
+    ++of_executor_[reply.executor];
+    waiting_.insert(id, {reply, missing.size()});
+  }
 
   // This object is held now, or wanted no more (not held: nobody here ever held it): the replies that
   // waited for nothing else, oldest first.
   RecycledVector<Reply> settle(ObjectId object, bool is_held) {
     RecycledVector<Reply> held;
-    std::erase_if(waiting_, [&](Waiting& each) {
-      if (std::erase(each.missing, object) > 0) each.reply.held |= is_held;
-      if (each.missing.empty()) held.push_back(each.reply);
-      return each.missing.empty();
-    });
+    auto* found = by_object_.find(object);
+    if (found == nullptr) return held;
+    const auto ids = std::move(*found);
+    by_object_.erase(object);
+    for (const std::uint64_t id : ids) {
+      auto* each = waiting_.find(id);
+      if (each == nullptr) continue;  // its executor has ended
+      each->reply.held |= is_held;
+      if (--each->missing > 0) continue;
+      held.push_back(each->reply);
+      remove(id, each->reply.executor);
+    }
     return held;
   }
   // Nobody is there any more to be told.
   void forget(ProcessId executor) {
-    std::erase_if(waiting_, [&](const Waiting& each) { return each.reply.executor == executor; });
+    if (!any_of(executor)) return;
+    RecycledVector<std::uint64_t> ids;
+    for (const auto& [id, each] : waiting_) {
+      if (each.reply.executor == executor) ids.push_back(id);
+    }
+    for (const std::uint64_t id : ids) remove(id, executor);
   }
 
-  bool any_of(ProcessId executor) const {
-    return std::ranges::any_of(waiting_, [&](const Waiting& each) { return each.reply.executor == executor; });
-  }
+  bool any_of(ProcessId executor) const { return of_executor_.contains(executor); }
   bool empty() const { return waiting_.empty(); }
 
  private:
   struct Waiting {
     Reply reply;
-    RecycledVector<ObjectId> missing;
+    std::size_t missing = 0;
   };
-  std::vector<Waiting> waiting_;
+
+  void remove(std::uint64_t id, ProcessId executor) {
+    waiting_.erase(id);
+    if (--of_executor_.at(executor) == 0) of_executor_.erase(executor);
+    if (waiting_.empty()) by_object_.clear();
+  }
+
+  std::uint64_t last_ = 0;
+  Table<std::uint64_t, Waiting> waiting_;
+  Table<ObjectId, RecycledVector<std::uint64_t>> by_object_;  // replies that miss it
+  Table<ProcessId, std::size_t> of_executor_;                 // count of waiting replies
 };
 
 }  // namespace mobula::internal::client

@@ -1,7 +1,7 @@
 // Calls that return from an executor without having run, because arguments could not be read there.
 //
 // The owner of an argument decides what becomes of it: it reads the bytes itself, through the home of
-// the object. If they are lost, their task runs again. The call waits meanwhile, and is not charged.
+// the object. If they are lost, their task runs again. The call waits for it, and is not charged.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -50,7 +50,7 @@ void ClientCore::return_to_waiting(TaskId task) {
   advance_actor(actor);
 }
 
-// False if others own one of them, or if executors fail again and again to read arguments that are readable here.
+// False if others own one of them, or if executors repeatedly fail to read arguments that are readable here.
 bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;

@@ -67,6 +67,8 @@ void ExecutorCore::step(Time now, Event event, std::vector<Command>& out) {
   update_lending();
   update_residence();
   try_leave();
+  caller_deadlines_.settle([this](ProcessId id) { return callers_.find(id); },
+                           [](const CallerRow& caller) { return caller.session.next_deadline(); });
   out_ = nullptr;
 }
 
@@ -75,7 +77,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   const auto consider = [&](std::optional<Time> at) {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
-  for (const auto& [id, caller] : callers_) consider(caller.session.next_deadline());
+  consider(caller_deadlines_.earliest());
   for (const auto& [token, row] : running_) {
     if (!row.told_started) consider(row.started + options_.tell_started_after);
   }
@@ -111,6 +113,7 @@ void ExecutorCore::on(CallerSaid& event) {
   CallerRow& caller = callers_[event.caller];
   frames_.clear();
   auto message = caller.session.receive(now_, std::move(event.frame), frames_);
+  caller_deadlines_.watch(event.caller, caller.session.next_deadline(), caller.armed);
   for (auto& frame : frames_) emit(TellCaller{event.caller, std::move(frame)});
   if (message) std::visit([&](auto& each) { caller_says(event.caller, each); }, *message);
 }
@@ -337,6 +340,7 @@ void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
   if (row == nullptr) return;
   frames_.clear();
   row->session.send(now_, std::move(message), frames_);
+  caller_deadlines_.watch(caller, row->session.next_deadline(), row->armed);
   for (auto& frame : frames_) emit(TellCaller{caller, std::move(frame)});
 }
 
@@ -416,10 +420,14 @@ void ExecutorCore::on(const Tick&) {
     emit(ReleasePins{std::move(orphans_.front().second), false});
     orphans_.pop_front();
   }
-  for (auto& [id, caller] : callers_) {
+  std::vector<ProcessId> due;
+  caller_deadlines_.take_due(now_, [this](ProcessId id) { return callers_.find(id); }, due);
+  for (const ProcessId id : due) {
+    CallerRow& caller = callers_.at(id);
     frames_.clear();
     caller.session.tick(now_, frames_);
     for (auto& frame : frames_) emit(TellCaller{id, std::move(frame)});
+    caller_deadlines_.watch(id, caller.session.next_deadline(), caller.armed);
   }
 }
 

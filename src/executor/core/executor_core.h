@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/copy_on_write.h"
+#include "base/deadline_heap.h"
 #include "base/latest.h"
 #include "base/table.h"
 #include "base/time.h"
@@ -56,6 +57,7 @@ class ExecutorCore {
     std::uint64_t last_number = 0;                           // highest call number seen
     std::uint64_t round = 1;                                 // what comes of rounds before goes back
     bool knows_rounds = false;
+    std::optional<Time> armed;  // see DeadlineHeap
     RecycledMap<std::uint64_t, RefRecords> pinned;  // replies not yet held
   };
   struct CallRow {
@@ -120,6 +122,7 @@ class ExecutorCore {
   std::int64_t finished_ = 0;
   RanCalls ran_;
   Table<ProcessId, CallerRow> callers_;
+  DeadlineHeap<ProcessId> caller_deadlines_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
   Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
   std::size_t beside_ = 0;                 // of those that run, beside the actor's calls

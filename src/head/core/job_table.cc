@@ -33,6 +33,8 @@ void JobTable::restore(const JobRow& row) {
     job.why = "its driver ended before the head was started";
     job.lingers = true;
   }
+  job.absent_since_ms = row.absent_since_ms;
+  if (row.absent_since_ms != 0) absent_[row.start.driver] = row.start.job;
   parts_.scheduler.set_job_terms(row.start.job, row.start.terms);
   rows_.insert(row.start.job, std::move(job));
 }
@@ -219,13 +221,38 @@ DemandClass JobTable::with_job_env(DemandClass demand) const {
   return demand;
 }
 
+Time JobTable::driver_absent(ProcessId driver) {
+  const std::int64_t wall = wall_ms(parts_, parts_.now);
+  for (auto& [id, job] : rows_) {
+    if (job.start.driver != driver || !job.runs()) continue;
+    if (job.absent_since_ms == 0) {
+      job.absent_since_ms = wall;
+      absent_[driver] = id;
+      parts_.journal.put("jobs", id.hex(), encode(JobRow{job.start, job.node, false, wall}));
+    }
+    const auto passed = std::chrono::milliseconds(std::max<std::int64_t>(0, wall - job.absent_since_ms));
+    return parts_.now + std::max(Duration(0), parts_.options.driver_absence - passed);
+  }
+  return parts_.now + parts_.options.driver_absence;
+}
+
+void JobTable::driver_present(ProcessId driver) {
+  const auto at = absent_.find(driver);
+  if (at == absent_.end()) return;
+  const JobId id = at->second;
+  absent_.erase(at);
+  Job* job = rows_.find(id);
+  if (job == nullptr || !job->runs()) return;
+  job->absent_since_ms = 0;
+  parts_.journal.put("jobs", id.hex(), encode(JobRow{job->start, job->node}));
+}
+
 void JobTable::driver_missing(ProcessId driver) {
   for (const auto& [id, job] : rows_) {
     if (job.start.driver != driver || !job.runs()) continue;
     mark_driver_missing.hit();
     const auto waited = std::chrono::duration_cast<std::chrono::seconds>(parts_.options.driver_absence);
-    end(id, JobEnd::failed, fmt::format("its driver did not come back within {} s after the head was restarted",
-                                        waited.count()));
+    end(id, JobEnd::failed, fmt::format("its driver did not return within {} s", waited.count()));
     return;
   }
 }

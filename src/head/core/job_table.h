@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
 
@@ -28,6 +29,7 @@ struct Job {
   JobEnd end = JobEnd::runs;
   std::string why;  // it ended
   bool lingers = false;      // it has ended, and detached actors of it live
+  std::int64_t absent_since_ms = 0;  // wall clock, since its driver is missing; 0: it is not
   bool driver_waits = false; // its driver wants to hear when nothing of it runs any more
   bool runs() const { return durable && end == JobEnd::runs; }
   // Somebody may still ask for things in its name.
@@ -60,6 +62,10 @@ class JobTable {
   // Drivers that are not there are waited for a little longer.
   void recovery_ended();
   void driver_missing(ProcessId driver);
+  // The driver is missing: time by which it has to be back. The absence is in the journal, so that it
+  // does not begin again when the head is started again.
+  Time driver_absent(ProcessId driver);
+  void driver_present(ProcessId driver);
 
   bool runs(JobId id) const;
   bool works(JobId id) const;
@@ -76,6 +82,7 @@ class JobTable {
   Table<JobId, Job> rows_;
   std::deque<JobId> ended_;  // oldest first; the oldest are forgotten
   std::set<JobId> bereaved_;
+  std::map<ProcessId, JobId> absent_;  // drivers
 };
 
 }  // namespace mobula::internal::head

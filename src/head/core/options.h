@@ -16,7 +16,7 @@ struct HeadOptions {
   Duration exclusive_margin = Duration(2s);  // on top of fence_after, before such an actor restarts
   Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
   Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
-  Duration driver_absence = Duration(15s);   // a driver may attach elsewhere when its node has died
+  Duration driver_absence = Duration(120s);  // a driver may attach again when its node has died or was cut off
   Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
   Duration list_within = Duration(2s);       // for agents and owners to say what they have
   Duration store_results_within = Duration(40s);  // for an executor that ends and holds results

@@ -17,6 +17,7 @@ void ProcessTable::attached(NodeId node, const ProcessFact& fact) {
   if (fact.process.empty()) return;
   if (lost_.erase(fact.process) > 0) mark_back.hit();
   if (expected_.erase(fact.process) > 0) mark_expected_back.hit();
+  parts_.jobs.driver_present(fact.process);
   const Process* known = rows_.find(fact.process);
   enter(fact.process, {node, fact.principal, fact.pid, known == nullptr ? SlotId() : known->slot});
 }
@@ -89,7 +90,7 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
   std::vector<ProcessId> gone, drivers;
   for (const auto process : on_node(node)) {
     if (drivers_return && rows_.at(process).principal.role == Role::driver) {
-      lost_.try_emplace(process, Lost{parts_.now + parts_.options.driver_absence, cause});
+      if (!lost_.contains(process)) lost_.emplace(process, Lost{parts_.jobs.driver_absent(process), cause});
       drivers.push_back(process);
     } else {
       gone.push_back(process);
@@ -138,7 +139,7 @@ NodeId ProcessTable::node_of(ProcessId process) const {
 }
 
 void ProcessTable::expect(ProcessId driver) {
-  expected_.try_emplace(driver, parts_.now + parts_.options.driver_absence);
+  if (!expected_.contains(driver)) expected_.emplace(driver, parts_.jobs.driver_absent(driver));
 }
 
 void ProcessTable::tick() {

@@ -76,6 +76,7 @@ struct ProcessVoice {
     parts.slots.demand(process, message);
   }
   void operator()(const ReturnSlot& message) const {
+    if (!message.unreachable.empty()) parts.slots.link_lost(process, message);
     parts.slots.returned(process, message.slot);
   }
   void operator()(const PreemptionAnswer& message) const {

@@ -47,10 +47,11 @@ struct JobRow {
   StartJob start;
   NodeId node;         // of the driver
   bool ended = false;  // only its detached actors go on
+  std::int64_t absent_since_ms = 0;  // wall clock, since its driver is missing; 0: it is not
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("start", &JobRow::start), field("node", &JobRow::node),
-                 field("ended", &JobRow::ended));
+                 field("ended", &JobRow::ended), field("absent_since_ms", &JobRow::absent_since_ms));
   }
 };
 

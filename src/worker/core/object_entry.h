@@ -13,11 +13,27 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "model/task.h"
+#include "store/core/slab_space.h"
 #include "transfer/core/pull_queue.h"
 
 namespace mobula::internal::worker {
 
 enum class NodeHoldState : unsigned char { none, asked, confirmed };
+
+// Kinds of locations in the list of a home.
+enum class Location : unsigned char { replica, kept_result, any };
+
+// An object that is being read back from disk.
+struct Restore {
+  ObjectId object{};
+  Place place;
+  bool started = false;
+};
+
+struct HoldsAsked {
+  NodeId home;
+  int count = 0;  // NodeHolds without a reply
+};
 
 struct ObjectEntry {
   NodeId home{};

@@ -345,7 +345,9 @@ void Objects::tick() {
   if (!report_copies_at_ || *report_copies_at_ > now) return;
   report_copies_at_.reset();
   if (copies_added_.empty() && copies_removed_.empty()) return;
-  head_.tell(ObjectCopies{std::exchange(copies_added_, {}), std::exchange(copies_removed_, {})});
+  head_.tell(ObjectCopies{{copies_added_.begin(), copies_added_.end()}, {copies_removed_.begin(), copies_removed_.end()}});
+  copies_added_.clear();
+  copies_removed_.clear();
 }
 
 void Objects::fire(const Timer& timer) {
@@ -373,7 +375,13 @@ void Objects::fire(const Timer& timer) {
 std::optional<Time> Objects::next_deadline() const {
   std::optional<Time> first = report_copies_at_;
   if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
-  for (const Waiting& each : waiting_) take_earlier(first, patience_ends(each));
+  // In order of `since`: the first of those that read, and of those that write, ends first.
+  bool reads = false, writes = false;
+  for (const Waiting& each : waiting_) {
+    bool& seen = each.request.writer == agent_ ? reads : writes;
+    if (!std::exchange(seen, true)) take_earlier(first, patience_ends(each));
+    if (reads && writes) break;
+  }
   take_earlier(first, look_at_);
   take_earlier(first, idle_look_at_);
   if (room_due_) take_earlier(first, look_not_before());
@@ -382,8 +390,8 @@ std::optional<Time> Objects::next_deadline() const {
 
 void Objects::report_copy(ObjectId object, bool present) {
   if (ObjectEntry* entry = find(object)) entry->copy_reported = present;
-  if (std::erase(present ? copies_removed_ : copies_added_, object) == 0) {
-    (present ? copies_added_ : copies_removed_).push_back(object);
+  if ((present ? copies_removed_ : copies_added_).erase(object) == 0) {
+    (present ? copies_added_ : copies_removed_).insert(object);
   }
   if (!report_copies_at_) report_copies_at_ = outbox_.now() + options_.copies_after;
 }

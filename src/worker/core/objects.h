@@ -116,7 +116,7 @@ class Objects {
   std::size_t pins() const;
   // At home: objects that readers await although no node has the bytes, no failure is recorded and no
   // search for replicas runs. Their owner must be computing them.
-  std::vector<ObjectId> awaited_without_bytes() const;
+  std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;  // with the owner
   const SpillFiles& spill_files() const { return files_; }
   // Writing to and reading from disk that is under way.
   std::size_t moving() const { return restores_.size() + spill_.items.size(); }
@@ -146,15 +146,6 @@ class Objects {
     Time started{};
     std::optional<Failure> failure{};  // of the last one
     Time again_at{};                   // after that: not before
-  };
-  struct Restore {
-    ObjectId object{};
-    Place place;
-    bool started = false;
-  };
-  struct HoldsAsked {
-    NodeId home;
-    int count = 0;  // NodeHolds not answered yet
   };
   static constexpr std::size_t max_waiting_for_room = 4096;
   static constexpr int max_tries = 3;
@@ -257,9 +248,8 @@ class Objects {
   // What `asker` is told; it is going to fetch it.
   ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
-  // The one place where the home removes a location from its list: release, loss, death, failed pull
-  // and drain come here. The owner learns when the last location is gone.
-  enum class Location : unsigned char { replica, kept_result, any };
+  // The one place where the home removes a location from its list, after a release, a loss, a death, a
+  // failed pull or a drain. The owner learns when the last location is gone.
   void remove_location(ObjectId object, NodeId node, Location which, const std::string& cause);
   bool erase_location(ObjectId object, ObjectEntry& entry, NodeId node, Location which);
   void location_removed(ObjectId object, const std::string& cause);
@@ -300,7 +290,7 @@ class Objects {
   Time looked_at_;
   std::optional<Time> idle_look_at_;  // whether the store's empty memory rests
   bool found_nothing_ = false;  // that could leave
-  std::vector<ObjectId> copies_added_, copies_removed_;
+  std::set<ObjectId> copies_added_, copies_removed_;
   std::optional<Time> report_copies_at_;
   bool retry_due_ = false;
   std::map<std::uint64_t, SlabId> retiring_;  // by number: processes were told to unmap them

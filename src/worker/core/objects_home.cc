@@ -245,12 +245,12 @@ void Objects::location_added(ObjectId object) {
   save_if_it_goes(object);
 }
 
-std::vector<ObjectId> Objects::awaited_without_bytes() const {
-  std::vector<ObjectId> awaited;
+std::vector<std::pair<ObjectId, ProcessId>> Objects::awaited_without_bytes() const {
+  std::vector<std::pair<ObjectId, ProcessId>> awaited;
   for (const auto& [object, entry] : entries_) {
     const bool waits = at_home(entry) && (!entry.readers.empty() || !entry.askers.empty());
     const bool hopeless = entry.claimed && !entry.failure && !entry.locate_by && !has_bytes_somewhere(object, entry);
-    if (waits && hopeless) awaited.push_back(object);
+    if (waits && hopeless) awaited.emplace_back(object, entry.owner);
   }
   return awaited;
 }

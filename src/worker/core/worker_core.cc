@@ -75,6 +75,10 @@ Census WorkerCore::census() const {
   return census;
 }
 
+std::vector<std::pair<ObjectId, ProcessId>> WorkerCore::awaited_without_bytes() const {
+  return parts_->objects ? parts_->objects->awaited_without_bytes() : std::vector<std::pair<ObjectId, ProcessId>>();
+}
+
 bool WorkerCore::in_place(ProcessId process, ObjectId object) const {
   return parts_->objects && parts_->objects->in_place(process, object);
 }

@@ -65,6 +65,8 @@ class WorkerCore {
   const ObjectTable& objects() const;
   // Whether it counts this process among those that may look at the object where it lies.
   bool in_place(ProcessId process, ObjectId object) const;
+  // See Objects.
+  std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;
 
  private:
   struct Parts;

@@ -19,6 +19,7 @@ SmallClient::SmallClient(ClientOptions options) {
 const std::vector<Command>& SmallClient::step(Event event) {
   out.clear();
   core_.step(now_, std::move(event), out);
+  if (checks_deadlines) EXPECT_TRUE(core_.deadlines_are_exact());
   for (const auto& each : out) {
     const auto* told = std::get_if<TellExecutor>(&each);
     if (told == nullptr || !told->frame.message) continue;

@@ -37,7 +37,8 @@ class SmallClient : public testing::Test {
   std::string text(ObjectId object) const;
 
   // ---- head and agent --------------------------------------------------------------------------
-  void head(HeadToProcess message) { step(AgentSaid{FromHead{std::move(message)}}); }
+  void head(HeadToProcess message) { agent(FromHead{std::move(message)}); }
+  void agent(AgentToProcess message) { step(AgentSaid{std::move(message)}); }
   void slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation = 0);
   void slot_executor_ends(std::uint64_t slot, std::uint64_t executor, EndKind kind);
   void actor_alive(ActorId actor, std::uint64_t executor, std::uint64_t version);
@@ -86,6 +87,7 @@ class SmallClient : public testing::Test {
 
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
+  bool checks_deadlines = true;  // after each step, by a walk over all rows
   std::vector<Command> out;
 
  private:

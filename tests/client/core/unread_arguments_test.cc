@@ -39,7 +39,6 @@ class UnreadArguments : public SmallClient {
     answer.unread.push_back(argument);
     reply(executor, std::move(answer));
   }
-  void agent(AgentToProcess message) { step(AgentSaid{std::move(message)}); }
   void agent_reads(ObjectId argument, std::optional<Failure> why) {
     ObjectReadable answer;
     answer.object = argument;
@@ -62,7 +61,7 @@ TEST_F(UnreadArguments, BytesLost_MakerRunsAgainAndCallWaits) {
     reply_unread(result(maker));
     ASSERT_EQ(to_agent<FetchObject>().size(), 1u) << "the owner reads it through its home";
     ASSERT_TRUE(sent().empty());
-    agent_reads(result(maker), failure(ErrorCode::unavailable, "its node died"));
+    agent_reads(result(maker), failure(ErrorCode::unavailable, "node 2 died"));
     ASSERT_EQ(sent(), std::vector<TaskId>{maker}) << times;
     reply_stored();
   }
@@ -98,10 +97,10 @@ TEST_F(UnreadArguments, NoMaker_CallFailsWithTheLoss) {
   const TaskId maker = make(0);
   const TaskId reader = consume(result(maker), 100);
   reply_unread(result(maker));
-  agent_reads(result(maker), failure(ErrorCode::unavailable, "its node died"));
+  agent_reads(result(maker), failure(ErrorCode::unavailable, "node 2 died"));
   EXPECT_TRUE(sent().empty());
   EXPECT_EQ(error(result(reader)).kind, ErrorKind::object_lost);
-  EXPECT_NE(error(result(reader)).text.find("its node died"), std::string::npos);
+  EXPECT_NE(error(result(reader)).text.find("node 2 died"), std::string::npos);
 }
 
 TEST_F(UnreadArguments, AgentLostMeanwhile_CallWaitsForMaker) {
@@ -149,7 +148,7 @@ TEST_F(UnreadArguments, CallOfActor_LaterCallsWaitBehindIt) {
   take_back(30, second.number);
   say(30, CallHandedBack{second.number, later, "", false});
   EXPECT_TRUE(calls_at(30).empty());
-  agent_reads(result(maker), failure(ErrorCode::unavailable, "its node died"));
+  agent_reads(result(maker), failure(ErrorCode::unavailable, "node 2 died"));
   reply_stored();
   ASSERT_EQ(calls_at(30).size(), 2u);
   EXPECT_EQ(calls_at(30)[0].call.task, TaskId::of(50));
@@ -161,7 +160,7 @@ TEST_F(UnreadArguments, BorrowedObjectLost_NextWantReadsAgain) {
   const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};
   step(AdoptRef{borrowed});
   step(WantObject{borrowed.object, true});
-  agent_reads(borrowed.object, failure(ErrorCode::unavailable, "its home died"));
+  agent_reads(borrowed.object, failure(ErrorCode::unavailable, "home 2 died"));
   ASSERT_TRUE(core_.settled(borrowed.object));
   ASSERT_TRUE(why_unread(*core_.object(borrowed.object)));
   EXPECT_FALSE(core_.want_quietly(borrowed.object));

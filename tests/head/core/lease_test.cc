@@ -277,6 +277,50 @@ TEST_F(Lease, ADriverThatDoesNotComeBackEndsWithItsNode) {
   EXPECT_TRUE(published);
 }
 
+TEST_F(Lease, DriverAbsence_LastsTwoMinutesByDefault) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.step(AgentLinkLost{home.link});
+  cluster.step(NodeProbed{home.incarnation, true});
+  cluster.pass(100s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+  cluster.driver_starts_job(agent, 1);
+  cluster.pass(60s);
+  EXPECT_FALSE(cluster.view().jobs[0].ended) << "the driver is back";
+}
+
+TEST_F(Lease, DriverAbsence_ContinuesOverHeadRestart) {
+  cluster.step(ClockMoved{1'000'000'000'000});
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.step(AgentLinkLost{home.link});
+  cluster.step(NodeProbed{home.incarnation, true});
+  cluster.pass(60s);
+  const std::int64_t wall = cluster.core().wall_ms(cluster.now);
+  cluster.restart_head();
+  cluster.step(ClockMoved{wall});
+  cluster.register_agent(agent);
+  EXPECT_FALSE(cluster.view().jobs[0].ended);
+  cluster.pass(62s);
+  EXPECT_TRUE(cluster.view().jobs[0].ended);
+}
+
+TEST_F(Lease, LinkLost_SlotIsFencedAndReported) {
+  auto& home = cluster.node_joins(2, {}, Role::driver_agent);
+  cluster.driver_starts_job(home, 1);
+  cluster.wants(home, cpu, 1);
+  const auto start = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, start);
+  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached"});
+  const auto stopped = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stopped.size(), 1u);
+  EXPECT_FALSE(stopped[0].graceful);
+  EXPECT_NE(cluster.tool("status").json.find("could not reach node"), std::string::npos);
+  EXPECT_NE(cluster.tool("list", "events", R"({"kind":"LINK_LOST"})").json.find("LINK_LOST"), std::string::npos);
+  cluster.pass(301s);
+  EXPECT_EQ(cluster.tool("status").json.find("could not reach node"), std::string::npos);
+}
+
 TEST_F(Lease, ALesseesDeathRevokesItsSlots) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 2);

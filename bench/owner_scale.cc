@@ -1,0 +1,169 @@
+// Cost of one step of an owner's core next to many rows that the step does not touch, in ns of processor time.
+// The figures of a line are flat if no step walks over a table.
+//
+//   mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+double cpu_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+class Owner {
+ public:
+  Owner() : core_(options()) {
+    StartJob job;
+    job.job = JobId::of(1);
+    step(Attached{node(), ProcessId::of(9), job});
+    step(AgentSaid{FromHead{JobStarted{JobId::of(1), "bench"}}});
+  }
+  static NodeId node() { return NodeId::of(1); }
+  static RefRecord ref(ObjectId object) { return RefRecord{object, node(), ProcessId::of(1), {}}; }
+  // As the shell does after each step, with the deadline for its timer.
+  void step(Event event) {
+    commands.clear();
+    now_ = now_ + 1us;
+    core_.step(now_, std::move(event), commands);
+    deadlines_ += core_.next_deadline().has_value() ? 1 : 0;
+  }
+  void add_actor(std::uint64_t number) {
+    SubmitActor actor;
+    actor.spec.actor = ActorId::of(number);
+    actor.spec.job = JobId::of(1);
+    step(std::move(actor));
+    ActorChanged alive;
+    alive.actor = ActorId::of(number);
+    alive.state = ActorState::alive;
+    alive.version = alive.incarnation = 1;
+    alive.endpoint.process = ProcessId::of(1'000'000 + number);
+    step(AgentSaid{FromHead{alive}});
+  }
+  // Of actor 1.
+  void call_and_reply() {
+    SubmitActorCall call;
+    call.call.form.edit().kind = CallKind::actor_call;
+    call.call.form.edit().actor = ActorId::of(1);
+    call.call.task = TaskId::of(++calls_);
+    const ObjectId result = result_id(call.call.task, 0);
+    const TaskId task = call.call.task;
+    step(std::move(call));
+    ExecutorSaid said;
+    said.executor = ProcessId::of(1'000'001);
+    said.frame.sequence = ++said_;
+    said.frame.acknowledged = calls_;
+    CallReply reply;
+    reply.number = calls_;
+    reply.task = task;
+    reply.results.push_back(small_value());
+    said.frame.message = std::move(reply);
+    step(std::move(said));
+    step(ReleaseRef{result});
+  }
+  static ValueRecord small_value() {
+    ValueRecord value;
+    value.bytes = Payload(std::vector<std::byte>(8));
+    value.size_bytes = 8;
+    return value;
+  }
+
+  std::vector<Command> commands;
+
+ private:
+  static ClientOptions options() {
+    ClientOptions options;
+    options.process = ProcessId::of(1);
+    options.job = JobId::of(1);
+    return options;
+  }
+
+  ClientCore core_;
+  Time now_ = Time::from_ns(1'000'000'000);
+  std::uint64_t calls_ = 0, said_ = 0, deadlines_ = 0;
+};
+
+double calls_beside_idle_actors(std::uint64_t rows) {
+  Owner owner;
+  for (std::uint64_t number = 1; number <= rows; ++number) owner.add_actor(number);
+  constexpr int calls = 2000;
+  const double began = cpu_ns();
+  for (int i = 0; i < calls; ++i) owner.call_and_reply();
+  return (cpu_ns() - began) / calls;
+}
+
+struct Refs {
+  double stored = 0;    // ns for each: put, passed on, written into the store
+  double released = 0;  // ns for each: with the value that contains all of them
+};
+
+Refs refs_inside_values(std::uint64_t rows) {
+  Owner owner;
+  RefRecords all;
+  double began = cpu_ns();
+  for (std::uint64_t number = 1; number <= rows; ++number) {
+    owner.step(PutInline{ObjectId::of(number), Owner::small_value()});
+    all.push_back(Owner::ref(ObjectId::of(number)));
+  }
+  ValueRecord outer = Owner::small_value();
+  outer.contained = all;
+  const ObjectId holder = ObjectId::of(rows + 1);
+  owner.step(PutInline{holder, std::move(outer)});
+  for (const RefRecord& each : all) {
+    ObjectReserved place;
+    place.object = each.object;
+    place.place = {1, 0, 8};
+    owner.step(AgentSaid{place});
+    owner.step(ValueWritten{each.object, false, {}});
+    owner.step(AgentSaid{ObjectSealed{each.object}});
+    owner.step(ReleaseRef{each.object});
+  }
+  Refs refs;
+  refs.stored = (cpu_ns() - began) / static_cast<double>(rows);
+  began = cpu_ns();
+  owner.step(ReleaseRef{holder});
+  for (const RefRecord& each : all) owner.step(AgentSaid{ExportUnheld{each.object}});
+  refs.released = (cpu_ns() - began) / static_cast<double>(rows);
+  return refs;
+}
+
+void print(const char* name, const std::vector<double>& figures) {
+  fmt::print("{:<44}", name);
+  for (const double each : figures) fmt::print(" {:>10.0f}", each);
+  fmt::print("\n");
+}
+
+int run(const std::vector<std::uint64_t>& rows) {
+  fmt::print("{:<44}", "ns for each, by number of rows");
+  for (const std::uint64_t each : rows) fmt::print(" {:>10}", each);
+  fmt::print("\n");
+  std::vector<double> calls, stored, released;
+  for (const std::uint64_t each : rows) {
+    calls.push_back(calls_beside_idle_actors(each));
+    const Refs refs = refs_inside_values(each);
+    stored.push_back(refs.stored);
+    released.push_back(refs.released);
+  }
+  print("call of one actor next to idle actors", calls);
+  print("ref inside a value, stored", stored);
+  print("ref inside a value, released with the value", released);
+  return 0;
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
+
+int main(int count, char** arguments) {
+  std::vector<std::uint64_t> rows;
+  for (int i = 1; i < count; ++i) rows.push_back(std::strtoull(arguments[i], nullptr, 10));
+  if (rows.empty()) rows = {100, 1000, 10'000, 100'000};
+  return mobula::internal::client::run(rows);
+}

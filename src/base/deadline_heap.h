@@ -1,0 +1,69 @@
+// The earliest deadline of many rows, of which most change often and few come due. A change costs the
+// logarithm of the rows with a deadline, and no memory is allocated for it.
+// A deadline that moves to a later time, or ends, leaves an entry behind; `settle` removes those in front.
+// Thread: owner. Not: the rows, which belong to the caller and keep the time of their entry (`armed`).
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/time.h"
+
+namespace mobula::internal {
+
+template <class Key>
+class DeadlineHeap {
+ public:
+  // The deadline of a row has appeared or may have become earlier.
+  void watch(const Key& key, std::optional<Time> deadline, std::optional<Time>& armed) {
+    if (!deadline || (armed && *armed <= *deadline)) return;
+    armed = deadline;
+    entries_.emplace_back(*deadline, key);
+    std::push_heap(entries_.begin(), entries_.end(), std::greater<>());
+  }
+
+  // `find(key)` is a pointer to the row, or null; `deadline(row)` is its deadline. Afterwards `earliest` is exact.
+  template <class Find, class Deadline>
+  void settle(Find find, Deadline deadline) {
+    while (!entries_.empty()) {
+      const auto [at, key] = entries_.front();
+      auto* row = find(key);
+      const bool current = row != nullptr && row->armed == at;
+      if (current && deadline(*row) == at) return;
+      remove_first();
+      if (!current) continue;
+      row->armed.reset();
+      watch(key, deadline(*row), row->armed);
+    }
+  }
+
+  // Keys of the rows whose entries are due, which are armed no more: watch them again.
+  template <class Find>
+  void take_due(Time now, Find find, std::vector<Key>& due) {
+    while (!entries_.empty() && entries_.front().first <= now) {
+      const auto [at, key] = entries_.front();
+      remove_first();
+      auto* row = find(key);
+      if (row == nullptr || row->armed != at) continue;
+      row->armed.reset();
+      due.push_back(key);
+    }
+  }
+
+  std::optional<Time> earliest() const {
+    return entries_.empty() ? std::nullopt : std::optional(entries_.front().first);
+  }
+
+ private:
+  void remove_first() {
+    std::pop_heap(entries_.begin(), entries_.end(), std::greater<>());
+    entries_.pop_back();
+  }
+
+  std::vector<std::pair<Time, Key>> entries_;  // a heap, the earliest in front
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,80 @@
+// Executors that a process cannot reach although the head reports no end of them.
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+class Unreachable : public SmallClient {
+ protected:
+  // Connections to the executor fail until this much time has passed.
+  void cut(std::uint64_t executor, Duration span) {
+    const Time end = now_ + span;
+    while (now_ < end) {
+      step(StreamEnded{ProcessId::of(executor)});
+      note();
+      pass(Duration(1s));
+      note();
+    }
+  }
+  void note() {
+    for (const auto& each : to_head<ReturnSlot>()) returned.push_back(each);
+    for (const auto& each : commanded<Warn>()) warnings.push_back(each.text);
+  }
+  std::vector<ReturnSlot> returned;
+  std::vector<std::string> warnings;
+};
+
+TEST_F(Unreachable, TaskNeverReceived_RunsElsewhereUncharged) {
+  const TaskId id = submit();
+  slot(3, 20);
+  cut(20, Duration(55s));
+  EXPECT_TRUE(returned.empty()) << "a short cut is survived";
+  EXPECT_NE(core_.why_pending(now_, result(id)).find("connection"), std::string::npos);
+  cut(20, Duration(10s));
+  ASSERT_EQ(returned.size(), 1u);
+  EXPECT_EQ(returned[0].slot, SlotId::of(3));
+  EXPECT_NE(returned[0].unreachable.find("could not be reached"), std::string::npos);
+  EXPECT_EQ(warnings.size(), 1u);
+  slot(4, 21);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.attempt, 0u);
+  reply_value(21, "done");
+  EXPECT_EQ(text(result(id)), "done");
+}
+
+TEST_F(Unreachable, TaskMayHaveRun_RetryIsCharged) {
+  SubmitTask given = task(1);
+  given.max_retries = 0;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  say(20, CallStarted{calls_at(20).at(0).number, Duration(1s)});
+  cut(20, Duration(70s));
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
+  EXPECT_NE(error(result(id)).text.find("could not be reached"), std::string::npos);
+}
+
+TEST_F(Unreachable, ReplyArrivesInTime_SlotIsKept) {
+  const TaskId id = submit();
+  slot(3, 20);
+  cut(20, Duration(50s));
+  reply_value(20, "late");
+  EXPECT_EQ(text(result(id)), "late");
+  pass(Duration(20s));
+  note();
+  for (const auto& each : returned) EXPECT_TRUE(each.unreachable.empty()) << "idle slots return";
+  EXPECT_TRUE(warnings.empty());
+}
+
+TEST_F(Unreachable, CallsOfActor_WaitWithAWarning) {
+  const ActorId counter = make_actor(4);
+  actor_alive(counter, 30, 1);
+  const TaskId id = call(counter);
+  cut(30, Duration(70s));
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(state(result(id)), "pending");
+  reply_value(30, "late");
+  EXPECT_EQ(text(result(id)), "late");
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
