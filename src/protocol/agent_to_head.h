@@ -33,13 +33,15 @@ struct Register {
   Facts facts;
   std::uint32_t oldest = own_protocol.oldest;
   std::string release;  // of Mobula, for people
+  std::uint64_t head_epoch = 0;  // the latest one that has admitted this incarnation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &Register::version), field("address", &Register::address),
                  field("host", &Register::host), field("role", &Register::role),
                  field("shape", &Register::shape), field("delegated_key", &Register::delegated_key),
                  field("facts", &Register::facts), field("oldest", &Register::oldest),
-                 field("release", &Register::release));
+                 field("release", &Register::release),
+                 field("head_epoch", &Register::head_epoch));
   }
   friend bool operator==(const Register&, const Register&) = default;
 };

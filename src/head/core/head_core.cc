@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/mark.h"
 #include "head/core/parts.h"
 #include "protocol/roles.h"
@@ -12,6 +15,9 @@ namespace {
 const Mark mark_persist_failed("head.persist_failed");
 const Mark mark_clock_moved("head.wall_clock_moved");
 const Mark mark_bad_row("head.journal_row_cannot_be_read");
+
+// A larger step of the wall clock was no correction: tickets are judged by it elsewhere.
+constexpr std::int64_t clock_jump_ms = 60'000;
 
 template <class Row, class Take>
 void restore_rows(const Started& event, const std::string& table, Take&& take) {
@@ -107,8 +113,10 @@ struct Dispatch {
 
   void operator()(const ClockMoved& event) const {
     mark_clock_moved.hit();
+    const std::int64_t moved_ms = event.wall_ms - wall_ms(parts, parts.now);
     parts.wall_at_start_ms = event.wall_ms - (parts.now - parts.started_at) / std::chrono::milliseconds(1);
     parts.tokens.tick();  // a date may have been passed
+    if (std::abs(moved_ms) > clock_jump_ms) parts.nodes.renew_tickets();
   }
 
   void operator()(const Noticed& event) const {
@@ -119,14 +127,14 @@ struct Dispatch {
 
   void write_epoch() const {
     parts.epoch_due.reset();
-    parts.journal.put("meta", "epoch", encode(EpochRow{parts.epoch}));
+    parts.journal.put("meta", "epoch", encode(EpochRow{std::max(parts.epoch, parts.raised_epoch)}));
     parts.journal.wait(EpochGate{});
   }
 
   struct Passed {
     Parts& parts;
     void operator()(const EpochGate&) const {
-      if (parts.serving) return;
+      if (parts.serving) return parts.nodes.take_raised_epoch();
       parts.serving = true;
       parts.nodes.serve();
     }

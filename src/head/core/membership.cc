@@ -18,6 +18,10 @@ const Mark mark_device_regained("head.refused_device_freed");
 const Mark mark_other_key("head.node_of_another_key_refused");
 const Mark mark_other_voice("head.incarnation_of_another_node_refused");
 const Mark mark_renewed("head.ticket_renewed");
+const Mark mark_raised("head.epoch_raised");
+
+constexpr std::uint64_t max_epoch = std::uint64_t{1} << 62;
+constexpr std::uint64_t epoch_margin = 1000;  // agents may have seen different epochs
 const Mark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
@@ -114,9 +118,59 @@ std::optional<Refused> NodeTable::why_not(const Rival& who) const {
   return std::nullopt;
 }
 
+// The agent was admitted in an epoch that this journal does not know: it is older than that, as after
+// the restoration of a backup. An agent ignores answers of earlier epochs than it has seen.
+bool NodeTable::served_by_later_head(const Rival& who) const {
+  const std::uint64_t seen = who.message.head_epoch;
+  return who.principal.role == Role::agent && seen > parts_.epoch && seen < max_epoch;
+}
+
+// Once in the life of a head. The agent registers again until it is answered.
+void NodeTable::raise_epoch(const Rival& who) {
+  const Register& message = who.message;
+  if (parts_.raised_epoch != 0) {
+    if (parts_.raised_epoch > parts_.epoch) return;  // its journal is being written
+    return refuse(who.link, {message.head_epoch, message.address.incarnation, RefusalCode::permission,
+                             fmt::format("the agent was admitted in epoch {}, and this head is at {}; "
+                                         "restart the agent",
+                                         message.head_epoch, parts_.epoch)});
+  }
+  mark_raised.hit();
+  parts_.raised_epoch = message.head_epoch + epoch_margin;
+  parts_.events.note(Severity::warning, "HEAD_JOURNAL_OUTDATED", {.node = message.address.node},
+                     fmt::format("node {} was admitted in epoch {} and this head's journal ended before "
+                                 "epoch {}: the journal is older than the cluster, as a restored backup "
+                                 "is; jobs, actors, groups and tokens made after it are forgotten, and "
+                                 "those removed after it exist again; the head continues as epoch {}",
+                                 message.address.node.brief(), message.head_epoch, parts_.epoch,
+                                 parts_.raised_epoch));
+  parts_.journal.put("meta", "epoch", encode(EpochRow{parts_.raised_epoch}));
+  parts_.journal.wait(EpochGate{});
+}
+
+// Nodes that had registered with the lower epoch come back as new ones; they have run for seconds.
+void NodeTable::take_raised_epoch() {
+  if (parts_.raised_epoch <= parts_.epoch) return;
+  parts_.epoch = parts_.raised_epoch;
+  std::vector<NodeId> registered;
+  for (const auto& [id, node] : nodes_) {
+    if (node.registered()) registered.push_back(id);
+  }
+  for (const NodeId id : registered) {
+    declare_dead(nodes_.at(id), DeathKind::silent, "the head has taken a later epoch");
+  }
+}
+
+void NodeTable::renew_tickets() {
+  for (auto& [id, node] : nodes_) {
+    if (node.registered() && node.ticket_due) renew_ticket(node);
+  }
+}
+
 void NodeTable::register_node(Rival who) {
   const auto& [link, principal, user_id, message] = who;
   if (auto refused = why_not(who)) return refuse(link, std::move(*refused));
+  if (served_by_later_head(who)) return raise_epoch(who);
   Node* node = nodes_.find(message.address.node);
   if (node == nullptr || !node->registered()) return admit(who);
   if (node->address.incarnation != message.address.incarnation) return meet_rival(*node, std::move(who));

@@ -97,6 +97,10 @@ class NodeTable {
   void serve();
 
   void said(AgentSaid event);
+  // All agents get their tickets again, because the wall clock has jumped.
+  void renew_tickets();
+  // The raised epoch is durable: from now on it is this head's.
+  void take_raised_epoch();
   void link_lost(LinkId link);
   void probed(const NodeProbed& event);
   void shift(Duration gap);
@@ -145,6 +149,8 @@ class NodeTable {
   static bool hears_of_trust(const Node& node);
   std::int64_t ticket_end(const Node& node) const;
   void renew_ticket(Node& node);
+  bool served_by_later_head(const Rival& who) const;
+  void raise_epoch(const Rival& who);
   void answer_registered(Node& node, std::vector<SlotId> unknown_slots);
   void tell_deaths(const Node& node);
   void tell_drains(const Node& node);

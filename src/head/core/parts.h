@@ -50,10 +50,12 @@ struct Parts {
   std::vector<Command> commands;  // of this step
 
   std::uint64_t epoch = 0;
+  std::uint64_t raised_epoch = 0;  // that the journal is to have instead; 0: none
   Hash128 epoch_id;
   Time started_at;
   std::int64_t wall_at_start_ms = 0;
   bool serving = false;           // the epoch is durable
+  std::string asking_user;        // user id of the tool whose request is handled; empty: none
   std::optional<Time> epoch_due;  // when to try again to make it so
   std::uint64_t changes = 0;      // steps of this epoch after which a list or the status may differ
 

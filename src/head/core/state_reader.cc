@@ -140,9 +140,26 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
 
 }  // namespace
 
+namespace {
+
+// While it exists, names are looked up for this user first.
+class AskingUser {
+ public:
+  AskingUser(Parts& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
+  ~AskingUser() { parts_.asking_user.clear(); }
+  AskingUser(const AskingUser&) = delete;
+  AskingUser& operator=(const AskingUser&) = delete;
+
+ private:
+  Parts& parts_;
+};
+
+}  // namespace
+
 void StateReader::said(const ToolSaid& event) {
   const ToolRequest& request = event.request;
   const Speaker speaker(parts_, event.principal);
+  const AskingUser asking(parts_, event.user_id);
   if (!speaks_with(request.version, request.oldest)) {
     return reply(event, failure(ErrorCode::corrupt, protocol_mismatch("this program", range_of(request.version, request.oldest),
                                                                       "the head")));

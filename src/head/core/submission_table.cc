@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "base/mark.h"
 #include "head/core/id_prefix.h"
@@ -132,10 +134,22 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
   if (const auto bits = bits_from_hex(text); bits && rows_.contains(JobId(*bits))) return JobId(*bits);
   std::vector<JobId> beginning;
   const SubmissionRow* named = nullptr;
+  std::set<std::string> owners;
   for (const auto& [id, row] : rows_) {
     if (is_id_or_prefix(id.hex(), text)) beginning.push_back(id);
+    if (text.empty() || row.name != text) continue;
+    owners.insert(row.owner);
+    // The latest one of the asker, else the latest one.
+    const bool own = row.owner == parts_.asking_user;
+    const bool has_own = named != nullptr && named->owner == parts_.asking_user;
     const bool later = named == nullptr || row.submitted_ms > named->submitted_ms;
-    if (!text.empty() && row.name == text && later) named = &row;
+    if (own == has_own ? later : own) named = &row;
+  }
+  if (named != nullptr && named->owner != parts_.asking_user && owners.size() > 1) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("job {}: {} keys have submitted jobs of this name, and none of them is yours; give "
+                               "the id of one, as `mobula job list` shows it",
+                               text, owners.size()));
   }
   if (named != nullptr) return named->job;
   if (beginning.size() == 1) return beginning.front();

@@ -50,6 +50,7 @@ void HeadSession::send_register() {
   message.delegated_key = started_->delegated_key;
   message.facts = state_.facts();
   message.release = started_->release;
+  message.head_epoch = epoch_;
   outbox_.emit(SendHead{std::move(message)});
   register_at_ = outbox_.now() + register_wait_;
   register_wait_ = std::min(register_wait_ * 2, options_.register_cap);

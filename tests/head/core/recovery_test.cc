@@ -52,6 +52,35 @@ TEST_F(Recovery, LastsUntilAllJournalledNodesAreBack) {
   EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
+// As after the restoration of a backup of the journal.
+TEST_F(Recovery, JournalOlderThanAgents_EpochIsRaised) {
+  cluster.restart_head();
+  const auto registers = [&](std::uint64_t seen) {
+    Register message;
+    message.address = {agent.node, agent.incarnation, agent.address, "", ""};
+    message.host = "host";
+    message.shape = agent.shape;
+    message.version = agent.protocol;
+    message.head_epoch = seen;
+    cluster.raw(agent, std::move(message));
+  };
+  cluster.persist_at_once = false;
+  registers(50);
+  EXPECT_LT(cluster.core().epoch(), 50u) << "not before it is durable";
+  cluster.persist();
+  EXPECT_GT(cluster.core().epoch(), 50u);
+  cluster.persist_at_once = true;
+  agent.registered.reset();
+  registers(50);
+  ASSERT_TRUE(agent.registered);
+  EXPECT_EQ(agent.registered->head_epoch, cluster.core().epoch());
+  const auto events = cluster.tool("list", "events", "").json;
+  EXPECT_NE(events.find("HEAD_JOURNAL_OUTDATED"), std::string::npos) << events;
+  const auto raised = cluster.core().epoch();
+  cluster.restart_head();
+  EXPECT_EQ(cluster.core().epoch(), raised + 1) << "it is in the journal";
+}
+
 TEST_F(Recovery, SlotsGoOnAndStayBooked) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);

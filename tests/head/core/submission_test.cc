@@ -312,6 +312,34 @@ TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
   cluster.says(agent, part);  // again: nobody waits for it
 }
 
+TEST_F(Submissions, NameUsedByTwoKeys_AskersOwnJobCounts) {
+  const auto ask = [&](const std::string& user, const std::string& verb, const std::string& kind,
+                       const std::string& argument) {
+    ToolRequest request;
+    request.request = 1;
+    request.verb = verb;
+    request.kind = kind;
+    request.argument = argument;
+    cluster.replies.clear();
+    cluster.step(ToolSaid{99, Principal{Role::operator_, user, {}}, request, user});
+    return cluster.replies.front();
+  };
+  const auto submits = [&](int number, const std::string& user) {
+    const Json job = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work"}}, {"name", "train"}};
+    EXPECT_TRUE(ask(user, "submit", "", job.dump()).ok);
+  };
+  submits(1, "token:a");
+  EXPECT_TRUE(ask("token:c", "get", "submission", "train").ok) << "one key alone has this name";
+  submits(2, "token:b");
+  for (const auto& [user, number] : {std::pair("token:a", 1), std::pair("token:b", 2)}) {
+    const auto answer = ask(user, "get", "submission", "train");
+    EXPECT_EQ(Json::parse(answer.json)["job_id"], JobId::of(static_cast<unsigned>(number)).hex());
+  }
+  const auto of_others = ask("token:c", "get", "submission", "train");
+  EXPECT_EQ(of_others.code, ErrorCode::invalid_argument);
+  EXPECT_NE(of_others.text.find("2 keys"), std::string::npos) << of_others.text;
+}
+
 TEST_F(Submissions, BadRequestsNameTheMember) {
   const std::vector<std::pair<Json, std::string>> bad{
       {{{"argv", Json::array()}}, "argv"},

@@ -109,6 +109,15 @@ TEST_F(Trust, AnExpiredDriversTokenIsCutOffLikeARevokedOne) {
   EXPECT_THAT(voided(home), ElementsAre(wheel));
 }
 
+TEST_F(Trust, ClockJumps_TicketsAreRenewed) {
+  const std::int64_t ahead_ms = cluster.core().wall_ms(cluster.now) + 25 * 3'600'000;
+  cluster.step(ClockMoved{cluster.core().wall_ms(cluster.now) + 5'000});
+  EXPECT_THAT(cluster.renewed, IsEmpty()) << "a correction is no jump";
+  cluster.step(ClockMoved{ahead_ms});
+  ASSERT_EQ(cluster.renewed.size(), 1u);
+  EXPECT_GT(cluster.renewed[0].expires_ms, ahead_ms + 23 * 3'600'000);
+}
+
 TEST_F(Trust, RevokedTokensStayKnownForAsLongAsTicketsMayBeOut) {
   HeadOptions options;
   options.max_ended_kept = 1;
