@@ -12,6 +12,7 @@
 #include "client/core/put_off.h"
 #include "client/core/rows.h"
 #include "client/core/unheld_replies.h"
+#include "client/core/unread_errors.h"
 
 namespace mobula::internal::client {
 
@@ -27,6 +28,7 @@ struct ClientTables {
   Table<ObjectId, WriteRow> writes_;
   EndedTasks ended_;
   OwnedCalls owned_calls_;
+  UnreadErrors unread_;
   Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
