@@ -1,13 +1,12 @@
 #include "executor/executor_process.h"
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <thread>
 
@@ -20,7 +19,10 @@
 #include "exchange/machine.h"
 #include "executor/call_runner.h"
 #include "executor/callers.h"
+#include "executor/crash_trace.h"
+#include "executor/executor_start.h"
 #include "executor/gpu_start.h"
+#include "executor/output_label.h"
 #include "executor/core/executor_core.h"
 #include "executor/core/pull_ahead.h"
 #include "executor/core/running_reports.h"
@@ -31,12 +33,10 @@
 #include "protocol/messages.h"
 #include "protocol/recorder.h"
 #include "protocol/ticket.h"
-#include "transport/local_frame.h"
 
 namespace mobula::internal::executor {
 namespace {
 
-constexpr Duration agent_patience = 30s;
 constexpr std::uint64_t refusals_told = 10;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
@@ -119,6 +119,7 @@ class ExecutorProcess {
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
   std::uint64_t refused_ = 0;  // callers
   RunningReports running_;
+  OutputLabel label_{STDERR_FILENO};  // of the thread that runs tasks
   std::unique_ptr<Timer> says_running_;  // the loop's
   Residence told_held_;
   bool evacuating_ = false;
@@ -517,6 +518,7 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
 // ---- running -----------------------------------------------------------------------------------
 
 void ExecutorProcess::serve(Queue<RunCall>& calls) {
+  const CrashStack stack;
   while (true) {
     auto lock = engine_->lock();
     engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); }, client::LeaderSleep::Until::calls_have_gathered);
@@ -524,7 +526,10 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
     const RunCall run = calls.take_front();
     const auto context = contexts_.at(run.token);
     lock.unlock();
+    // An actor's output always carries the name of its class.
+    if (assignment_.actor.actor.empty() && !run.call.form->beside) label_.runs(run.call.form->name, monotonic_now());
     auto [finished, reachable] = run_call(run, assignment_, runtime_, context, actor_);
+    std::cout.flush();
     std::fflush(stdout);
     lock.lock();
     RecycledVector<ObjectId> lent;
@@ -552,24 +557,6 @@ void ExecutorProcess::run_calls() {
   leave_executor(0);
 }
 
-[[noreturn]] void refuse_to_start(const Failure& why) {
-  std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
-  leave_executor(1);
-}
-
-template <class Message>
-Message hear(const Fd& link, Time deadline) {
-  auto frame = receive_frame(link, deadline);
-  if (!frame) refuse_to_start(frame.error());
-  auto message = decode<AgentToProcess>(frame->bytes);
-  if (!message) refuse_to_start(message.error());
-  auto* expected = std::get_if<Message>(&*message);
-  if (expected == nullptr) {
-    refuse_to_start(failure(ErrorCode::corrupt, "the agent said something else than was expected"));
-  }
-  return std::move(*expected);
-}
-
 std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
   SocketOptions options;
   options.keys = {prepare.curve_public_key, prepare.curve_secret_key};
@@ -580,22 +567,15 @@ std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
   return std::move(*sockets);
 }
 
-// In reserve it may be for long; when the agent ends, so does this process.
-AssignExecutor wait_for_assignment(const Fd& link) {
-  pollfd readable{link.get(), POLLIN, 0};
-  while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
-  }
-  return hear<AssignExecutor>(link, monotonic_now() + agent_patience);
-}
-
 }  // namespace
 
 [[noreturn]] void run_executor(ForkedExecutor start) {
-  auto prepare = hear<PrepareExecutor>(start.link, monotonic_now() + agent_patience);
+  auto prepare = receive_preparation(start.link);
   auto sockets = open_sockets(prepare);
-  AssignExecutor assignment = wait_for_assignment(start.link);
+  AssignExecutor assignment = receive_assignment(start.link);
   for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);
   set_library_environment(prepare, assignment);
+  trace_crashes_if_asked();
   // Never destroyed: the process ends by _exit while its threads may still be inside.
   auto* process =
       new ExecutorProcess(std::move(prepare), std::move(assignment), std::move(sockets), std::move(start.link));

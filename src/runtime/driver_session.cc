@@ -313,6 +313,8 @@ void DriverSession::shutdown() {
     {
       auto lock = engine_->lock();
       const bool lives = !engine_->stopping() && !agent_gone_;
+      const auto unread = engine_->core().unread_errors();
+      if (!unread.empty() && options_.show_output) engine_->warn(unread);
       if (lives) {
         engine_->tell_last_spans();
         engine_->step(client::AskHead{EndJob{job_}});

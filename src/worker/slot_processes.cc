@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "base/log.h"
+#include "protocol/output_label_line.h"
 #include "transport/curve.h"
 
 namespace mobula::internal::worker {
@@ -150,7 +151,7 @@ Result<void> SlotProcesses::start(SlotStart start) {
   executor.slot = start.assign.slot;
   executor.job = start.assign.demand_class.job;
   executor.generation = start.assign.generation;
-  executor.running = start.assign.actor.class_name;
+  executor.running = executor.label = start.assign.actor.class_name;
   start.assign.ticket = start.sign(executor.prepare.curve_public_key);
   executor.assign = std::move(start.assign);
   if (!executor.started) return {};
@@ -399,10 +400,30 @@ void SlotProcesses::printed(ProcessId process, std::string_view lines) {
   Executor& executor = at->second;
   if (!executor.assigned) return;
   if (executor.log) return command_printed(executor, lines);
-  executor.tail.append(lines);
-  ExecutorPrinted event{executor.slot, executor.generation, split(lines)};
+  std::vector<std::string> printed;
+  for (std::string& line : split(lines)) {
+    const LabeledLine labeled = split_label(line);
+    if (!labeled.label) {
+      printed.push_back(std::move(line));
+      continue;
+    }
+    if (!labeled.text.empty()) printed.emplace_back(labeled.text);
+    const std::string label(*labeled.label);
+    tell_printed(executor, std::exchange(printed, {}));
+    executor.label = label;
+  }
+  tell_printed(executor, std::move(printed));
+}
+
+void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> lines) {
+  if (lines.empty()) return;
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  executor.tail.append(text);
+  ExecutorPrinted event{executor.slot, executor.generation, std::move(lines), executor.label};
   if (CappedLog* log = logs_.open(executor.slot, executor.job)) {
-    const std::string head = fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()), executor.running, executor.stamp.pid);
+    const std::string head = fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
+                                         executor.label.empty() ? "executor" : executor.label, executor.stamp.pid);
     std::string named;
     for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);

@@ -78,7 +78,7 @@ class SlotProcesses {
   void kill(SlotId slot, std::uint32_t generation, Duration grace);
   // The core has been told that this link is gone. An executor in reserve ends with it.
   void link_lost(LinkId link);
-  // What the executor behind this link runs now; stands on its log lines.
+  // Name of the call that the executor behind this link runs now.
   void running(LinkId link, const std::string& name);
   // No executor of the program, or of the job, starts any more: its nurseries end.
   void retire(ProgramId program);
@@ -106,6 +106,7 @@ class SlotProcesses {
     LinkId link = 0;
     ProcessStamp stamp{};
     std::string running{};
+    std::string label{};  // of its output: the class of its actor, or the task that printed last
     LineTail tail{};
     std::optional<JobLog> log{};  // of a command
     std::string own_folder{};     // likewise
@@ -136,6 +137,7 @@ class SlotProcesses {
   void take_up(ProcessId process);
   void pump();
   void printed(ProcessId process, std::string_view lines);
+  void tell_printed(Executor& executor, std::vector<std::string> lines);
   void command_started(Executor& executor, const ProcessStamp& stamp);
   void command_printed(Executor& executor, std::string_view bytes);
   void command_over(const Executor& executor);

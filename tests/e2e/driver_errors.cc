@@ -182,6 +182,99 @@ int tells_last_output(const Words&) {
   return report.exit_code();
 }
 
+int crashes_deep(int depth) {
+  if (depth > 0) return crashes_deep(depth - 1) + 1;
+  std::raise(SIGSEGV);
+  return 0;
+}
+int overflows(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return depth < 0 ? 0 : overflows(depth + 1) + frame[0];
+}
+// Which signals of faulty code this process handles.
+bool handles_faults() {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction seen {};
+    ::sigaction(signal, nullptr, &seen);
+    if (seen.sa_handler != SIG_DFL) return true;
+  }
+  return false;
+}
+
+int traces_crashes(const Words&) {
+  Report report;
+  const mobula::Environment traced{{"MOBULA_STACK_TRACES", "1"}};
+  const auto text_of = [&](const auto& ref) -> std::string {
+    try {
+      (void)mobula::get(ref, seconds(30));
+      report.fail("nothing was thrown");
+      return "";
+    } catch (const mobula::WorkerCrashedError& error) {
+      report.equal("signal", error.signal(), SIGSEGV);
+      return error.what();
+    }
+  };
+  const auto has = [&](const std::string& text, const char* part) {
+    report.holds((std::string(part) + " is in: " + text).c_str(), text.find(part) != std::string::npos);
+  };
+  const auto deep = text_of(mobula::task<crashes_deep>.options({.max_retries = 0, .env = traced}).remote(2));
+  has(deep, "mobula: native stack of thread");
+  has(deep, "e2e_driver");
+  has(text_of(mobula::task<overflows>.options({.max_retries = 0, .env = traced}).remote(0)), "mobula: native stack of thread");
+  has(text_of(mobula::task<crashes_deep>.options({.max_retries = 0}).remote(2)), "MOBULA_STACK_TRACES=1");
+  report.holds("no handler unless asked for", !mobula::get(mobula::task<handles_faults>.remote(), seconds(30)));
+  return report.exit_code();
+}
+
+int speaks_first(int number) {
+  std::cout << "line of first " << number << "\n";
+  return number;
+}
+int speaks_second(int number) {
+  std::cerr << "line of second " << number << "\n";
+  return number;
+}
+class Speaker {
+ public:
+  Speaker() { std::cout << "line of Speaker 0\n"; }
+  int speaks(int number) {
+    std::cout << "line of Speaker " << number << "\n";
+    return number;
+  }
+};
+
+int throws_here(int number) { throw std::runtime_error("failure number " + std::to_string(number)); }
+int passes_on(int number) { return number; }
+
+// Two failures that nobody reads, and some that are read.
+int leaves_errors(const Words&) {
+  Report report;
+  const auto settled = [](const auto& ref) { (void)mobula::wait(std::vector{ref}, {.timeout = seconds(30)}); };
+  const auto kept = mobula::task<throws_here>.remote(1);
+  settled(kept);
+  {
+    const auto dropped = mobula::task<throws_here>.remote(2);
+    settled(dropped);
+  }
+  report.holds("read", !mobula::try_get(mobula::task<throws_here>.remote(3), seconds(30)).has_value());
+  const auto source = mobula::task<throws_here>.remote(4);
+  report.holds("read by its consumer", !mobula::try_get(mobula::task<passes_on>.remote(source), seconds(30)).has_value());
+  return report.exit_code();
+}
+
+// Tasks of two functions take turns in one executor; each line is under the name of the function that printed it.
+int labels_output(const Words&) {
+  Report report;
+  for (int i = 0; i < 10; ++i) {
+    report.equal("first", mobula::get(mobula::task<speaks_first>.remote(i), seconds(30)), i);
+    report.equal("second", mobula::get(mobula::task<speaks_second>.remote(i), seconds(30)), i);
+  }
+  auto speaker = mobula::actor<Speaker>.remote();
+  for (int i = 1; i < 5; ++i) report.equal("actor", mobula::get(speaker.call<&Speaker::speaks>(i), seconds(30)), i);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> error_scenarios() {
@@ -190,7 +283,10 @@ std::map<std::string, Scenario> error_scenarios() {
           {"knows_executor", &knows_executor},
           {"names_task", &names_task},
           {"constructor_throws", &constructor_throws},
-          {"tells_last_output", &tells_last_output}};
+          {"tells_last_output", &tells_last_output},
+          {"traces_crashes", &traces_crashes},
+          {"labels_output", &labels_output},
+          {"leaves_errors", &leaves_errors}};
 }
 
 }  // namespace mobula::e2e

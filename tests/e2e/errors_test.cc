@@ -1,4 +1,6 @@
 // What errors say, and which calls they end.
+#include <sstream>
+
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -17,6 +19,40 @@ TEST_F(Errors, NamesTaskNodeAndProcess) { drive({"names_task", "--mobula-num-cpu
 TEST_F(Errors, ConstructorThrows_EveryCallHasTheCause) { drive({"constructor_throws", "--mobula-num-cpus=2"}); }
 
 TEST_F(Errors, ProcessDies_ErrorHasItsLastOutput) { drive({"tells_last_output", "--mobula-num-cpus=1"}); }
+
+TEST_F(Errors, TracesCrashesWhenAsked) { drive({"traces_crashes", "--mobula-num-cpus=1"}); }
+
+TEST_F(Errors, ReportsUnreadFailuresAtTheEnd) {
+  const Ended ended = drive({"leaves_errors", "--mobula-num-cpus=1"});
+  const auto at = ended.err.find("2 failures were never read");
+  ASSERT_NE(at, std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("never read", at + 30), std::string::npos) << "it is reported once";
+  const std::string report = ended.err.substr(at);
+  for (const char* number : {"1", "2"}) {
+    EXPECT_NE(report.find(std::string("failure number ") + number), std::string::npos) << report;
+  }
+  for (const char* number : {"3", "4"}) {
+    EXPECT_EQ(report.find(std::string("failure number ") + number), std::string::npos) << report;
+  }
+}
+
+TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {
+  const Ended ended = drive({"labels_output", "--mobula-num-cpus=1"});
+  std::istringstream lines(ended.err);
+  int seen = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.find("line of ");
+    if (at == std::string::npos) continue;
+    ++seen;
+    std::istringstream rest(line.substr(at + 8));
+    std::string speaker;
+    rest >> speaker;
+    const std::string label = line.substr(0, line.find(" pid="));
+    EXPECT_NE(label.find(speaker == "Speaker" ? "Speaker" : "speaks_" + speaker), std::string::npos) << line;
+    EXPECT_EQ(label.find("speaks("), std::string::npos) << line;
+  }
+  EXPECT_EQ(seen, 25) << ended.err;
+}
 
 }  // namespace
 }  // namespace mobula::e2e

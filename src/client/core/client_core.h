@@ -66,6 +66,8 @@ class ClientCore : ClientTables {
   std::vector<ObjectId> passed_on(const RefRecords& refs) const;
   // Why the task that makes this object is not done: for people.
   std::string why_pending(Time now, ObjectId object) const;
+  bool is_unread(ObjectId object) const;  // an error that no code has read yet
+  std::string unread_errors() const { return unread_.report(); }
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
   // Work that this process has submitted and that is not finished.
@@ -99,6 +101,7 @@ class ClientCore : ClientTables {
   void on(const UnwantObject& event);
   void on(const CancelObject& event);
   void on(const CancelChildren& event);
+  void on(const ErrorRead& event);
   void on(const KillActor& event);
   void on(const AskHead& event);
   void on(const SubmitGroup& event);
@@ -116,7 +119,6 @@ class ClientCore : ClientTables {
   void on(ExecutorSaid& event);
   void on(const StreamEnded& event);
   void on(const Tick& event);
-
   // agent's messages
   void heard(const FromHead& message);
   void heard(const ObjectReserved& message);
@@ -196,6 +198,7 @@ class ClientCore : ClientTables {
   bool fail_on_argument_errors(TaskId task);
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
+  void note_error(TaskId task, const TaskRow& row, const Results& results);
   void remember_end(TaskId task, const TaskRow& row, const Results& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
@@ -290,7 +293,6 @@ class ClientCore : ClientTables {
   void restate_groups();
   std::string why_group_pending(ObjectId object) const;
   void end_groups(const std::string& why);
-
   void restate();
   void emit(Command command) { out_->push_back(std::move(command)); }
   void tell_agent(ProcessToAgent message) { emit(TellAgent{std::move(message)}); }

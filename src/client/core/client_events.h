@@ -177,6 +177,16 @@ struct CancelObject {
   friend bool operator==(const CancelObject&, const CancelObject&) = default;
 };
 
+// Code of this process has read the error that stands in the place of the object.
+struct ErrorRead {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ErrorRead::object));
+  }
+  friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
+};
+
 // All unfinished tasks submitted by `parent`, and theirs.
 struct CancelChildren {
   TaskId parent;
@@ -292,6 +302,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted>;
+                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead>;
 
 }  // namespace mobula::internal::client

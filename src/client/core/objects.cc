@@ -80,6 +80,7 @@ void ClientCore::export_own(ObjectId object) {
   if (row != nullptr && row->lent) row->passed_on = true;
   if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
   row->exported = true;
+  unread_.read(row->creator);  // others may read it
   if (!row->ready) mark_escaped_pending.hit();
   tell_agent(ExportObject{object, row->is_kept_tensor()});
   if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
@@ -120,6 +121,7 @@ void ClientCore::complete(ObjectId object, ValueRecord value) {
   if (row->ready) return;  // a superseded attempt made the same
   row->ready = true;
   row->value = std::move(value);
+  if (row->exported && row->value->is_error) unread_.read(row->creator);
   forget_failure(*row);
   if (is_inline(*row->value)) {
     // The contents of a stored value are held by the store; those of an inline one by us.

@@ -15,6 +15,7 @@
 #include "client/core/recent.h"
 #include "client/core/rows.h"
 #include "client/core/unheld_replies.h"
+#include "client/core/unread_errors.h"
 
 namespace mobula::internal::client {
 
@@ -31,6 +32,7 @@ struct ClientTables {
   Table<ObjectId, WriteRow> writes_;
   EndedTasks ended_;
   OwnedCalls owned_calls_;
+  UnreadErrors unread_;
   Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`

@@ -141,6 +141,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty()) continue;
     mark_argument_error.hit();
+    unread_.read(row->creator);  // it goes on in the failure of this call
     ValueRecord error = *row->value;
     error.in_store = false;
     finish(task, Results(tasks_.at(task).call.form->num_returns, error));
@@ -178,6 +179,7 @@ void ClientCore::finish(TaskId task, Results results) {
   {
     TaskRow& row = tasks_.at(task);
     remember_end(task, row, results);
+    note_error(task, row, results);
     row.state = TaskState::finished;
     row.since = now_;
     row.executor = {};
@@ -266,6 +268,11 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   error.kind = cause.kind == EndKind::out_of_memory ? ErrorKind::out_of_memory : ErrorKind::worker_crashed;
   error.text = "task " + row.call.form->name + ": its executor " + to_string(cause) + "; attempt " +
                std::to_string(row.call.attempt + 1) + " was the last (max_retries)";
+  // Signals of faulty code: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
+  const bool is_fault = cause.signal >= 4 && cause.signal <= 11 && cause.signal != 9 && cause.signal != 10;
+  if (is_fault && cause.last_lines.find("mobula: native stack of thread") == std::string::npos) {
+    error.text += "; MOBULA_STACK_TRACES=1 in the env of the job or of the call adds a native stack";
+  }
   error.pid = cause.pid;
   error.signal = cause.signal;
   error.exit_code = cause.exit_code;

@@ -117,8 +117,10 @@ void WorkerCore::Parts::on(ExecutorPrinted& event) {
   if (slot == nullptr || !slot->start.show_output) return;
   const JobId job = slot->start.demand_class.job;
   const std::string& actor = slot->start.actor.class_name;
-  const std::string& running = slot->running.empty() ? actor : slot->running;
-  std::string source = fmt::format("{} pid={}", running.empty() ? "executor" : running, slot->pid);
+  // Programs of the previous release write no labels; they report what they run.
+  const std::string& running = slot->running.empty() || !actor.empty() ? actor : slot->running;
+  const std::string& label = event.label.empty() ? running : event.label;
+  std::string source = fmt::format("{} pid={}", label.empty() ? "executor" : label, slot->pid);
   if (processes.has_driver(job)) {
     return tell_drivers(job, LogLines{std::move(source), std::move(event.lines)});
   }

@@ -310,6 +310,30 @@ TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
   EXPECT_EQ(sent.value.bytes.size(), 5u);
 }
 
+TEST_F(Results, ReportsErrorsThatNoCodeReads) {
+  SubmitTask once = task(1);
+  once.max_retries = 0;
+  const TaskId failed = submit(once);
+  slot(3, 20);
+  reply_exception(20);
+  ASSERT_EQ(state(result(failed)), "error");
+  EXPECT_TRUE(core_.is_unread(result(failed)));
+  EXPECT_NE(core_.unread_errors().find("1 failure was never read"), std::string::npos) << core_.unread_errors();
+  step(ErrorRead{result(failed)});
+  EXPECT_FALSE(core_.is_unread(result(failed)));
+  EXPECT_EQ(core_.unread_errors(), "");
+}
+
+TEST_F(Results, ErrorOfDroppedRefStaysUnread) {
+  SubmitTask once = task(1);
+  once.max_retries = 0;
+  const TaskId failed = submit(once);
+  slot(3, 20);
+  reply_exception(20);
+  release(result(failed));
+  EXPECT_NE(core_.unread_errors(), "");
+}
+
 TEST_F(Results, PendingBytesCountStoredArguments) {
   SubmitTask given = task(1);
   given.stored_bytes = 4'000'000;

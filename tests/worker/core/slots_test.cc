@@ -316,5 +316,14 @@ TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
   EXPECT_EQ(lines[0].source.substr(0, 14), "square pid=100");
 }
 
+TEST_F(SlotsTest, LabelNamesOutputNotTheRunningTask) {
+  running(slot_of(1, job, driver_));
+  agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
+  agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}, "cube"});
+  const auto lines = agent_.heard<LogLines>(driver_link);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].source.substr(0, 12), "cube pid=100");
+}
+
 }  // namespace
 }  // namespace mobula::internal::worker::slots

@@ -1,0 +1,17 @@
+// The first messages of the agent to an executor, before it has a loop. Each call blocks.
+// Thread: the main thread. Errors: the process exits with 1 and prints why.
+#pragma once
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "protocol/local_control.h"
+
+namespace mobula::internal::executor {
+
+PrepareExecutor receive_preparation(const Fd& link);
+// A prestarted executor may wait for long. When the agent exits, so does this process.
+AssignExecutor receive_assignment(const Fd& link);
+
+[[noreturn]] void refuse_to_start(const Failure& why);
+
+}  // namespace mobula::internal::executor
