@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/batch_command.h"
+#include "cli/build_kind.h"
 #include "cli/command_line.h"
 #include "cli/doctor/doctor.h"
 #include "cli/drain_command.h"
@@ -158,13 +159,14 @@ Result<std::string> run_in_background(const std::string& log_path,
 
 int show_version(const CommandLine& line) {
   if (line.output == OutputFormat::table || line.output == OutputFormat::wide) {
-    std::puts("mobula " MOBULA_VERSION);
+    std::puts(version_line(MOBULA_VERSION).c_str());
     return exit_done;
   }
   const nlohmann::ordered_json version = {{"apiVersion", "mobula/v1"},
                                           {"kind", "Version"},
                                           {"name", "mobula"},
-                                          {"version", MOBULA_VERSION}};
+                                          {"version", MOBULA_VERSION},
+                                          {"debug_build", is_debug_build}};
   std::fputs(format_document(version, line.output, {}).c_str(), stdout);
   return exit_done;
 }
@@ -224,7 +226,13 @@ int run_command(const CommandLine& line) {
 }
 
 // `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other.
-int run_benchmarks(char** arguments) {
+int run_benchmarks(int argc, char** arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = arguments[i];
+    if (word != "--help" && word != "-h") continue;
+    std::fputs(help_text(command_tree(), {"bench"}).value().c_str(), stdout);
+    return exit_done;
+  }
   std::error_code code;
   const auto program =
       std::filesystem::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
@@ -260,7 +268,7 @@ void put_command_first(int argc, char** argv) {
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
   if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
-  if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argv + 1);
+  if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
   std::vector<std::string> batch_words;
