@@ -71,7 +71,7 @@ LocalNodes::LocalNodes(int count, const Words& options) {
 
 LocalNodes::~LocalNodes() {
   for (std::size_t i = started_; i-- > 0;) run({"stop", "--grace", "2", "--state-dir", state_of(i)}, folder_ / "output");
-  ::unsetenv("MOBULA_ADDRESS");
+  ::setenv("MOBULA_ADDRESS", "local", 1);
   ::unsetenv("MOBULA_STATE_DIR");
   std::error_code ignored;
   fs::remove_all(folder_, ignored);

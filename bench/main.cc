@@ -3,6 +3,7 @@
 
 #include <mobula/mobula.h>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "bench/profile.h"
@@ -147,7 +148,10 @@ int run(int argc, char** argv) {
 }  // namespace mobula::bench
 
 int main(int argc, char** argv) {
-  // A benchmark starts its own cluster; an executor of one does not come back from here.
+  // An executor does not return from here.
   if (mobula::in_executor()) const auto cluster = mobula::init();
+  // A benchmark starts its own cluster, unless an address is given.
+  const char* address = std::getenv("MOBULA_ADDRESS");
+  if (address == nullptr || *address == '\0') ::setenv("MOBULA_ADDRESS", "local", 1);
   return mobula::bench::run(argc, argv);
 }

@@ -60,7 +60,6 @@ int main(int argc, char** argv) {
     unplaceable = true;
     std::cout << error.what() << "\n";
   }
-  const bool own = std::getenv("MOBULA_ADDRESS") == nullptr || !*std::getenv("MOBULA_ADDRESS");
   const bool apart = gpus[0] != gpus[1] && nodes[0] == nodes[1] && child == nodes[0];
-  return apart && removed && unplaceable == own ? 0 : 1;
+  return apart && removed && unplaceable == cluster.is_own() ? 0 : 1;
 }

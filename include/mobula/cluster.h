@@ -51,8 +51,10 @@ class [[nodiscard]] MOBULA_API Cluster {
   std::unique_ptr<detail::ClusterSession> session_;
 };
 
-// Joins --mobula-address, options.address or MOBULA_ADDRESS, else starts a cluster on this machine.
-// Takes the --mobula-* flags out of the arguments. In an executor it does not return: let it be the
+// Joins the first address of --mobula-address, options.address, MOBULA_ADDRESS, and the token in MOBULA_TOKEN;
+// else the cluster that this user runs from the state directory; else starts a cluster on this machine. The
+// address "local", or an option that describes a node (num_cpus, memory, ...) without an address, always starts
+// one. Takes the --mobula-* flags out of the arguments. In an executor it does not return: let it be the
 // first statement of main.
 MOBULA_API Cluster init(int& argc, char** argv, const InitOptions& options = {});
 MOBULA_API Cluster init(const InitOptions& options = {});

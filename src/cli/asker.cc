@@ -97,6 +97,16 @@ bool for_people(const CommandLine& line) {
   return line.output == OutputFormat::table || line.output == OutputFormat::wide;
 }
 
+bool is_empty_table(const nlohmann::ordered_json& document, const CommandLine& line) {
+  const auto items = document.find("items");
+  return for_people(line) && items != document.end() && items->empty();
+}
+
+void note_empty(const std::string& what, const CommandLine& line) {
+  const bool chosen = !line.filters.empty() || !line.labels.empty();
+  std::fprintf(stderr, "mobula: no %s%s\n", what.c_str(), chosen ? " match the filters" : "");
+}
+
 void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
 
 }  // namespace mobula::internal::cli

@@ -49,6 +49,9 @@ bool for_people(const CommandLine& line);
 // Whether what goes to stdout has colours; and how tables are shown, with that.
 bool coloured(const CommandLine& line);
 TableFlags style_of(const CommandLine& line);
+// Whether a table of this list has no rows. note_empty writes "no actors" to stderr then, after the table.
+bool is_empty_table(const nlohmann::ordered_json& document, const CommandLine& line);
+void note_empty(const std::string& what, const CommandLine& line);
 // Sleeps.
 void pause(Duration span);
 

@@ -10,18 +10,19 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/build_kind.h"
 #include "cli/exit_code.h"
 #include "cli/flag_values.h"
 #include "cli/fleet_commands.h"
 #include "cli/log_lines.h"
 #include "cli/node_types.h"
+#include "cli/seconds_option.h"
+#include "cli/texts.h"
 #include "protocol/cluster_files.h"
 #include "protocol/token.h"
 
 namespace mobula::internal::cli {
 namespace {
-
-constexpr const char* version_text = "mobula " MOBULA_VERSION;
 
 const std::map<std::string, OutputFormat> formats{
     {"table", OutputFormat::table}, {"wide", OutputFormat::wide}, {"json", OutputFormat::json},
@@ -94,7 +95,7 @@ class Grammar {
   explicit Grammar(OutputFormat output = OutputFormat::table) : app_("Mobula: tasks and actors on clusters with GPUs", "mobula") {
     line_.output = output;
     app_.require_subcommand(1);
-    app_.set_version_flag("--version", version_text);
+    app_.set_version_flag("--version", version_line(MOBULA_VERSION));
     add_start();
     add_cluster_commands();
     add_job_commands();
@@ -124,6 +125,12 @@ class Grammar {
       check();
       from_environment();
       choose_colours();
+    } catch (const CLI::CallForHelp&) {
+      std::vector<std::string> words;
+      for (auto below = app_.get_subcommands(); !below.empty(); below = below.front()->get_subcommands()) {
+        words.push_back(below.front()->get_name());
+      }
+      return {std::nullopt, exit_done, help_text(command_tree(), words).value()};
     } catch (const CLI::Success& asked) {
       std::ostringstream out;
       std::ostringstream unused;
@@ -164,8 +171,8 @@ class Grammar {
 
   void add_state_folder(CLI::App& command) {
     command.add_option("--state-dir", line_.state_folder,
-                       "where clusters of this machine keep their files");
-    command.add_option("--name", line_.cluster, "name of the cluster");
+                       "Directory for the files of this machine's clusters");
+    command.add_option("--name", line_.cluster, "Name of the cluster");
   }
   void add_output(CLI::App& command) {
     command.add_option("-o,--output,--format", texts_.format, output_formats_text);
@@ -182,9 +189,8 @@ class Grammar {
   }
   CLI::Option* add_listing(CLI::App& command) {
     add_table(command);
-    return command.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
-        ->expected(0, 1)
-        ->check(CLI::Range(0.1, 86'400.0));
+    return takes_seconds(command.add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")->expected(0, 1),
+                         0.1, 86'400);
   }
   CLI::App& add_asking(const std::string& name, const std::string& what, bool has_formats = true) {
     CLI::App& command = *app_.add_subcommand(name, what);
@@ -197,7 +203,7 @@ class Grammar {
 
   void add_start() {
     CLI::App& start =
-        *app_.add_subcommand("start", "start a cluster, or bring this machine into one");
+        *app_.add_subcommand("start", "Start a cluster, or add this machine to one");
     add_state_folder(start);
     add_output(start);
     StartOptions& options = line_.start;
@@ -236,9 +242,8 @@ class Grammar {
         ->check(CLI::Range(0, 1000));
     start.add_flag("--block", options.block, "stay in the foreground");
     start.add_flag("--repl", options.repl, "with --head: a console for the cluster once it runs");
-    start.add_option("--grace", options.grace,
-                     "seconds for running calls when the agent gets SIGTERM (default: 30; 0: none)")
-        ->check(CLI::Range(0.0, 86'400.0));
+    takes_seconds(start.add_option("--grace", options.grace, "Time for running calls when the agent gets SIGTERM (default: 30)"), 0,
+                  86'400);
     start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
     start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
     start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
@@ -291,26 +296,25 @@ class Grammar {
   }
 
   void add_cluster_commands() {
-    CLI::App& status = add_asking("status", "the cluster at a glance");
-    watch_ = status.add_option("-w,--watch", line_.watch_seconds, "again every so many seconds (default: 2)")
-                 ->expected(0, 1)
-                 ->check(CLI::Range(0.1, 86'400.0));
-    CLI::App& events = add_asking("events", "what has happened");
+    CLI::App& status = add_asking("status", "Show the state of the cluster");
+    watch_ = takes_seconds(status.add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")->expected(0, 1),
+                           0.1, 86'400);
+    CLI::App& events = add_asking("events", "List events of the cluster");
     events.add_option("--severity", line_.events.severity, "that or worse: debug, info, warning, error (default: info)");
     events.add_option("--kind", line_.events.kind, "as NODE_DIED, or 'NODE_*'");
     events.add_option("--since", line_.events.since, "as 90s, 10m, 2h, 1d, or 2026-11-24T02:33:12Z");
-    events.add_option("--about", line_.events.id, "the id of a node, job, actor, ..., or the beginning of it");
+    events.add_option("--about", line_.events.id, "Only events about this id or prefix of an id");
     events.add_option("--tail", line_.tail, "only the latest so many")->check(CLI::Range(1, 1'000'000));
     events.add_flag("-f,--follow", line_.follow, "go on as they happen");
-    CLI::App& timeline = add_asking("timeline", "when the latest calls ran, as a trace for Perfetto", false);
-    timeline.add_option("--output", line_.output_file, "file of the trace, or - for stdout (default: timeline-TIME.json)");
-    timeline.add_option("-o,--format", texts_.format, std::string("format of the report about the file: ") + output_formats_text);
-    timeline.add_option("--job", line_.subject, "of this job alone: its id");
-    CLI::App& describe = add_asking("describe", "one item with its events, and why it waits");
+    CLI::App& timeline = add_asking("timeline", "Write the latest calls as a trace for Perfetto", false);
+    timeline.add_option("--output", line_.output_file, "File of the trace, or - for stdout (default: timeline-TIME.json)");
+    timeline.add_option("-o,--format", texts_.format, std::string("Format of the report about the file: ") + output_formats_text);
+    timeline.add_option("--job", line_.subject, "Only this job: id, prefix, or name");
+    CLI::App& describe = add_asking("describe", "Show one item with its events and the reason it waits");
     describe.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
-    describe.add_option("id", line_.subject, "its id, or the beginning of it")->required();
+    describe.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
     add_table(describe);
-    CLI::App& list = add_asking("list", "what there is of a kind");
+    CLI::App& list = add_asking("list", "List nodes, jobs, tasks, actors, and other resources");
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
     add_choice(list);
@@ -318,39 +322,39 @@ class Grammar {
                                             "where rows are chosen or ordered here)")
         ->check(CLI::Range(0, 100'000));
     list_watch_ = add_listing(list);
-    CLI::App& top = add_asking("top", "what is busy: nodes, executors, actors and what they run");
-    top.add_option("seconds", line_.watch_seconds, "between two looks (default: 2)")->check(CLI::Range(0.5, 3600.0));
+    CLI::App& top = add_asking("top", "Show CPU, memory, and GPU use of nodes and executors");
+    takes_seconds(top.add_option("seconds", line_.watch_seconds, "Time between refreshes (default: 2)"), 0.5, 3600);
     top.add_flag("--once", line_.once, "one page, from two looks");
     top.add_option("-n,--rows", line_.rows, "executors at most (default: as the screen has room; 20 with --once)")->check(CLI::Range(1, 10'000));
     add_table(top);
-    CLI::App& get = add_asking("get", "one item by its id");
+    CLI::App& get = add_asking("get", "Show one item by its id");
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
-    get.add_option("id", line_.subject, "its id, or the beginning of it; of a task also a result's")
+    get.add_option("id", line_.subject, "Id, or a unique prefix of at least 4 digits; for a task also the id of a result")
         ->required();
     add_table(get);
-    add_table(add_asking("memory", "the nodes' object stores, and who holds what is in them"));
-    add_table(add_asking("summary", "how many there are of each kind and state"));
-    CLI::App& explain = add_asking("explain", "why something waits, or where it would go");
+    add_table(add_asking("memory", "Show object stores and the holders of objects"));
+    add_table(add_asking("summary", "Count items by kind and state"));
+    CLI::App& explain = add_asking("explain", "Explain why an item waits, or where a request fits");
     explain.add_option("subject", line_.subject, "a submitted job by id or name, the id of a task, of its result, of an actor, or a request as JSON")->required();
-    CLI::App& plan = add_asking("plan", "which nodes to launch and to give back for what is asked now");
+    CLI::App& plan = add_asking("plan", "Compute the nodes that an autoscaler would launch or remove");
     plan.add_option("--types", line_.types_file, "YAML file with the types of nodes there could be")
         ->required();
     plan.add_flag("--json", texts_.json, "the same as -o json");
-    CLI::App& drain = add_asking("drain", "give a node no more work");
-    drain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
+    CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
+    drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
     drain.add_flag("!--no-progress", line_.progress, "no line about what is left");
-    drain.add_option("--deadline", line_.seconds,
-                     "wait until it is empty; end what is left after so many seconds. A job has its grace within them: it is "
-                     "told to end that much earlier, or at once where the deadline is shorter")
-        ->check(CLI::Range(0.0, 365.0 * 86'400.0));
-    CLI::App& undrain = add_asking("undrain", "give a node that is drained work again");
-    undrain.add_option("node", line_.subject, "its id, or the beginning of it")->required();
+    takes_seconds(drain.add_option("--deadline", line_.seconds,
+                                   "Wait until the node is empty, and end the rest after this time, as 90s or 1h; the grace of a "
+                                   "job is part of it"),
+                  0, 365.0 * 86'400.0);
+    CLI::App& undrain = add_asking("undrain", "Schedule onto a drained node again");
+    undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
   }
 
   // In these --name is the job's.
   void add_address(CLI::App& command) {
-    command.add_option("--state-dir", line_.state_folder, "where clusters of this machine keep their files");
-    command.add_option("--cluster", line_.cluster, "name of the cluster");
+    command.add_option("--state-dir", line_.state_folder, "Directory for the files of this machine's clusters");
+    command.add_option("--cluster", line_.cluster, "Name of the cluster");
     command.add_option("--address", line_.address, "HOST:PORT of the head");
     command.add_option("--key", line_.key_file, "key file of the cluster");
   }
@@ -360,25 +364,25 @@ class Grammar {
   }
 
   void add_job_commands() {
-    CLI::App& submit = *app_.add_subcommand("submit", "run a command on a node of the cluster, and follow it");
+    CLI::App& submit = *app_.add_subcommand("submit", "Run a command on the cluster and follow it; Ctrl-C leaves it running");
     submit.add_flag("--no-wait", line_.job.no_wait, "print its id, and leave it to itself");
-    CLI::App& run = *app_.add_subcommand("run", "run a command on a node of the cluster, and follow it; an interruption ends the job");
+    CLI::App& run = *app_.add_subcommand("run", "Run a command on the cluster and follow it; Ctrl-C ends it");
     for (CLI::App* command : {&submit, &run}) {
       add_address(*command);
       add_job_options(*command, line_.job);
       command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments");
       add_raw(*command);
     }
-    CLI::App& wait = *app_.add_subcommand("wait", "follow a submitted job; its exit code is the program's");
+    CLI::App& wait = *app_.add_subcommand("wait", "Follow a submitted job and exit with its code");
     add_address(wait);
-    wait.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
+    wait.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
     add_raw(wait);
-    CLI::App& job = *app_.add_subcommand("job", "submitted jobs");
+    CLI::App& job = *app_.add_subcommand("job", "List, inspect, and stop submitted jobs");
     job.require_subcommand(1);
-    for (const auto& [name, what] : {std::pair{"list", "those there are, and the latest that have ended"},
-                                     std::pair{"status", "one of them"},
-                                     std::pair{"logs", "what it has printed"},
-                                     std::pair{"stop", "end it: SIGTERM, and SIGKILL after its grace"}}) {
+    for (const auto& [name, what] : {std::pair{"list", "List submitted jobs, and the latest that have ended"},
+                                     std::pair{"status", "Show one submitted job"},
+                                     std::pair{"logs", "Print the output of a job"},
+                                     std::pair{"stop", "End a job: SIGTERM, then SIGKILL after its grace"}}) {
       CLI::App& action = *job.add_subcommand(name, what);
       add_address(action);
       add_output(action);
@@ -387,7 +391,7 @@ class Grammar {
         job_list_watch_ = add_listing(action);
         continue;
       }
-      action.add_option("job", line_.subject, "its id, or the beginning of it, or its name")->required();
+      action.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
       if (std::string(name) != "logs") continue;
       action.add_flag("-f,--follow", line_.follow, "until it ends; the exit code is the program's");
       action.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 1'000'000'000));
@@ -397,34 +401,33 @@ class Grammar {
 
   void add_local_commands() {
     CLI::App& stop =
-        *app_.add_subcommand("stop", "end what was started from this machine's state folder");
+        *app_.add_subcommand("stop", "Stop what this machine started from its state directory");
     add_state_folder(stop);
-    stop.add_option("--grace", line_.seconds, "seconds for running calls to end (default: 5)")
-        ->check(CLI::Range(0.0, 86'400.0));
-    CLI::App& logs = add_asking("logs", "what the head, agents, executors and jobs have written, anywhere in the cluster");
+    takes_seconds(stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0, 86'400);
+    CLI::App& logs = add_asking("logs", "Print logs of the head, agents, executors, and jobs");
     logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) the id of a node, job, actor, executor, task or slot, or the name of a job or actor");
     logs.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 10'000'000));
     logs.add_option("--grep", line_.grep, "only lines that match this extended regular expression");
     logs.add_flag("--raw", line_.raw, "bytes as they are; else control characters are shown as \\xNN");
     logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
     add_table(logs);
-    CLI::App& doctor = add_asking("doctor", "check this machine, its installation and the way to the cluster");
+    CLI::App& doctor = add_asking("doctor", "Check this machine, its installation, and the path to the cluster");
     doctor.add_flag("--probe", line_.doctor.probe,
                     "whether the head and the agent of this state folder live; for probes of containers");
     doctor.add_option("--with", line_.doctor.ways, "look for the programs of this way of launching, too: ssh, slurm")
         ->check(CLI::IsMember({"ssh", "slurm"}));
     add_described_commands(app_);
-    app_.add_subcommand("batch", "submit a script with lines '#MOBULA FLAGS'; see 'mobula batch --help'");
-    app_.add_subcommand("up", "bring up the machines of CLUSTER.yaml over ssh; see 'mobula up --help'");
-    app_.add_subcommand("down", "end the cluster on the machines of CLUSTER.yaml");
-    app_.add_subcommand("attach", "a shell at the head of CLUSTER.yaml");
-    app_.add_subcommand("exec", "a command at the head of CLUSTER.yaml");
-    CLI::App& version = *app_.add_subcommand("version", "the version of this program");
+    app_.add_subcommand("batch", "Submit a script with lines '#MOBULA FLAGS'");
+    app_.add_subcommand("up", "Start or update the machines of CLUSTER.yaml over ssh");
+    app_.add_subcommand("down", "Stop the cluster on the machines of CLUSTER.yaml");
+    app_.add_subcommand("attach", "Open a shell on the head of CLUSTER.yaml");
+    app_.add_subcommand("exec", "Run a command on a machine of CLUSTER.yaml");
+    CLI::App& version = *app_.add_subcommand("version", "Print the version of this program");
     add_output(version);
   }
 
   void add_console() {
-    CLI::App& repl = *app_.add_subcommand("repl", "a console: the same commands, and calls of a program's functions");
+    CLI::App& repl = *app_.add_subcommand("repl", "Open a console for commands and calls of a program's functions");
     add_state_folder(repl);
     add_output(repl);
     repl.add_option("--address", line_.address, "HOST:PORT of the head");
@@ -493,11 +496,8 @@ class Grammar {
     if (!after.empty() && !on) wrong("--preempt-after", "goes with --preemption lower-priority");
     if (!on) return std::nullopt;
     if (after.empty()) return Duration(5s);
-    char* end = nullptr;
-    const double seconds = std::strtod(after.c_str(), &end);
-    if (end == after.c_str() || *end != '\0' || !(seconds >= 0 && seconds <= 86'400)) {
-      wrong("--preempt-after", "'" + after + "' is no number of seconds from 0 to 86400");
-    }
+    const double seconds = taken("--preempt-after", parse_seconds(after));
+    if (seconds > 86'400) wrong("--preempt-after", "'" + after + "' is more than 86400 seconds");
     return Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
 
@@ -546,6 +546,7 @@ class Grammar {
     const bool starts_head = line_.command == "start" && line_.start.head;
     if (starts_head) return;
     if (line_.start.join.empty() && line_.address.empty()) fall_back(line_.address, "MOBULA_ADDRESS");
+    if (line_.address == "local") line_.address.clear();  // for programs: a new cluster
     if (!line_.start.join.empty()) return;
     fall_back(line_.key_file, "MOBULA_KEY_FILE");
     if (line_.key_file.empty()) line_.token = token_from_environment();

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "base/edits.h"
 
@@ -9,6 +11,37 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr std::size_t most_edits = 2;
+
+// The kind of the value of options whose value is not any word.
+constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
+    {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
+    {"at-once", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
+    {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
+    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"env", "NAME=VALUE"},
+    {"executor-memory", "SIZE"},   {"expires", "TIME"},            {"file", "FILE"},
+    {"filter", "NAME=VALUE"},      {"folder", "DIR"},              {"grace", "SECONDS"},
+    {"gpu-context-memory", "SIZE"}, {"gpu-memory", "SIZE"},        {"gpu-watch-period", "MILLISECONDS"},
+    {"head-host", "HOST"},         {"host", "HOST"},               {"http", "HOST:PORT"},
+    {"job", "ID"},                 {"join", "TOKEN"},              {"key", "FILE"},
+    {"kind", "KIND"},              {"label", "NAME=VALUE"},        {"label-selector", "NAME=VALUE"},
+    {"labels", "NAME=VALUE,..."},  {"labels-file", "FILE"},        {"limit", "N"},
+    {"memory", "SIZE"},            {"memory-threshold", "PART"},   {"name", "NAME"},
+    {"num-cpus", "N"},             {"num-gpus", "N"},              {"object-spilling-directory", "DIR"},
+    {"object-spilling-threshold", "PART"}, {"object-store-memory", "SIZE"}, {"output", "FORMAT"},
+    {"port", "PORT"},              {"preempt-after", "SECONDS"},   {"priority", "N"},
+    {"record", "DIR"},             {"resources", "JSON"},          {"retries", "N"},
+    {"rows", "N"},                 {"selector", "NAME=VALUE,..."}, {"ship", "FILE"},
+    {"ship-lib", "FILE"},          {"since", "TIME"},              {"spin-us", "MICROSECONDS"},
+    {"state-dir", "DIR"},          {"tail", "N"},                  {"time-limit", "SECONDS"},
+    {"shared-folder", "DIR"},      {"types", "FILE"},              {"wait", "SECONDS"},
+    {"watch", "SECONDS"},          {"workdir", "DIR"}};
+
+std::string value_kind_of(const CLI::Option& option) {
+  for (const auto& [name, kind] : value_kinds) {
+    if (option.check_lname(std::string(name))) return std::string(kind);
+  }
+  return "VALUE";
+}
 
 }  // namespace
 
@@ -69,6 +102,7 @@ CommandNode tree_of(const CLI::App& app) {
     OptionNode option;
     option.about = each->get_description();
     option.takes_value = each->get_items_expected_max() > 0;
+    option.value = value_kind_of(*each);
     option.required = each->get_required();
     if (each->nonpositional()) {
       for (const auto& name : each->get_snames()) option.names.push_back("-" + name);

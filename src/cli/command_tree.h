@@ -16,6 +16,7 @@ struct OptionNode {
   std::vector<std::string> names{};  // "-o", "--output"; of a positional: its one name
   std::string about{};
   bool takes_value = false;
+  std::string value = "VALUE";  // kind of the value, for help: SIZE, SECONDS, ...
   bool required = false;
 };
 

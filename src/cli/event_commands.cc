@@ -183,7 +183,9 @@ int show_events(const CommandLine& line) {
   auto list = asker.ask("list", "events", filters->empty() ? "" : filters->dump());
   if (!list) return complain(list.error());
   if (line.follow) return follow(asker, line, *filters, std::move(*list));
-  return print_events(*list, line, true);
+  const int code = print_events(*list, line, true);
+  if (code == exit_done && is_empty_table(*list, line)) note_empty("events", line);
+  return code;
 }
 
 int describe(const CommandLine& line) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/amount_text.h"
 #include "model/label_selector.h"
 #include "model/request_rules.h"
 
@@ -117,29 +118,6 @@ int percent_of(const std::string& text) {
   return static_cast<int>(share.to_double() * 100 + 0.5);
 }
 
-Result<std::int64_t> parse_size(const std::string& text) {
-  static const std::map<std::string, double> units{
-      {"", 1},         {"B", 1},      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
-      {"MiB", 0x1p20}, {"G", 0x1p30}, {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
-      {"KB", 1e3},     {"MB", 1e6},   {"GB", 1e9},     {"TB", 1e12}};
-  // Digits and at most one point: what strtod takes beyond that is no size.
-  const auto digits = text.find_first_not_of("0123456789.");
-  const std::string number = text.substr(0, digits);
-  const auto unit = units.find(digits == std::string::npos ? "" : text.substr(digits));
-  if (number.empty() || number == "." || std::count(number.begin(), number.end(), '.') > 1 ||
-      unit == units.end()) {
-    return failure(ErrorCode::invalid_argument,
-                   "'" + text + "' is not a size such as 1073741824, 512MiB or 4GiB");
-  }
-  double amount = 0;
-  std::istringstream stream(number);
-  stream.imbue(std::locale::classic());
-  stream >> amount;
-  const double bytes = amount * unit->second;
-  if (bytes > 0x1p60) {
-    return failure(ErrorCode::invalid_argument, "'" + text + "' is more than any machine has");
-  }
-  return static_cast<std::int64_t>(std::llround(bytes));
-}
+Result<std::int64_t> parse_size(const std::string& text) { return parse_bytes(text); }
 
 }  // namespace mobula::internal::cli

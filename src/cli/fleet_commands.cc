@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mutex.h"
+#include "cli/texts.h"
 #include "cli/colour.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
@@ -93,7 +94,7 @@ FleetParsed parse_fleet(int argc, char** argv) {
     if (count < argc) line.words.assign(words + 1, argv + argc);
     argc = count;
   }
-  CLI::App app("Machines of a cluster, over ssh; the file is described in docs/operations.md",
+  CLI::App app("Machines of a cluster, over ssh; docs/cluster-file.md describes the file",
                "mobula " + line.command);
   add_options(app, line);
   try {
@@ -109,7 +110,7 @@ FleetParsed parse_fleet(int argc, char** argv) {
     }
     return {line, exit_done};
   } catch (const CLI::Success&) {
-    std::fputs(app.help().c_str(), stdout);
+    std::fputs(help_text(command_tree(), {line.command}).value().c_str(), stdout);
     return {std::nullopt, exit_done};
   } catch (const CLI::ParseError& why) {
     const bool extras = dynamic_cast<const CLI::ExtrasError*>(&why) != nullptr;

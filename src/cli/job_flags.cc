@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/time.h"
 #include "cli/command_line.h"
+#include "cli/seconds_option.h"
 #include "model/job_files_variable.h"
 
 namespace mobula::internal::cli {
@@ -94,10 +95,10 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--retries", flags.retries,
                      "times that it is run again when it fails or its node is lost (default: 0; -1: for ever)")
       ->check(CLI::Range(-1, 1'000'000));
-  command.add_option("--time-limit", flags.time_limit, "seconds after which it is ended, from 0.001 (default: 0, none)")
-      ->check(CLI::Range(0.0, most_seconds));
-  command.add_option("--grace", flags.grace, "seconds between SIGTERM and SIGKILL when it is ended (default: 10)")
-      ->check(CLI::Range(0.0, 86'400.0));
+  takes_seconds(command.add_option("--time-limit", flags.time_limit, "Time after which the job is ended, as 90 or 2h (default: 0, none)"),
+                0, most_seconds);
+  takes_seconds(command.add_option("--grace", flags.grace, "Time between SIGTERM and SIGKILL when the job is ended (default: 10)"), 0,
+                86'400);
   // Those of a command line come after those of a script, and count.
   for (CLI::Option* option : command.get_options()) {
     if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cli/batch_command.h"
+#include "cli/build_kind.h"
 #include "cli/command_line.h"
 #include "cli/doctor/doctor.h"
 #include "cli/drain_command.h"
@@ -161,13 +162,14 @@ Result<std::string> run_in_background(const std::string& log_path,
 
 int show_version(const CommandLine& line) {
   if (line.output == OutputFormat::table || line.output == OutputFormat::wide) {
-    std::puts("mobula " MOBULA_VERSION);
+    std::puts(version_line(MOBULA_VERSION).c_str());
     return exit_done;
   }
   const nlohmann::ordered_json version = {{"apiVersion", "mobula/v1"},
                                           {"kind", "Version"},
                                           {"name", "mobula"},
-                                          {"version", MOBULA_VERSION}};
+                                          {"version", MOBULA_VERSION},
+                                          {"debug_build", is_debug_build}};
   std::fputs(format_document(version, line.output, {}).c_str(), stdout);
   return exit_done;
 }
@@ -246,6 +248,12 @@ std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
 // `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other. It writes tables and
 // JSON; its JSON becomes every other format here.
 int run_benchmarks(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word != "--help" && word != "-h") continue;
+    std::fputs(help_text(command_tree(), {"bench"}).value().c_str(), stdout);
+    return exit_done;
+  }
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto format = take_format(words);
   const bool converts = format == OutputFormat::jsonl || format == OutputFormat::yaml || format == OutputFormat::csv ||

@@ -30,7 +30,7 @@ std::string spelled(const CLI::Option& option) {
 }  // namespace
 
 void add_described_commands(CLI::App& app) {
-  CLI::App& bench = *app.add_subcommand("bench", "measure this installation; see 'mobula bench --help'");
+  CLI::App& bench = *app.add_subcommand("bench", "Measure this installation on this machine");
   bench.add_option("-o,--output,--format", output_formats_text);
   bench.add_flag("--list")->description("the names of the measurements");
   bench.add_flag("--quick")->description("shorter runs, for a first look");
@@ -39,7 +39,7 @@ void add_described_commands(CLI::App& app) {
   bench.add_option("benchmark", "only those whose name has one of these in it");
 
   CLI::App& symmetric =
-      *app.add_subcommand("symmetric", "a cluster of all machines of a launch, for one program; see 'mobula symmetric --help'");
+      *app.add_subcommand("symmetric", "Run a program on a cluster of all machines of a Slurm or MPI launch");
   symmetric.add_option("--shared-folder", "that all ranks see");
   symmetric.add_option("--head-host", "where rank 0 listens");
   symmetric.add_option("--wait", "seconds for all ranks to join (default: 300)");
@@ -80,11 +80,11 @@ void add_global_options(CLI::App& app, std::string& colour, bool& pager) {
 }
 
 void add_text_commands(CLI::App& app, ShellFlags& flags) {
-  CLI::App& help = *app.add_subcommand("help", "what a command, or a topic, is about");
+  CLI::App& help = *app.add_subcommand("help", "Show help for a command or topic");
   help.add_option("topic", flags.topic, "a command such as start or job list; nothing: all commands");
-  CLI::App& completion = *app.add_subcommand("completion", "completion of commands for a shell; see 'mobula help completion'");
+  CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for a shell");
   completion.add_option("shell", flags.shell, "bash, zsh or fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  CLI::App& man = *app.add_subcommand("man", "the manual page of a command");
+  CLI::App& man = *app.add_subcommand("man", "Print the manual page of a command");
   man.add_option("topic", flags.topic, "a command; nothing: mobula itself");
   man.add_option("--folder", flags.man_folder, "write the pages of all commands there");
 }

@@ -24,8 +24,10 @@
 #include "cli/output.h"
 #include "cli/start_for_driver.h"
 #include "cli/supervisor.h"
+#include "cli/table_columns.h"
 #include "cli/token_commands.h"
 #include "cli/tool_client.h"
+#include "protocol/process_mark.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -247,7 +249,8 @@ class Start {
 
   void tell(const std::string& message) const {
     const auto told = Json::parse(message, nullptr, false);
-    const Json warnings = told.is_object() ? told.value("warnings", Json::array()) : Json::array();
+    Json warnings = told.is_object() ? told.value("warnings", Json::array()) : Json::array();
+    for (const std::string& each : beyond_memory()) warnings.push_back(each);
     for (const auto& each : warnings) warn(each.get<std::string>());
     if (plan_.head) {
       // Without it the head runs all the same; the next start has to be told what this one was.
@@ -267,8 +270,9 @@ class Start {
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
       std::printf("cluster '%s' runs; its head is at %s\n", cluster_.c_str(), address.c_str());
+      std::printf("a program on this machine joins it: %s\n", program_command(address).c_str());
       std::printf("another machine joins with this command%s:\n  %s\n",
-                  only_here(address) ? " (once the head listens beyond this one: --bind)"
+                  only_here(address) ? " (once the head listens on a network: --bind ADDRESS)"
                                      : " and a copy of the key file",
                   join.c_str());
       if (told.contains("http")) say_pages(told["http"]);
@@ -278,6 +282,32 @@ class Start {
                   told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(), address.c_str());
     }
     std::fflush(stdout);
+  }
+
+  // Offers of more memory than the machine has: tasks that use them are ended by the kernel.
+  std::vector<std::string> beyond_memory() const {
+    if (!plan_.agent) return {};
+    const auto total = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+    const NodeFlags& node = line_.start.node;
+    std::vector<std::string> warnings;
+    for (const auto& [flag, bytes] : {std::pair("--memory", node.memory_bytes), std::pair("--object-store-memory", node.object_store_bytes),
+                                      std::pair("--executor-memory", line_.start.executor_memory_bytes)}) {
+      if (!bytes || *bytes <= total) continue;
+      warnings.push_back(fmt::format("{} {}: this machine has {}; give at most that", flag, size_text(*bytes), size_text(total)));
+    }
+    return warnings;
+  }
+
+  // How a user's program on this machine finds the cluster: by itself if it is the only one.
+  std::string program_command(const std::string& address) const {
+    std::size_t running = 0;
+    for (const auto& name : clusters_of(line_.state_folder)) {
+      const auto head = load_head_file(line_.state_folder + "/" + name + "/head/head.json");
+      running += head && runs(*head) ? 1 : 0;
+    }
+    const bool usual = line_.state_folder == default_state_folder();
+    const std::string from = usual ? "" : "MOBULA_STATE_DIR=" + shell_word(line_.state_folder) + " ";
+    return from + (usual && running == 1 ? "" : "MOBULA_ADDRESS=" + address + " ") + "./app";
   }
 
   static void say_pages(const Json& http) {

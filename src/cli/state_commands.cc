@@ -138,7 +138,9 @@ int list_items(const CommandLine& line) {
     auto list = list_of(asker, line);
     if (!list) return complain(list.error());
     if (line.watch && for_people(line) && output_is_screen()) return watch_on_screen(line.watch_seconds, on_screen);
+    const bool empty = is_empty_table(*list, line);
     const int code = print(std::move(*list), line);
+    if (empty && code == exit_done) note_empty(line.kind == "submissions" ? "submitted jobs" : line.kind, line);
     if (!line.watch || code != exit_done) return code;
     pause(Duration(static_cast<std::int64_t>(line.watch_seconds * 1e9)));
   }

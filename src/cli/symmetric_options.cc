@@ -6,6 +6,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/amount_text.h"
+
 namespace mobula::internal::cli {
 
 const char* const symmetric_help =
@@ -48,12 +50,10 @@ Result<int> whole(const std::string& flag, const std::string& text) {
 }
 
 Result<Duration> seconds(const std::string& flag, const std::string& text) {
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(number >= 0 && number <= max_seconds)) {
-    return wrong(fmt::format("{}: '{}' is no number of seconds", flag, text));
-  }
-  return Duration(static_cast<std::int64_t>(number * 1e9));
+  const auto number = parse_seconds(text);
+  if (!number) return wrong(fmt::format("{}: {}", flag, number.error().text));
+  if (*number > max_seconds) return wrong(fmt::format("{}: '{}' is more than 30 days", flag, text));
+  return Duration(static_cast<std::int64_t>(*number * 1e9));
 }
 
 template <class To, class Value>

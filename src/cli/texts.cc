@@ -56,7 +56,7 @@ const std::vector<Topic>& topics() {
 std::string flags_of(const OptionNode& option) {
   std::string text;
   for (const auto& name : option.names) text += (text.empty() ? "" : ", ") + name;
-  return text + (option.takes_value ? " VALUE" : "");
+  return text + (option.takes_value ? " " + option.value : "");
 }
 
 std::string upper(std::string text) {
@@ -93,7 +93,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
     text += "\nTopics of 'mobula help':\n";
     for (const auto& each : topics()) text += row_of(each.name, each.rows.front().second + std::string(" …"));
   } else if (path == "mobula bench") {
-    text += "\n'mobula bench --help' lists the measurements.\n";
+    text += "\n'mobula bench --list' lists the measurements.\n";
   }
   return text;
 }

@@ -143,7 +143,10 @@ int token_command(const CommandLine& line) {
     const std::string done = before ? "was revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
     return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()), answer->value("token_id", std::string()), done));
   }
-  return print(std::move(*answer), line, "tokens");
+  const bool empty = is_empty_table(*answer, line);
+  const int code = print(std::move(*answer), line, "tokens");
+  if (empty && code == exit_done) note_empty("tokens", line);
+  return code;
 }
 
 int join_by_ticket(CommandLine& line) {

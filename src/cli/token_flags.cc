@@ -10,9 +10,9 @@ namespace mobula::internal::cli {
 
 void add_token_commands(CLI::App& app, TokenFlags& flags,
                         const std::function<void(CLI::App&)>& add_common) {
-  CLI::App& token = *app.add_subcommand("token", "tokens, by which machines, programs and people come in");
+  CLI::App& token = *app.add_subcommand("token", "Create, list, and revoke tokens for machines, programs, and readers");
   token.require_subcommand(1);
-  CLI::App& create = *token.add_subcommand("create", "make one, and show it once");
+  CLI::App& create = *token.add_subcommand("create", "Create a token and show it once");
   add_common(create);
   create.add_option("--role", flags.role,
                     "agent: a ticket that brings one machine in, once; driver: runs programs and jobs; "
@@ -22,11 +22,11 @@ void add_token_commands(CLI::App& app, TokenFlags& flags,
   create.add_option("--name", flags.name, "what the token is called (default: made up)");
   create.add_option("--expires", flags.expires, "after 90s, 30m, 12h or 7d (default: never)");
   create.add_option("--file", flags.file, "write it there, for its owner alone, and do not print it");
-  CLI::App& list = *token.add_subcommand("list", "those there are");
+  CLI::App& list = *token.add_subcommand("list", "List tokens");
   add_common(list);
-  CLI::App& revoke = *token.add_subcommand("revoke", "take back what it allows, at once");
+  CLI::App& revoke = *token.add_subcommand("revoke", "Revoke a token immediately");
   add_common(revoke);
-  revoke.add_option("token", flags.subject, "its id, or the beginning of it, or its name")->required();
+  revoke.add_option("token", flags.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
 }
 
 Result<std::int64_t> parse_life(const std::string& text) {

@@ -23,6 +23,7 @@
 #include "executor/executor_start.h"
 #include "executor/gpu_start.h"
 #include "executor/output_label.h"
+#include "executor/thread_limits.h"
 #include "executor/core/executor_core.h"
 #include "executor/core/pull_ahead.h"
 #include "executor/core/running_reports.h"
@@ -92,6 +93,7 @@ class ExecutorProcess {
 
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
+  const ThreadLimits thread_limits_{assignment_.allocation};
   std::unique_ptr<ProcessSockets> sockets_;  // both: until the engine has them
   Fd link_;
   std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
@@ -519,6 +521,7 @@ void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
 
 void ExecutorProcess::serve(Queue<RunCall>& calls) {
   const CrashStack stack;
+  thread_limits_.apply_to_this_thread();
   while (true) {
     auto lock = engine_->lock();
     engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); }, client::LeaderSleep::Until::calls_have_gathered);

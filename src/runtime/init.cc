@@ -1,8 +1,12 @@
 // init: driver, executor or the program of a console, the same program.
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/log.h"
 #include "client/conversion.h"
@@ -10,11 +14,13 @@
 #include "executor/nursery.h"
 #include "mobula/cluster.h"
 #include "mobula/errors.h"
+#include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
 #include "runtime/console.h"
 #include "protocol/token.h"
 #include "runtime/driver_session.h"
 #include "runtime/init_flags.h"
+#include "runtime/running_cluster.h"
 
 namespace mobula {
 namespace {
@@ -56,16 +62,44 @@ std::vector<std::string> own_arguments() {
   detail::throw_error(internal::client::error_of(why));
 }
 
+// As an address: a new cluster on this machine, whatever runs there.
+constexpr std::string_view local_address = "local";
+
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+// The address that the user gives; `local_address` for a new cluster, empty if none is given.
+std::string given_address(const InitOptions& options) {
+  if (!options.address.empty()) return options.address;
+  if (std::string address = from_environment("MOBULA_ADDRESS"); !address.empty()) return address;
+  const std::string given = internal::token_from_environment();
+  if (given.empty()) return {};
+  const auto token = internal::token_of(given);
+  if (!token) refuse(token.error());
+  return token->address;
+}
+
+// The running cluster of this user and state directory. Options that describe a node describe a new cluster.
+std::optional<internal::runtime::RunningCluster> cluster_to_join(const InitOptions& options) {
+  if (!detail::prepare(options, true).ok()) return std::nullopt;
+  auto found = internal::runtime::running_cluster(internal::default_state_folder(), from_environment("MOBULA_CLUSTER"));
+  if (!found) refuse(found.error());
+  return std::move(*found);
+}
+
+bool reports_at_info(const InitOptions& options) {
+  return options.log_level.empty() || options.log_level == "info" || options.log_level == "debug" || options.log_level == "trace";
+}
+
 Cluster start(InitOptions options) {
   auto console = internal::runtime::console::take_console();
-  if (options.address.empty()) {
-    if (const char* address = std::getenv("MOBULA_ADDRESS"); address != nullptr) options.address = address;
-    if (const auto given = internal::token_from_environment(); options.address.empty() && !given.empty()) {
-      const auto token = internal::token_of(given);
-      if (!token) refuse(token.error());
-      options.address = token->address;
-    }
-  }
+  options.address = given_address(options);
+  std::optional<internal::runtime::RunningCluster> running;
+  if (options.address.empty()) running = cluster_to_join(options);
+  if (options.address == local_address) options.address.clear();
+  if (running) options.address = running->address;
   const auto node = detail::prepare(options, !options.address.empty());
   if (!node.ok()) detail::throw_error(node.error());
   const auto job = detail::prepare_job(options);
@@ -101,7 +135,16 @@ Cluster start(InitOptions options) {
     driver.reattach_timeout = std::chrono::seconds(seconds);
   }
   auto session = internal::runtime::DriverSession::start(std::move(driver));
+  if (!session && running) {
+    refuse(internal::failure(session.error().code,
+                             "join the running cluster '" + running->name + "' at " + running->address + ": " +
+                                 session.error().text + "; --mobula-address=local starts a new cluster instead"));
+  }
   if (!session) refuse(session.error());
+  if (running && reports_at_info(options)) {
+    std::fprintf(stderr, "mobula: joined the running cluster '%s' at %s (--mobula-address=local starts a new one)\n",
+                 running->name.c_str(), running->address.c_str());
+  }
   if (console) internal::runtime::console::serve_console(std::move(*console), std::move(*session));
   return Cluster(std::move(*session));
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/amount_text.h"
 #include "base/quantity.h"
 
 namespace mobula::internal::runtime {
@@ -31,15 +32,9 @@ Setter amount(std::optional<Amount>& field) {
 template <class Field>
 Setter bytes(Field& field) {
   return [&field](const std::string& text) -> Result<void> {
-    char* end = nullptr;
-    const long long number = std::strtoll(text.c_str(), &end, 10);
-    static const std::map<std::string, int> shifts{{"", 0}, {"K", 10}, {"KiB", 10}, {"M", 20},
-                                                   {"MiB", 20}, {"G", 30}, {"GiB", 30}, {"T", 40}, {"TiB", 40}};
-    const auto shift = shifts.find(end);
-    if (end == text.c_str() || number < 0 || shift == shifts.end()) {
-      return bad(text, "a size such as 1073741824, 512MiB or 4GiB");
-    }
-    field = static_cast<std::int64_t>(number) << shift->second;
+    const auto size = parse_bytes(text);
+    if (!size) return size.error();
+    field = *size;
     return {};
   };
 }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "device/framework_limits.h"
 #include "device/mask.h"
+#include "model/granted_threads.h"
 #include "model/job_files_variable.h"
 #include "worker/mapped_file.h"
 #include "worker/worker_service.h"
@@ -318,6 +319,16 @@ void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text
 
 // ---- submitted jobs ----------------------------------------------------------------------------
 
+// A command without CPUs is a driver that waits; one with CPUs computes. The user's own variables win.
+void WorkerService::add_thread_variables(const Allocation& allocation, Environment& environment) const {
+  if (allocation.find(resource::cpu) == nullptr) return;
+  for (const std::string name : thread_variables) {
+    const auto sets = [&](const std::string& each) { return each.starts_with(name + "="); };
+    if (std::ranges::any_of(options_.pool.environment, sets)) continue;
+    environment.try_emplace(name, std::to_string(granted_threads(allocation)));
+  }
+}
+
 // A program that calls `init` joins the cluster by this agent.
 void WorkerService::run_entry(StartExecutor& command) {
   complete(command.assign, command.job_env);
@@ -326,6 +337,7 @@ void WorkerService::run_entry(StartExecutor& command) {
   Environment environment = command.job_env;
   for (const auto& [name, value] : command.assign.demand_class.env) environment[name] = value;
   for (const auto& [name, value] : command.assign.accelerator_env) environment[name] = value;
+  add_thread_variables(command.assign.allocation, environment);
   environment["MOBULA_ADDRESS"] = options_.head_address;
   environment["MOBULA_STATE_DIR"] = folder.parent_path().parent_path().string();
   environment["MOBULA_SUBMISSION_ID"] = actor.job.hex();

@@ -153,6 +153,7 @@ class WorkerService {
   void carry_out(AskUsage& command);
   void carry_out(SpansTold& command);
 
+  void add_thread_variables(const Allocation& allocation, Environment& environment) const;
   void run_entry(StartExecutor& command);
   void start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const;
 

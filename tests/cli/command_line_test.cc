@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "cli/build_kind.h"
+
 namespace mobula::internal::cli {
 namespace {
 
@@ -261,6 +263,11 @@ TEST(CommandLine, HelpAndVersionAreNoFaults) {
   EXPECT_THAT(parse({"--version"}).text, HasSubstr("mobula"));
 }
 
+TEST(Version, NamesADebugBuild) {
+  EXPECT_EQ(version_line("1.2.3", false), "mobula 1.2.3");
+  EXPECT_EQ(version_line("1.2.3", true), "mobula 1.2.3 (debug build, not optimized)");
+}
+
 TEST(CommandLine, FormatAndOutputAreOneFlag) {
   for (const char* flag : {"-o", "--output", "--format"}) {
     EXPECT_EQ(parse({"status", flag, "jsonl"}).line->output, OutputFormat::jsonl) << flag;
@@ -276,6 +283,31 @@ TEST(CommandLine, FlagsGoBeforeTheEnvironment) {
   EXPECT_EQ(parse({"start", "--head"}).line->address, "");
   ::unsetenv("MOBULA_ADDRESS");
   ::unsetenv("MOBULA_KEY_FILE");
+}
+
+TEST(CommandLine, IgnoresLocalAsAddress) {
+  ::setenv("MOBULA_ADDRESS", "local", 1);
+  EXPECT_EQ(parse({"status"}).line->address, "") << "programs alone start a cluster by this word";
+  ::unsetenv("MOBULA_ADDRESS");
+}
+
+TEST(CommandLine, TakesTimesWithUnits) {
+  EXPECT_DOUBLE_EQ(parse({"stop", "--grace", "1m"}).line->seconds, 60);
+  EXPECT_DOUBLE_EQ(parse({"drain", "abcd", "--deadline", "1.5h"}).line->seconds, 5400);
+  EXPECT_DOUBLE_EQ(parse({"start", "--head", "--grace", "250ms"}).line->start.grace, 0.25);
+  EXPECT_DOUBLE_EQ(parse({"status", "-w", "3s"}).line->watch_seconds, 3);
+  EXPECT_TRUE(parse({"status", "-w"}).line->watch);
+  const auto job = parse({"run", "--time-limit", "2h", "--grace", "1m", "--", "true"});
+  ASSERT_TRUE(job.line) << job.text;
+  EXPECT_DOUBLE_EQ(job.line->job.time_limit, 7200);
+  EXPECT_DOUBLE_EQ(job.line->job.grace, 60);
+  EXPECT_EQ(parse({"start", "--head", "--preemption", "lower-priority", "--preempt-after", "1m"}).line->start.preempt_after,
+            Duration(std::chrono::minutes(1)));
+  for (const char* bad : {"soon", "-1", "2d", "1 m"}) {
+    const auto parsed = parse({"stop", "--grace", bad});
+    EXPECT_EQ(parsed.exit, 2) << bad;
+    EXPECT_THAT(parsed.text, HasSubstr(std::string("'") + bad + "'"));
+  }
 }
 
 TEST(CommandLine, KindsMayBeSingular) {

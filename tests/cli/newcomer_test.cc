@@ -76,5 +76,29 @@ TEST_F(NewcomerTest, LogsOfAClusterElsewhereAreNotThoseThatLieHere) {
   EXPECT_EQ(running.out.find("of another"), std::string::npos) << running.out;
 }
 
+TEST_F(NewcomerTest, StartPrintsHowAProgramJoins) {
+  const auto started = mobula({"start", "--head", "--no-worker"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  EXPECT_THAT(started.out, HasSubstr("a program on this machine joins it: ./app\n"));
+  const auto second = mobula({"start", "--head", "--no-worker", "--name", "second"});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("a program on this machine joins it: MOBULA_ADDRESS=127.0.0.1:"));
+}
+
+TEST_F(NewcomerTest, EmptyListsAndMissingMemoryAreStated) {
+  const auto started = mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: this machine has "));
+  EXPECT_EQ(started.json()["warnings"].size(), 1u) << started.out;
+  const auto actors = mobula({"list", "actors"});
+  EXPECT_EQ(actors.code, 0);
+  EXPECT_EQ(actors.err, "mobula: no actors\n");
+  EXPECT_EQ(mobula({"list", "nodes", "--filter", "state=dead"}).err, "mobula: no nodes match the filters\n");
+  EXPECT_EQ(mobula({"job", "list"}).err, "mobula: no submitted jobs\n");
+  EXPECT_EQ(mobula({"token", "list"}).err, "mobula: no tokens\n");
+  EXPECT_EQ(mobula({"list", "actors", "-o", "json"}).err, "");
+  EXPECT_EQ(mobula({"list", "nodes"}).err, "");
+}
+
 }  // namespace
 }  // namespace mobula::internal

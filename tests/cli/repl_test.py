@@ -193,6 +193,11 @@ class Programs(OnACluster):
         self.assertEqual(self.mobula("repl", "-c", "use /no/such/program").returncode, 7)
         self.assertEqual(self.mobula("repl", "-c", "call f 1").returncode, 2)
 
+    def test_a_program_stays_when_the_next_one_fails(self):
+        for other in ("/no/such/program", "/bin/true"):
+            done = self.mobula("repl", "--keep-going", "-c", f"use {PROGRAM}; let x = call square 3; use {other}; call square x")
+            self.assertEqual(done.stdout.splitlines()[-1:], ["81"], done.stderr)
+
 
 class BesideAnotherNode(OnACluster):
     @classmethod

@@ -25,6 +25,25 @@ TEST(HelpText, ComesFromTheGrammar) {
   EXPECT_THAT(*help_text(tree, {"exit-codes"}), HasSubstr("never be scheduled"));
 }
 
+TEST(HelpText, FlagAndCommandPrintTheSamePage) {
+  const CommandNode tree = command_tree();
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{}, {"start"}, {"job", "logs"}, {"token", "create"}}) {
+    std::vector<std::string> line{"mobula"};
+    line.insert(line.end(), words.begin(), words.end());
+    line.emplace_back("--help");
+    std::vector<char*> argv;
+    for (auto& each : line) argv.push_back(each.data());
+    const Parsed parsed = parse_command_line(static_cast<int>(argv.size()), argv.data());
+    EXPECT_EQ(parsed.exit, 0);
+    EXPECT_EQ(parsed.text, *help_text(tree, words));
+    for (const char* internal : {":INT", ":FLOAT", ":TEXT", "REQUIRED", " in [", "Excludes", "Env:"}) {
+      EXPECT_THAT(parsed.text, Not(HasSubstr(internal))) << line.back();
+    }
+  }
+  EXPECT_THAT(*help_text(tree, {"start"}), HasSubstr("--memory SIZE"));
+  EXPECT_THAT(*help_text(tree, {"drain"}), HasSubstr("--deadline SECONDS"));
+}
+
 TEST(HelpText, NamesTheNearest) {
   const auto none = help_text(command_tree(), {"expalin"});
   ASSERT_FALSE(none.ok());
@@ -36,7 +55,7 @@ TEST(ManualPage, SaysWhatTheGrammarSays) {
   const CommandNode tree = command_tree();
   const std::string page = manual_page(*tree.command("start"), "mobula start", "1.2.3");
   EXPECT_THAT(page, HasSubstr(".TH MOBULA\\-START 1"));
-  EXPECT_THAT(page, HasSubstr("\\-\\-num\\-cpus VALUE"));
+  EXPECT_THAT(page, HasSubstr("\\-\\-num\\-cpus N"));
   EXPECT_THAT(page, Not(HasSubstr("driver\\-agent")));
   EXPECT_THAT(page, HasSubstr(".SH EXIT STATUS"));
 }
@@ -66,7 +85,7 @@ TEST(Texts, HelpKnowsBatchTokensAndWhatRunDoes) {
   const auto tree = command_tree();
   EXPECT_THAT(help_text(tree, {"batch"}).value(), HasSubstr("#MOBULA"));
   EXPECT_THAT(help_text(tree, {"environment"}).value(), HasSubstr("MOBULA_TOKEN_FILE"));
-  EXPECT_THAT(help_text(tree, {"run"}).value(), HasSubstr("run a command on a node of the cluster"));
+  EXPECT_THAT(help_text(tree, {"run"}).value(), HasSubstr("Run a command on the cluster"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <ostream>
+#include <sstream>
 
 #include "protocol/cluster_files.h"
 
@@ -112,6 +113,34 @@ TEST(Inventory, AKeyThatIsNotThereIsFoundBeforeSshIsTried) {
   ASSERT_FALSE(inventory);
   EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument);
   EXPECT_THAT(inventory.error().text, HasSubstr("/nowhere/id"));
+}
+
+// The members that an error message lists as known.
+std::vector<std::string> known_members(const std::string& text) {
+  const std::string message = parsed(text).error().text;
+  std::istringstream names(message.substr(message.rfind("known are ") + 10));
+  std::vector<std::string> known;
+  for (std::string name; std::getline(names >> std::ws, name, ',');) known.push_back(name);
+  return known;
+}
+
+TEST(Inventory, ExampleAndPageShowEveryMember) {
+  const std::string root = MOBULA_SOURCE_DIR;
+  const auto file = read_file(root + "/deploy/ssh/cluster.yaml");
+  const auto page = read_file(root + "/docs/cluster-file.md");
+  ASSERT_TRUE(file.ok() && page.ok());
+  const auto example = parsed(*file);
+  ASSERT_TRUE(example.ok()) << example.error().text;
+  EXPECT_EQ(example->hosts.size(), 18u);
+  std::size_t members = 0;
+  for (const char* wrong : {"nothing: 1", "head: {nothing: 1}", "auth: {nothing: 1}"}) {
+    for (const std::string& each : known_members(wrong)) {
+      ++members;
+      EXPECT_THAT(*file, HasSubstr(each + ":")) << wrong;
+      EXPECT_THAT(*page, HasSubstr(each)) << wrong;
+    }
+  }
+  EXPECT_GT(members, 25u);
 }
 
 }  // namespace

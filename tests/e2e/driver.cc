@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   if (words.empty()) return 64;
   if (words[0] == "init") {
     tell("init took " + std::to_string(took.count()) + " ms");
+    tell((cluster.is_own() ? "started " : "joined ") + cluster.address());
     return 0;
   }
   for (const auto& scenarios : {task_scenarios(), actor_scenarios(), failure_scenarios(), error_scenarios(), store_limit_scenarios(),

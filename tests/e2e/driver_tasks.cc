@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -165,11 +166,41 @@ int gpu_processes(const Words&) {
   return report.exit_code();
 }
 
+std::string thread_variables_here() {
+  std::string text;
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    const char* value = std::getenv(name);
+    text += (text.empty() ? "" : " ") + std::string(value == nullptr ? "unset" : value);
+  }
+  return text;
+}
+
+struct ThreadCounter {
+  std::string variables() { return thread_variables_here(); }
+};
+
+int thread_variables(const Words&) {
+  const auto seen = [](const mobula::TaskOptions& options) {
+    return mobula::task<thread_variables_here>.options(options).remote();
+  };
+  Report report;
+  const auto two = seen({.num_cpus = 2});
+  const auto part = seen({.num_cpus = 0.5});
+  const auto own = seen({.num_cpus = 2, .env = {{"OMP_NUM_THREADS", "7"}}});
+  const auto actor = mobula::actor<ThreadCounter>.remote();
+  report.equal("two CPUs", two.get(), "2 2 2");
+  report.equal("half a CPU", part.get(), "1 1 1");
+  report.equal("a variable of the call", own.get(), "7 2 2");
+  report.equal("an actor without CPUs", actor.call<&ThreadCounter::variables>().get(), "1 1 1");
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> task_scenarios() {
   return {{"hello", &hello},
           {"promised", &promised},
+          {"thread_variables", &thread_variables},
           {"across_nodes", &across_nodes},
           {"nested", &nested},
           {"family_beside_a_large_request", &family_beside_a_large_request},

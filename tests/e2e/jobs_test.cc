@@ -78,9 +78,9 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
 TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
   start_head();
   const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(), "--num-cpus", "2", "--", "sh",
-                           "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT; test -n \"$MOBULA_ADDRESS\""});
+                           "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT-$OMP_NUM_THREADS; test -n \"$MOBULA_ADDRESS\""});
   EXPECT_EQ(ended.code, 0) << ended.err;
-  EXPECT_EQ(ended.out, "blue--" + folder() + "-1\n");
+  EXPECT_EQ(ended.out, "blue--" + folder() + "-1-2\n");
 }
 
 TEST_F(Jobs, ADriverWithinAJobJoinsTheCluster) {

@@ -40,5 +40,42 @@ TEST_F(Local, AKilledDriverTakesItsClusterWithIt) {
   expect_nothing_left();
 }
 
+TEST_F(Local, LimitsLibraryThreadsToGrantedCpus) { drive({"thread_variables", "--mobula-num-cpus=2"}); }
+
+// Programs that name no address, beside a cluster that runs from their state directory.
+class WithoutAddress : public ClusterTest {
+ protected:
+  Ended run(Words flags, const std::map<std::string, std::string>& variables = {}) {
+    flags.insert(flags.begin(), {programs + "/e2e_driver", "init"});
+    auto environment = environment_of("a");
+    for (const auto& [name, value] : variables) environment[name] = value;
+    return Process(flags, environment, folder() + "/log/program-" + std::to_string(++runs_)).wait();
+  }
+
+ private:
+  int runs_ = 0;
+};
+
+TEST_F(WithoutAddress, JoinsTheRunningCluster) {
+  const Ended alone = run({});
+  EXPECT_NE(alone.out.find("started "), std::string::npos) << alone.out << alone.err;
+  EXPECT_EQ(alone.err, "");
+  start_head({"--num-cpus", "1"});
+  const Ended joined = run({});
+  EXPECT_NE(joined.out.find("joined " + address() + "\n"), std::string::npos) << joined.out << joined.err;
+  EXPECT_EQ(joined.err, "mobula: joined the running cluster 'default' at " + address() +
+                            " (--mobula-address=local starts a new one)\n");
+  EXPECT_EQ(run({"--mobula-log-level=warn"}).err, "");
+}
+
+TEST_F(WithoutAddress, StartsAClusterWhenAskedTo) {
+  start_head({"--num-cpus", "1"});
+  for (const Ended& ended : {run({"--mobula-address=local"}), run({}, {{"MOBULA_ADDRESS", "local"}}),
+                             run({"--mobula-num-cpus=1"}), run({}, {{"MOBULA_CLUSTER", "another"}})}) {
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.out.find("started "), std::string::npos) << ended.out << ended.err;
+  }
+}
+
 }  // namespace
 }  // namespace mobula::e2e

@@ -7,7 +7,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(cd "${1:?usage: run.sh BUILD_FOLDER}" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset MOBULA_ADDRESS LD_LIBRARY_PATH
+unset LD_LIBRARY_PATH
+export MOBULA_ADDRESS=local
 
 cmake --install "$build" --prefix "$work/first"
 # An installation may be moved: nothing in it names the place it was made for.

@@ -1,3 +1,4 @@
+#include "cli/build_kind.h"
 #include "cli/doctor/doctor.h"
 
 #include <fcntl.h>
@@ -121,6 +122,11 @@ void show(const Findings& findings, const CommandLine& line) {
   (void)print_page(text, line);
 }
 
+Finding debug_build_finding() {
+  return note("build", "this is a debug build: calls take 10 to 16 times the processor time of a release build",
+              "./dev install PREFIX builds and installs a release build");
+}
+
 // Of the agent in this folder: its lock goes with its process, whatever has become of its files.
 bool agent_lives(const std::string& folder) {
   const Fd lock(::open((folder + "/agent/lock").c_str(), O_RDWR | O_CLOEXEC));
@@ -134,6 +140,7 @@ int examine(const CommandLine& line) {
   if (line.doctor.probe) return probe(line);
   Findings found = check_devices();  // a child: before any thread
   const Measures seen = measure();
+  if (is_debug_build) found.push_back(debug_build_finding());
   append(found, check_limits(seen));
   append(found, check_memory(seen));
   append(found, check_names(seen, advertised_host(line.state_folder, line.cluster)));

@@ -53,7 +53,17 @@ class Shell {
   int source(const std::string& rest);
   int list_callables();
 
+  struct HeldProgram {
+    std::optional<UserProgram> program;
+    Fd output;
+    std::string output_text;
+    LiveNames names;
+    std::map<std::string, std::vector<std::string>> methods;
+  };
   int use(const std::vector<std::string>& words);
+  int start_program(const std::vector<std::string>& words, const ClusterAddress& cluster);
+  HeldProgram take_program();
+  void put_back(HeldProgram held);
   int call(const Call& call);
   int make_actor(const MakeActor& actor);
   int show(const std::string& name);

@@ -8,8 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "cli/exit_code.h"
+#include "cli/find_cluster.h"
 #include "cli/log_lines.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -75,7 +78,14 @@ int Shell::use(const std::vector<std::string>& words) {
   }
   const auto cluster = find_cluster(line_);
   if (!cluster) return complain(cluster.error());
-  forget_program();
+  // The running program stays until the new one has described itself.
+  HeldProgram previous = take_program();
+  const int code = start_program(words, *cluster);
+  if (code != exit_done) put_back(std::move(previous));
+  return code;
+}
+
+int Shell::start_program(const std::vector<std::string>& words, const ClusterAddress& cluster) {
   Fd output;
   if (interactive_) {
     // What it prints comes above the line that is typed.
@@ -85,18 +95,11 @@ int Shell::use(const std::vector<std::string>& words) {
     output = Fd(ends[1]);
     ::fcntl(output.get(), F_SETFL, 0);
   }
-  auto started = UserProgram::start(words, *cluster, line_.state_folder, output.get());
-  if (!started) {
-    output_.reset();
-    return complain(started.error());
-  }
+  auto started = UserProgram::start(words, cluster, line_.state_folder, output.get());
+  if (!started) return complain(started.error());
   program_.emplace(std::move(*started));
   const auto described = ask_program({{"do", "describe"}});
-  if (!described) {
-    const int code = complain(described.error());
-    forget_program();
-    return code;
-  }
+  if (!described) return complain(described.error());
   for (const auto& each : (*described)["functions"]) names_.functions.push_back(each.value("name", std::string()));
   for (const auto& each : (*described)["actors"]) {
     names_.classes.push_back(each.value("name", std::string()));
@@ -106,6 +109,22 @@ int Shell::use(const std::vector<std::string>& words) {
   std::fprintf(stderr, "%s: %zu functions, %zu class%s of actors; \\d lists them\n", words.front().c_str(),
                names_.functions.size(), names_.classes.size(), names_.classes.size() == 1 ? "" : "es");
   return exit_done;
+}
+
+Shell::HeldProgram Shell::take_program() {
+  HeldProgram held{std::nullopt, std::move(output_), std::exchange(output_text_, {}), names_, methods_};
+  if (program_) held.program.emplace(std::move(*program_));
+  forget_program();
+  return held;
+}
+
+void Shell::put_back(HeldProgram held) {
+  forget_program();
+  if (held.program) program_.emplace(std::move(*held.program));
+  output_ = std::move(held.output);
+  output_text_ = std::move(held.output_text);
+  names_ = std::move(held.names);
+  methods_ = std::move(held.methods);
 }
 
 void Shell::forget_program() {

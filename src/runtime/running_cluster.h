@@ -1,0 +1,21 @@
+// Finds the cluster that runs from a state directory, for programs that name no address.
+// Thread: any; reads files. Errors: invalid_argument (several clusters run). Not: addresses that the user gives.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace mobula::internal::runtime {
+
+struct RunningCluster {
+  std::string name;
+  std::string address;  // HOST:PORT of the head
+};
+
+// The cluster whose head, or else whose agent, this user runs from the directory; `name` (may be empty) selects
+// one of several. Nothing if no cluster runs.
+Result<std::optional<RunningCluster>> running_cluster(const std::string& state_directory, const std::string& name);
+
+}  // namespace mobula::internal::runtime
