@@ -8,6 +8,7 @@
 #include "executor/executor_process.h"
 #include "executor/nursery.h"
 #include "mobula/cluster.h"
+#include "mobula/detail/runtime.h"
 #include "mobula/errors.h"
 #include "protocol/recorder.h"
 #include "runtime/console.h"
@@ -49,6 +50,7 @@ std::vector<std::string> own_arguments() {
 }
 
 Cluster start(InitOptions options) {
+  detail::refuse_forked_child();
   auto console = internal::runtime::console::take_console();
   if (options.address.empty()) {
     if (const char* address = std::getenv("MOBULA_ADDRESS"); address != nullptr) options.address = address;

@@ -29,9 +29,9 @@ enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3
 std::string_view to_string(Severity severity);
 
 // All that are noted.
-inline constexpr std::array<std::string_view, 37> event_kinds{
+inline constexpr std::array<std::string_view, 38> event_kinds{
     "ACTOR_ALIVE",      "ACTOR_CREATED",      "ACTOR_DIED",           "ACTOR_RESTARTING", "CLUSTER_STOPPED",     "CONNECTION_REFUSED",
-    "EXECUTOR_DIED",    "EXECUTOR_ENDED",     "EXECUTOR_ENDED_FOR_MEMORY", "GPU_OVER_SHARE", "GROUP_CREATED",    "GROUP_INFEASIBLE",
+    "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED",    "EXECUTOR_ENDED",     "EXECUTOR_ENDED_FOR_MEMORY", "GPU_OVER_SHARE", "GROUP_CREATED",    "GROUP_INFEASIBLE",
     "GROUP_REMOVED",    "GROUP_RESCHEDULING", "HEAD_RECOVERED",       "HEAD_STARTED",     "JOB_ENDED",           "JOB_RETRIED",
     "JOB_STARTED",      "JOB_STOP",           "JOB_SUBMITTED",        "JOURNAL_NOT_WRITTEN", "NODE_DIED",        "NODE_DRAINING",
     "NODE_DRAIN_DEADLINE", "NODE_HAS_MEMORY_AGAIN", "NODE_HEARD_AGAIN", "NODE_JOINED",    "NODE_LEFT",           "NODE_REFUSED",
