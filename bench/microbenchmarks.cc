@@ -327,6 +327,29 @@ std::vector<Definition> group_definitions() {
            .resources = {{"custom", 100}}}};
 }
 
+// The time from the release of the last handle of an actor that was called until another request gets its CPU.
+std::vector<Figure> actor_release(const Pace& pace) {
+  const Floor floor = fork_and_exit();
+  std::vector<double> ms;
+  {
+    const auto cluster = init({.num_cpus = 1.0});
+    for (int i = 0; i < pace.batch(50); ++i) {
+      auto server = actor<Server>.options({.num_cpus = 1}).remote();
+      std::ignore = get(server.call<&Server::value>());
+      ms.push_back(1e3 * seconds_of([&] {
+        server = {};
+        while (available_resources()["CPU"] < 1) std::this_thread::yield();
+      }));
+    }
+  }
+  std::ranges::nth_element(ms, ms.begin() + static_cast<std::ptrdiff_t>(ms.size() / 2));
+  const double median = ms[ms.size() / 2];
+  Figure row = figure("last actor handle gone to its CPU free, median", "actor_release", median, "ms");
+  row.runs = static_cast<int>(ms.size());
+  put_beside(row, floor, 1e3 * median, true);
+  return {row};
+}
+
 }  // namespace
 
 std::vector<Benchmark> microbenchmarks() {
@@ -337,6 +360,7 @@ std::vector<Benchmark> microbenchmarks() {
   for (auto& one : task_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : actor_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : group_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
+  all.push_back({"actor_release", "the time until the resources of a dropped actor are free", &actor_release});
   return all;
 }
 

@@ -1,5 +1,11 @@
 // actor<C>.options({...}).remote(args...): makes a C in a process of its own and gives a handle to
 // call its methods with. Calls of one handle's holder start in the order in which they were made.
+//
+// The destructor of the C runs, and then the exit handlers of its process (atexit, static destructors), whenever the
+// actor ends as planned: after the last handle, exit_actor, the end of its job, and a drain of its node. At the end of
+// the job, and at the deadline of a drain, it has half a second for that, with the call that runs. kill() and crashes
+// run neither.
+// Calls and tasks that it has submitted are finished before its process exits.
 // Any thread.
 #pragma once
 

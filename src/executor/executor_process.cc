@@ -87,7 +87,8 @@ class ExecutorProcess {
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void starts(const RunCall& run);
   void tell_running();
-  void leave(int code = 0);
+  void leave(int code, bool exit_handlers = false);
+  void destroy_actor(client::ProcessEngine::Lock& lock);
   void be_replaced(const std::string& why);
   void serve(Queue<RunCall>& calls);
 
@@ -125,6 +126,7 @@ class ExecutorProcess {
   std::unique_ptr<Timer> says_running_;  // the loop's
   Residence told_held_;
   bool evacuating_ = false;
+  bool to_destroy_ = false;  // the actor, by the next thread that would run a call
   bool is_lost_ = false;  // it ends when nothing runs here
   std::unique_ptr<Timer> replaced_;  // the loop's
   bool leaving_ = false;
@@ -315,8 +317,11 @@ void ExecutorProcess::carry_out(std::vector<Command>& commands) {
       const auto work = engine_->core().unfinished();
       if (work.calls > 0) step(SubmittedPending{work.calls, work.example});
       engine_->step(client::AwaitSubmitted{});
-    } else if (std::holds_alternative<Leave>(command)) {
-      leave();
+    } else if (std::holds_alternative<DestroyActor>(command)) {
+      to_destroy_ = true;
+      engine_->notify();
+    } else if (const auto* leaves = std::get_if<Leave>(&command)) {
+      leave(0, leaves->exit_handlers);
     }
   }
 }
@@ -443,15 +448,33 @@ void ExecutorProcess::tell_running() {
 }
 
 // What has been told leaves first: the loop thread sends in order and then ends the process.
-void ExecutorProcess::leave(int code) {
+void ExecutorProcess::leave(int code, bool exit_handlers) {
   if (std::exchange(leaving_, true)) return;
   runtime_->tensors().hand_on_counts();
   engine_->tell_last_spans();
-  (void)engine_->loop().post([this, code] {
+  (void)engine_->loop().post([this, code, exit_handlers] {
     engine_->flush();
     flush_recordings();
+    if (exit_handlers) std::exit(code);  // other threads of this process wait, and end with it
     leave_executor(code);
   });
+}
+
+// On a thread that runs calls: the destructor is user code.
+void ExecutorProcess::destroy_actor(client::ProcessEngine::Lock& lock) {
+  to_destroy_ = false;
+  auto object = std::exchange(actor_.object, nullptr);
+  lock.unlock();
+  {
+    RunCall none;
+    none.call.form.edit().job = assignment_.demand_class.job;
+    none.call.task = TaskId::derived(assignment_.process, "destructor", 0);
+    const client::ContextScope scope(make_context(none, record_of_process_));
+    object.reset();
+  }
+  std::fflush(stdout);
+  lock.lock();
+  step(ActorDestroyed{});
 }
 
 // Its devices are of no use to it any more: what runs ends, with an error where it needs them, then another
@@ -470,7 +493,7 @@ void ExecutorProcess::be_replaced(const std::string& why) {
 // ---- agent and callers -------------------------------------------------------------------------
 void ExecutorProcess::agent_said(const AgentToProcess& message) {
   if (!ready_) return said_early_.push_back(message);
-  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful, end->stores});
+  if (const auto* end = std::get_if<EndExecutor>(&message)) return step(EndAsked{end->graceful, end->stores, end->orderly});
   if (const auto* over = std::get_if<OverShare>(&message)) return step(ShareExceeded{over->text});
   if (const auto* dead = std::get_if<PeersDead>(&message)) {
     for (const ProcessId process : dead->processes) {
@@ -524,7 +547,13 @@ void ExecutorProcess::serve(Queue<RunCall>& calls) {
   thread_limits_.apply_to_this_thread();
   while (true) {
     auto lock = engine_->lock();
-    engine_->wait(lock, std::nullopt, [&] { return !calls.empty(); }, client::LeaderSleep::Until::calls_have_gathered);
+    const bool destroys = &calls == &to_run_;
+    engine_->wait(lock, std::nullopt, [&] { return !calls.empty() || (destroys && to_destroy_); },
+                  client::LeaderSleep::Until::calls_have_gathered);
+    if (destroys && to_destroy_ && calls.empty()) {
+      destroy_actor(lock);
+      continue;
+    }
     if (calls.empty()) return;
     const RunCall run = calls.take_front();
     const auto context = contexts_.at(run.token);

@@ -50,8 +50,8 @@ ForkedExecutor run_nursery(const NurseryLimits& limits = {});
 // process was not started by one.
 Result<ForkedExecutor> adopt_executor_from_environment();
 
-// Ends an executor: flushes stdio and leaves by _exit, because static destructors of a forked copy
-// would run against state that belongs to the nursery.
+// Ends an executor abruptly: flushes stdio and leaves by _exit, without exit handlers and static destructors. A planned
+// exit calls std::exit, so each forked executor destroys its own copy of the static objects.
 [[noreturn]] void leave_executor(int exit_code);
 
 }  // namespace mobula::internal::executor

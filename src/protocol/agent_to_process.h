@@ -220,10 +220,11 @@ struct EndExecutor {
   bool graceful = true;
   std::string why;
   bool stores = false;
+  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run, if they do so in time
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why),
-                 field("stores", &EndExecutor::stores));
+                 field("stores", &EndExecutor::stores), field("orderly", &EndExecutor::orderly));
   }
   friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
 };

@@ -56,9 +56,11 @@ struct TakeBackCalls {
 struct ReplyHeld {
   std::uint64_t number = 0;
   bool unheld = false;  // nobody has held what they contain, nor will: it was let go of before
+  bool closes = false;  // number 0: the caller has no handle left, and acknowledges nothing after this
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld));
+    return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld),
+                 field("closes", &ReplyHeld::closes));
   }
   friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
 };

@@ -120,10 +120,12 @@ struct StopSlot {
   bool graceful = false;
   std::string why;
   Duration store_within{};
+  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run, if they do so in time
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
-                 field("why", &StopSlot::why), field("store_within", &StopSlot::store_within));
+                 field("why", &StopSlot::why), field("store_within", &StopSlot::store_within),
+                 field("orderly", &StopSlot::orderly));
   }
   friend bool operator==(const StopSlot&, const StopSlot&) = default;
 };

@@ -13,6 +13,7 @@
 #include "executor/executor_process.h"
 #include "executor/nursery.h"
 #include "mobula/cluster.h"
+#include "mobula/detail/runtime.h"
 #include "mobula/errors.h"
 #include "protocol/cluster_files.h"
 #include "protocol/recorder.h"
@@ -94,6 +95,7 @@ bool reports_at_info(const InitOptions& options) {
 }
 
 Cluster start(InitOptions options) {
+  detail::refuse_forked_child();
   auto console = internal::runtime::console::take_console();
   options.address = given_address(options);
   std::optional<internal::runtime::RunningCluster> running;

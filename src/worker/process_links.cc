@@ -1,6 +1,7 @@
 #include "worker/process_links.h"
 
 #include <pwd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -11,6 +12,8 @@ namespace {
 
 // Beyond this a driver reads too slowly for log lines; everything else still has room.
 constexpr std::size_t max_bytes_before_lines = 4u << 20;
+// Frames that a process sent before its exit are in the socket, and the loop takes them within this time.
+constexpr Duration exit_settle_delay = 20ms;
 
 std::string name_of(uid_t uid) {
   passwd entry{};
@@ -43,7 +46,28 @@ void ProcessLinks::accept(Fd socket) {
     log_warn("a connection of process {} was not taken: {}", peer->pid, link.error().text);
     return;
   }
+  watch_exit(*link, peer->pid);
   callbacks_.connected(*link, name_of(peer->uid), peer->pid);
+}
+
+// Without a pidfd (a process of another namespace) the end of file of the socket has to do.
+void ProcessLinks::watch_exit(LinkId link, pid_t process) {
+  if (process <= 0) return;
+  Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
+  if (!pidfd) return;
+  auto watch = loop_.watch(pidfd.get(), Interest::read, [this, link](Readiness) { exited(link); });
+  if (!watch) return log_warn("the exit of process {} is not watched: {}", process, watch.error().text);
+  Exit& exit = exits_[link];
+  exit.pidfd = std::move(pidfd);
+  exit.watch = std::move(*watch);
+}
+
+void ProcessLinks::exited(LinkId link) {
+  const auto at = exits_.find(link);
+  if (at == exits_.end()) return;
+  at->second.watch.reset();
+  at->second.settled = std::make_unique<Timer>(loop_, [this, link] { close(link); });
+  at->second.settled->arm(monotonic_now() + exit_settle_delay);
 }
 
 Result<LinkId> ProcessLinks::adopt(Fd socket) {
@@ -52,6 +76,7 @@ Result<LinkId> ProcessLinks::adopt(Fd socket) {
   callbacks.on_frame = [this, id](const LocalFrame& frame) { take(id, frame); };
   callbacks.on_closed = [this, id](const Failure& why) {
     if (why.code == ErrorCode::corrupt) ++counters_.unreadable;
+    exits_.erase(id);
     links_.erase(id);
     callbacks_.lost(id);
   };
@@ -83,6 +108,7 @@ void ProcessLinks::send(LinkId link, const AgentToProcess& message, std::vector<
 }
 
 void ProcessLinks::close(LinkId link) {
+  exits_.erase(link);
   if (links_.erase(link) != 0) callbacks_.lost(link);
 }
 

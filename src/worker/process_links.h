@@ -13,6 +13,7 @@
 
 #include "protocol/local_control.h"
 #include "transport/local_link.h"
+#include "transport/event_loop.h"
 #include "transport/local_listener.h"
 #include "worker/core/worker_event.h"
 
@@ -49,13 +50,23 @@ class ProcessLinks {
   const Counters& counters() const { return counters_; }
 
  private:
+  // A child that the process has forked keeps the socket open after the process has exited.
+  struct Exit {
+    Fd pidfd;
+    Watch watch;  // ends before `pidfd`
+    std::unique_ptr<Timer> settled;         // frames that the process has sent are taken by then
+  };
+
   void accept(Fd socket);
+  void watch_exit(LinkId link, pid_t process);
+  void exited(LinkId link);
   void take(LinkId link, const LocalFrame& frame);
 
   EventLoop& loop_;
   const Callbacks callbacks_;
   LinkId last_ = 0;
   std::map<LinkId, std::unique_ptr<LocalLink>> links_;
+  std::map<LinkId, Exit> exits_;  // of drivers; the pool watches executors
   std::unique_ptr<LocalListener> listener_;
   Counters counters_;
 };

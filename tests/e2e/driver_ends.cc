@@ -1,8 +1,11 @@
 // Programs whose tasks end before the work that they have submitted.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <iterator>
 #include <thread>
 
 #include "e2e/driver.h"
@@ -203,10 +206,161 @@ int stuck_call(const Words& arguments) {
   return 0;
 }
 
+// ---- names, kill, resources ---------------------------------------------------------------------------
+
+int use_shared(int value) {
+  auto shared = mobula::actor<Logger>.options({.name = "shared", .get_if_exists = true, .num_cpus = 0}).remote();
+  return mobula::get(shared.call<&Logger::log>(value), seconds(30)) > 0 ? 1 : 0;
+}
+
+// Tasks that get or create an actor, call it and drop it.
+int shared_by_name(const Words& arguments) {
+  const int count = std::stoi(arguments.at(0));
+  Report report;
+  std::vector<mobula::ObjectRef<int>> tasks;
+  for (int i = 0; i < count; ++i) tasks.push_back(mobula::task<use_shared>.options({.max_retries = 0}).remote(i));
+  int done = 0;
+  std::string error;
+  for (auto& task : tasks) {
+    const auto result = mobula::try_get(task, seconds(60));
+    if (result.has_value()) ++done;
+    if (!result.has_value()) error = result.error().what();
+  }
+  tell(std::to_string(done) + " of " + std::to_string(count) + " tasks succeeded" + (error.empty() ? "" : "; " + error));
+  report.equal("tasks that succeeded", done, count);
+  return report.exit_code();
+}
+
+int killed(const Words& arguments) {
+  const int count = std::stoi(arguments.at(0));
+  Report report;
+  int values = 0;
+  for (int i = 0; i < count; ++i) {
+    auto counter = mobula::actor<Counter>.options({.num_cpus = 0}).remote();
+    mobula::get(counter.call<&Counter::add>(1), seconds(30));
+    mobula::kill(counter);
+    if (mobula::try_get(counter.call<&Counter::add>(1), seconds(30)).has_value()) ++values;
+  }
+  report.equal("values of calls that were made after kill", values, 0);
+  return report.exit_code();
+}
+
+// An actor that needs all CPUs, called and dropped; another takes its place.
+int released(const Words& arguments) {
+  const int count = std::stoi(arguments.at(0));
+  Report report;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < count; ++i) {
+    auto counter = mobula::actor<Counter>.options({.num_cpus = 4}).remote();
+    report.equal("first call", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 1);
+  }
+  const auto took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
+  tell(std::to_string(count) + " actors, one after the other, in " + std::to_string(took.count()) + " ms");
+  report.holds("none waits for the acknowledgement of a caller that is gone", took < milliseconds(900) * count);
+  return report.exit_code();
+}
+
+// ---- destructors -------------------------------------------------------------------------------------
+
+std::string exit_file;
+struct AtExit {
+  ~AtExit() {
+    if (!exit_file.empty()) std::ofstream(exit_file, std::ios::app) << "static\n";
+  }
+};
+AtExit at_exit_object;
+
+class Writer {
+ public:
+  explicit Writer(const std::string& file) : out_(file, std::ios::app) {
+    exit_file = file;
+    std::atexit([] { std::ofstream(exit_file, std::ios::app) << "atexit\n"; });
+  }
+  ~Writer() { out_ << "destroyed" << std::endl; }
+  int write(int value) {
+    out_ << value << "\n";  // stays in the buffer
+    return value;
+  }
+  void leave() { mobula::exit_actor(); }
+
+ private:
+  std::ofstream out_;
+};
+
+std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+int destructors(const Words& arguments) {
+  const std::string& folder = arguments.at(0);
+  Report report;
+  const std::string whole = "1\ndestroyed\natexit\nstatic\n";
+  {
+    auto dropped = mobula::actor<Writer>.remote(folder + "/dropped");
+    mobula::get(dropped.call<&Writer::write>(1), seconds(30));
+  }
+  report.holds("a dropped actor is destroyed", until([&] { return text_of(folder + "/dropped") == whole; }));
+  auto leaves = mobula::actor<Writer>.remote(folder + "/leaves");
+  mobula::get(leaves.call<&Writer::write>(1), seconds(30));
+  mobula::wait(std::vector{leaves.call<&Writer::leave>()}, {.timeout = seconds(30)});
+  report.holds("an actor that leaves is destroyed", until([&] { return text_of(folder + "/leaves") == whole; }));
+  auto dies = mobula::actor<Writer>.remote(folder + "/killed");
+  mobula::get(dies.call<&Writer::write>(1), seconds(30));
+  mobula::kill(dies);
+  static auto stays = mobula::actor<Writer>.remote(folder + "/stays");
+  mobula::get(stays.call<&Writer::write>(1), seconds(30));
+  return report.exit_code();
+}
+
+// ---- forks -------------------------------------------------------------------------------------------
+
+int forks(const Words& arguments) {
+  Report report;
+  auto counter = mobula::actor<Counter>.options({.num_cpus = 0}).remote();
+  report.equal("call before the fork", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int refused = 0;
+    try {
+      counter.call<&Counter::add>(1);
+    } catch (const mobula::NotInitializedError& error) {
+      if (std::string(error.what()).find("forked child") != std::string::npos) ++refused;
+    }
+    try {
+      (void)mobula::put(1);
+    } catch (const mobula::NotInitializedError&) {
+      ++refused;
+    }
+    counter = {};
+    if (arguments.size() > 0) {  // outlives its parent
+      ::close(0);
+      for (int fd : {1, 2}) ::close(fd);
+      ::pause();
+    }
+    std::exit(refused == 2 ? 0 : 1);
+  }
+  if (arguments.size() > 0) {
+    tell("child " + std::to_string(child) + ";");
+    hear();
+    return 0;
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  report.equal("status of the child", status, 0);
+  report.equal("call after the fork", mobula::get(counter.call<&Counter::add>(1), seconds(30)), 2);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> end_scenarios() {
-  return {{"unawaited", &unawaited},
+  return {{"shared_by_name", &shared_by_name},
+          {"killed", &killed},
+          {"released", &released},
+          {"destructors", &destructors},
+          {"forks", &forks},
+          {"unawaited", &unawaited},
           {"detached_first_call", &detached_first_call},
           {"dropped_forwarder", &dropped_forwarder},
           {"returned_call", &returned_call},

@@ -1,4 +1,10 @@
 // Planned ends of executors: work that was submitted and not awaited, refs and actors that outlive their maker.
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -40,6 +46,66 @@ TEST_F(PlannedEnds, ActorOutlivesTheTaskThatMadeIt) {
   start_head();
   drive({"factory"});
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
+}
+
+TEST_F(PlannedEnds, DrainBoundsTheWaitAndReportsIt) {
+  start_head();
+  start_node("b");
+  const std::string pipe = folder() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  Process driver = start_driver({"stuck_call", node_id("a"), node_id("b"), pipe});
+  ASSERT_TRUE(driver.prints("submitted")) << driver.err();
+  // Its task has returned, and its executor awaits the call.
+  EXPECT_EQ(mobula({"drain", node_id("b"), "--deadline", "1"}).code, 0);
+  const Ended events = mobula({"events", "--kind", "EXECUTOR_CALLS_CUT", "-o", "json"});
+  EXPECT_NE(events.out.find("not finished: 1"), std::string::npos) << events.out << events.err;
+  driver.say("end");
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
+}
+
+TEST_F(PlannedEnds, NameOfALeavingActorIsFree) {
+  start_head();
+  std::cout << drive({"shared_by_name", "40"}).out;
+}
+
+TEST_F(PlannedEnds, CallAfterKillFails) {
+  start_head();
+  drive({"killed", "20"});
+}
+
+TEST_F(PlannedEnds, ResourcesOfDroppedActorsReturnAtOnce) {
+  start_head();
+  std::cout << drive({"released", "4"}).out;
+}
+
+TEST_F(PlannedEnds, DestroysActorsAndRunsExitHandlers) {
+  start_head();
+  drive({"destructors", folder()});
+  const auto text_of = [&](const std::string& name) {
+    std::ifstream in(folder() + "/" + name);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  // The job has ended.
+  const std::string whole = "1\ndestroyed\natexit\nstatic\n";
+  EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return text_of("stays") == whole; })) << text_of("stays");
+  EXPECT_EQ(text_of("killed"), "");
+}
+
+TEST_F(PlannedEnds, RefusesForkedChildren) {
+  start_head();
+  drive({"forks"});
+}
+
+TEST_F(PlannedEnds, KilledDriverEndsItsJobDespiteAChild) {
+  start_head();
+  Process driver = start_driver({"forks", "and stay"});
+  ASSERT_TRUE(driver.prints("child ")) << driver.err();
+  ASSERT_TRUE(driver.prints(";")) << driver.err();
+  const auto child = static_cast<pid_t>(std::stol(driver.out().substr(driver.out().find("child ") + 6)));
+  driver.signal(SIGKILL);
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
+  EXPECT_TRUE(runs(child));
+  ::kill(child, SIGKILL);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, con
     if (std::holds_alternative<AttachRefused>(*message) || std::holds_alternative<LogLines>(*message)) return;
     if (executor_) {
       if (const auto* end = std::get_if<EndExecutor>(&*message)) {
-        step_executor(executor::EndAsked{end->graceful, end->stores});
+        step_executor(executor::EndAsked{end->graceful, end->stores, end->orderly});
       }
       if (const auto* over = std::get_if<OverShare>(&*message)) step_executor(executor::ShareExceeded{over->text});
       if (const auto* dead = std::get_if<PeersDead>(&*message)) {
@@ -342,6 +342,8 @@ void Process::carry_out(executor::Command& command) {
         step_executor(Evacuated{});
       });
     });
+  } else if (std::holds_alternative<DestroyActor>(command)) {
+    world().kernel().after(Duration(10us), [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
   } else if (std::holds_alternative<AwaitSubmitted>(command)) {
     const auto work = client_.unfinished();
     if (work.calls > 0) step_executor(SubmittedPending{work.calls, work.example});

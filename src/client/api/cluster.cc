@@ -22,6 +22,7 @@ Cluster& Cluster::operator=(Cluster&& other) noexcept {
 Cluster::~Cluster() { shutdown(); }
 
 void Cluster::shutdown() {
+  if (detail::in_forked_child()) return void(session_.release());  // the parent's, which goes on
   const auto ending = std::move(session_);
   if (ending) ending->shutdown();
 }

@@ -1,5 +1,9 @@
 #include <mobula/detail/runtime.h>
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -22,7 +26,31 @@ Installed& installed() {
   return *process_wide;
 }
 
+// A forked child has its parent's memory, sockets and rings, and none of its threads. The handler and whoever reads
+// these take no lock: another thread of the parent may have held it.
+std::atomic<bool> has_runtime{false};
+std::atomic<pid_t> forked_from{0};  // not 0: this process is a child of one with a runtime
+
+void note_fork() {
+  if (has_runtime.load()) forked_from.store(::getppid());
+}
+
+void watch_forks() {
+  static std::once_flag once;
+  std::call_once(once, [] { (void)::pthread_atfork(nullptr, nullptr, &note_fork); });
+}
+
 }  // namespace
+
+bool in_forked_child() { return forked_from.load(std::memory_order_relaxed) != 0; }
+
+void refuse_forked_child() {
+  if (!in_forked_child()) return;
+  throw NotInitializedError("calling Mobula in process " + std::to_string(::getpid()) + ", a forked child of process " +
+                            std::to_string(forked_from.load()) +
+                            ": it shares the connections of its parent and cannot use them; call exec in the child, or "
+                            "fork before mobula::init");
+}
 
 std::string hex(RawId id) {
   char text[33];
@@ -34,6 +62,7 @@ std::string hex(RawId id) {
 Runtime::~Runtime() = default;
 
 std::shared_ptr<Runtime> runtime() {
+  refuse_forked_child();
   Installed& slot = installed();
   const internal::MutexLock lock(slot.mutex);
   if (!slot.runtime) {
@@ -45,6 +74,8 @@ std::shared_ptr<Runtime> runtime() {
 }
 
 void install_runtime(std::shared_ptr<Runtime> runtime) {
+  watch_forks();
+  has_runtime.store(runtime != nullptr);
   Installed& slot = installed();
   std::shared_ptr<Runtime> previous;  // ends outside the lock: its destructor may call back
   const internal::MutexLock lock(slot.mutex);
@@ -63,6 +94,7 @@ std::shared_ptr<const Anchor> Anchor::retain(ContainedRef ref) {
 }
 
 Anchor::~Anchor() {
+  if (in_forked_child()) return;  // the parent counts it
   if (const auto owner = runtime_.lock()) owner->release(ref_);
 }
 

@@ -197,9 +197,7 @@ void ClientCore::on(SubmitActorCall& event) {
   row.retries_left = event.max_task_retries.value_or(target->max_task_retries);
   target->queue.push_back(task);
   if (row.missing == 0) row.state = TaskState::queued;
-  if (target->state == ActorState::dead && !streams_.contains(target->executor)) {
-    return fail_actor_calls(actor);
-  }
+  if (target->state == ActorState::dead) return fail_actor_calls(actor);
   advance_actor(actor);
 }
 
@@ -213,7 +211,7 @@ void ClientCore::advance_actor(ActorId actor) {
     auto* stream = streams_.find(row->executor);
     const bool open = row->state == ActorState::alive && stream && !stream->ending && !stream->retires &&
                       !stream->comes_back && !stream->try_at && stream->in_flight.size() < stream->room;
-    if (row->state == ActorState::dead && stream == nullptr) return fail_actor_calls(actor);
+    if (row->state == ActorState::dead) return fail_actor_calls(actor);
     if (!open || waits_again(task)) return;
     row->queue.pop_front();
     if (fail_on_argument_errors(task)) continue;
@@ -290,8 +288,15 @@ void ClientCore::call_over(ActorId actor) {
 void ClientCore::on(const KillActor& event) {
   if (!actors_.contains(event.actor)) return;
   EndActor end{event.actor, true, event.no_restart, "killed by kill()"};
-  if (event.no_restart) return end_actor(std::move(end));
-  tell_head(std::move(end));
+  if (!event.no_restart) return tell_head(std::move(end));
+  end_actor(std::move(end));
+  // Calls that this process makes from now on fail, whatever the head does first.
+  ActorRow& row = actors_.at(event.actor);
+  if (row.state == ActorState::dead) return;
+  row.cause = EndCause{};
+  row.cause.kind = EndKind::killed;
+  row.cause.text = "killed by kill()";
+  actor_died(event.actor);
 }
 
 // A head that goes down may not have heard of it: said again to the next one, until the actor is dead.

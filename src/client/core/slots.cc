@@ -440,7 +440,11 @@ bool ClientCore::is_quiet(ProcessId executor) const {
 void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
-  send_acknowledgement(*stream);
+  if (stream->next_number > 1 && !stream->ending) {
+    say(*stream, ReplyHeld{0, false, true});  // it acknowledges as well
+  } else {
+    send_acknowledgement(*stream);
+  }
   unheld_.forget(executor);
   closed_.remember(executor, std::move(*stream));
   streams_.erase(executor);

@@ -26,6 +26,7 @@ const Mark mark_resident("executor.resident");
 const Mark mark_over_share("executor.call_over_its_share");
 const Mark mark_left_unacknowledged("executor.left_at_the_bound");
 const Mark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
+const Mark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
 const Mark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
@@ -89,7 +90,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
 }
 
 std::optional<Time> ExecutorCore::leave_deadline() const {
-  if (!farewell_said_ || left_) return std::nullopt;
+  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed) return std::nullopt;
   if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
   return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }
@@ -122,6 +123,7 @@ void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
   CallerRow& from = callers_.at(caller);
   from.last_number = std::max(from.last_number, message.number);
   from.knows_rounds = message.round != 0;
+  from.closed = false;
   CallRow row;
   row.caller = caller;
   row.number = message.number;
@@ -349,6 +351,7 @@ void ExecutorCore::caller_says(ProcessId, TakeBackCalls&) {
 }
 
 void ExecutorCore::caller_says(ProcessId caller, ReplyHeld& message) {
+  callers_.at(caller).closed |= message.closes;
   auto& pinned = callers_.at(caller).pinned;
   const auto at = pinned.find(message.number);
   if (at == pinned.end()) return;
@@ -517,10 +520,11 @@ void ExecutorCore::on(const ShareExceeded& event) {
 
 void ExecutorCore::on(const EndAsked& event) {
   if (event.graceful) return leave_when_done(EndKind::retired);
+  if (event.orderly && (running_.empty() || is_actor())) return end_in_order();
   const bool planned = event.stores && (running_.empty() || held_.any());
   if (!planned) {
     left_ = true;
-    return emit(Leave{EndKind::killed});
+    return emit(Leave{EndKind::killed, false});
   }
   if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
   leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
@@ -528,6 +532,29 @@ void ExecutorCore::on(const EndAsked& event) {
   say_farewell();
   leave_by_ = now_;
   if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
+}
+
+// The job has ended: calls that run are asked to return, and the agent kills this process if they do not.
+void ExecutorCore::end_in_order() {
+  mark_hurries.hit();
+  for (auto& [token, row] : running_) {
+    row.cancelled = true;
+    emit(CancelRunning{token, true});
+  }
+  hurries_ = true;
+  if (!leaving_ || *leaving_ == EndKind::killed) leaving_ = EndKind::retired;
+  queue_.clear();
+  farewell_said_ = true;
+}
+
+// User code: also after that it may submit calls.
+bool ExecutorCore::object_destroyed() {
+  if (!is_actor() || object_ == Object::destroyed) return true;
+  if (object_ == Object::lives) {
+    object_ = Object::being_destroyed;
+    emit(DestroyActor{});
+  }
+  return false;
 }
 
 void ExecutorCore::leave_when_done(EndKind kind) {
@@ -539,7 +566,9 @@ void ExecutorCore::leave_when_done(EndKind kind) {
 void ExecutorCore::say_farewell() {
   if (std::exchange(farewell_said_, true)) return;
   leave_by_ = now_ + options_.leave_bound;
-  for (auto& [id, caller] : callers_) say(id, StreamRetires{caller.last_number});
+  for (auto& [id, caller] : callers_) {
+    if (!caller.closed) say(id, StreamRetires{caller.last_number});
+  }
 }
 
 // Work that this process has submitted would be lost with it. Until that is finished it may need devices no more:
@@ -581,8 +610,13 @@ void ExecutorCore::tell_departing(bool released) {
 void ExecutorCore::try_leave() {
   if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
   say_farewell();
+  if (*leaving_ != EndKind::killed && !object_destroyed()) return;
+  if (hurries_) {
+    left_ = true;
+    return emit(Leave{EndKind::killed, true});
+  }
   const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
-    return each.second.session.drained() && each.second.pinned.empty();
+    return (each.second.closed || each.second.session.drained()) && each.second.pinned.empty();
   });
   if (!settled && now_ < leave_by_) return;
   if (*leaving_ != EndKind::killed && !submitted_done()) return;
@@ -597,7 +631,7 @@ void ExecutorCore::try_leave() {
   if (!settled) mark_left_unacknowledged.hit();
   left_ = true;
   emit(TellAgent{ExecutorRetires{*leaving_}});
-  emit(Leave{*leaving_});
+  emit(Leave{*leaving_, *leaving_ != EndKind::killed});
 }
 
 }  // namespace mobula::internal::executor

@@ -58,6 +58,7 @@ class ExecutorCore {
     std::uint64_t round = 1;                                 // what comes of rounds before goes back
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
+    bool closed = false;  // it has no handle left, and acknowledges nothing more
     RecycledMap<std::uint64_t, RefRecords> pinned;  // replies not yet held
   };
   struct CallRow {
@@ -85,6 +86,7 @@ class ExecutorCore {
   void on(const ResultsHeld& event);
   void on(const ShareExceeded& event);
   void on(const SubmittedPending& event);
+  void on(const ActorDestroyed&) { object_ = Object::destroyed; }
   void on(const SubmittedDone&) { submitted_ = Submitted::done; }
   void caller_says(ProcessId caller, PushCall& message);
   void caller_says(ProcessId caller, CancelCall& message);
@@ -105,6 +107,8 @@ class ExecutorCore {
   void leave_when_done(EndKind kind);
   void say_farewell();
   void try_leave();
+  bool object_destroyed();
+  void end_in_order();
   bool submitted_done();
   void tell_departing(bool released);
   std::optional<Time> leave_deadline() const;
@@ -140,6 +144,9 @@ class ExecutorCore {
   std::optional<EndKind> leaving_;  // nothing new starts
   bool farewell_said_ = false;      // StreamRetires sent
   Time leave_by_;
+  enum class Object { lives, being_destroyed, destroyed };
+  Object object_ = Object::lives;  // of an actor
+  bool hurries_ = false;           // the job has ended: nothing of it is awaited but destructors
   enum class Submitted { unknown, asked, pending, done };
   Submitted submitted_ = Submitted::unknown;  // the calls that this process has submitted
   SubmittedPending pending_;                  // the last answer

@@ -91,9 +91,11 @@ struct CallBlocked {
 struct EndAsked {
   bool graceful = true;
   bool stores = false;  // results that are held go elsewhere first, also if not graceful
+  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("graceful", &EndAsked::graceful), field("stores", &EndAsked::stores));
+    return visit(field("graceful", &EndAsked::graceful), field("stores", &EndAsked::stores),
+                 field("orderly", &EndAsked::orderly));
   }
   friend bool operator==(const EndAsked&, const EndAsked&) = default;
 };
@@ -121,6 +123,14 @@ struct SubmittedPending {
     return visit(field("calls", &SubmittedPending::calls), field("example", &SubmittedPending::example));
   }
   friend bool operator==(const SubmittedPending&, const SubmittedPending&) = default;
+};
+// Answer to DestroyActor.
+struct ActorDestroyed {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const ActorDestroyed&, const ActorDestroyed&) = default;
 };
 struct SubmittedDone {
   template <class Visit>
@@ -150,7 +160,7 @@ struct ShareExceeded {
 };
 using Event = std::variant<Assigned, CallerSaid, CallerGone, ArgumentsFetched, CallFinished,
                            CallBlocked, EndAsked, Tick, Evacuated, ResultsHeld, ShareExceeded,
-                           SubmittedPending, SubmittedDone>;
+                           SubmittedPending, SubmittedDone, ActorDestroyed>;
 
 // ---- commands ----------------------------------------------------------------------------------
 
@@ -240,17 +250,26 @@ struct AwaitSubmitted {
   }
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
+// No call runs any more: the destructor of the actor runs, on a thread that runs calls.
+struct DestroyActor {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const DestroyActor&, const DestroyActor&) = default;
+};
 // Everything is answered: the process ends now.
 struct Leave {
   EndKind kind = EndKind::retired;
+  bool exit_handlers = false;  // they run first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("kind", &Leave::kind));
+    return visit(field("kind", &Leave::kind), field("exit_handlers", &Leave::exit_handlers));
   }
   friend bool operator==(const Leave&, const Leave&) = default;
 };
 using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, DropCall,
-                             CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted>;
+                             CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
 
 struct ExecutorOptions {
   Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit

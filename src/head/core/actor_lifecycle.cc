@@ -300,17 +300,16 @@ std::size_t ActorTable::end_on_node(NodeId node, const std::string& why) {
   return ended;
 }
 
-void ActorTable::die(Actor& actor, const EndCause& cause, bool refused) {
+void ActorTable::die(Actor& actor, const EndCause& cause, bool refused, Manner manner) {
   const ActorId id = actor.spec().actor;
   if (std::exchange(actor.waits, false)) {
     parts_.scheduler.drop_actor_demand(id, actor.spec().demand);
   }
   const SlotId slot = std::exchange(actor.slot, SlotId{});
-  if (!slot.empty()) parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause));
-  if (const auto at = names_.find({actor.name_space, actor.spec().name});
-      at != names_.end() && at->second == id) {
-    names_.erase(at);
+  if (!slot.empty()) {
+    parts_.slots.stop(slot, false, "the actor has ended: " + to_string(cause), {}, manner == Manner::orderly);
   }
+  release_name(actor);
   if (actor.journalled()) parts_.journal.erase("actors", id.hex());
   actor.node = {};
   actor.endpoint = {};
@@ -375,6 +374,7 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   // As if this head had ordered it.
   if (fact.actor.entry.given()) actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
   actor->ending = fact.stopping;
+  if (actor->ending) pass_name_on(*actor);
   // Whether its constructor has finished, the agent says next (ActorConstructed).
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
 }

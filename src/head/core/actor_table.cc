@@ -15,6 +15,8 @@ const Mark mark_name_taken("head.actor_name_taken");
 const Mark mark_early_watch("head.actor_watched_before_created");
 const Mark mark_not_durable("head.actor_not_durable");
 const Mark mark_early_end("head.end_of_an_actor_not_known_yet");
+const Mark mark_found_meanwhile("head.actor_found_by_name_while_its_last_handle_went");
+const Mark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
 const Mark mark_entrusted("head.actor_owned_by_its_job");
 const Mark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
 
@@ -200,6 +202,7 @@ bool ActorTable::refuse_create(const CreateActor& message, const std::string& na
       if (spec.get_if_exists) {
         ActorFound answer = found_answer(holder);
         answer.wanted = spec.actor;
+        remember_finder(spec.owner, holder.spec().actor);
         parts_.processes.tell(spec.owner, std::move(answer));
       } else {
         refuse(spec, fmt::format("the name '{}' in the name space '{}' is taken by actor {} ({}); "
@@ -249,7 +252,7 @@ void ActorTable::watch(ProcessId process, const WatchActor& message) {
     if (!message.on) {
       actor->watchers.erase(process);
       if (actor->spec().owner != process) unlink(process, message.actor);
-      return;
+      return end_if_unheld(*actor);
     }
     if (actor->state != ActorState::dead) {
       actor->watchers.insert(process);
@@ -271,10 +274,25 @@ void ActorTable::watch(ProcessId process, const WatchActor& message) {
   orphans.watchers.insert(process);
 }
 
+// A process that has found an actor gets a handle of it: until that is released the actor does not end.
+void ActorTable::remember_finder(ProcessId process, ActorId id) {
+  Actor& actor = rows_.at(id);
+  if (actor.spec().owner == process || actor.spec().detached) return;
+  actor.watchers.insert(process);
+  by_process_[process].insert(id);
+}
+
+void ActorTable::end_if_unheld(Actor& actor) {
+  if (!actor.unheld || !actor.watchers.empty() || actor.state == ActorState::dead) return;
+  mark_unheld_later.hit();
+  finish(actor, "its last handle is gone");
+}
+
 void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
   ActorFound answer;
   const auto at = names_.find({name_space_of(job, message.name_space), message.name});
   if (at != names_.end()) answer = found_answer(rows_.at(at->second));
+  if (at != names_.end()) remember_finder(process, at->second);
   answer.request = message.request;
   parts_.processes.tell(process, std::move(answer));
 }
@@ -289,7 +307,11 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
     actor.watchers.erase(process);
     const bool owned = actor.spec().owner == process && !actor.spec().detached;
     // An actor that was asked to end finishes first.
-    if (owned && actor.state != ActorState::dead && !actor.ending) die(actor, killed(why));
+    if (owned && actor.state != ActorState::dead && !actor.ending) {
+      die(actor, killed(why));
+    } else {
+      end_if_unheld(actor);
+    }
   }
   by_process_.erase(process);
   forget_oldest();
@@ -383,12 +405,39 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   }
   if (message.kill || actor->slot.empty()) {
     const bool hears = spec.owner == process || actor->watchers.contains(process);
-    die(*actor, killed(why));
+    die(*actor, killed(why), false, message.kill ? Manner::abrupt : Manner::orderly);
     if (!hears) tell(*actor, process);
     return;
   }
-  if (std::exchange(actor->ending, true)) return;
-  parts_.slots.stop(actor->slot, true, why);
+  if (!actor->watchers.empty() && !spec.name.empty()) {
+    mark_found_meanwhile.hit();
+    actor->unheld = true;
+    return;
+  }
+  finish(*actor, why);
+}
+
+// The running calls finish. From now on nobody finds it.
+void ActorTable::finish(Actor& actor, const std::string& why) {
+  if (actor.slot.empty()) return die(actor, killed(why));
+  if (std::exchange(actor.ending, true)) return;
+  release_name(actor);
+  parts_.slots.stop(actor.slot, true, why);
+}
+
+// After a restart of the head: another actor may have taken the name of one that ends.
+void ActorTable::pass_name_on(const Actor& ending) {
+  if (ending.spec().name.empty()) return;
+  release_name(ending);
+  for (const auto& [id, other] : rows_) {
+    const bool same = other.spec().name == ending.spec().name && other.name_space == ending.name_space;
+    if (same && !other.ending && other.state != ActorState::dead) names_[{other.name_space, other.spec().name}] = id;
+  }
+}
+
+void ActorTable::release_name(const Actor& actor) {
+  const auto at = names_.find({actor.name_space, actor.spec().name});
+  if (at != names_.end() && at->second == actor.spec().actor) names_.erase(at);
 }
 
 void ActorTable::tick() {

@@ -44,6 +44,7 @@ struct Actor {
   bool refused = false;
   ValueRecord construction_error;
   bool ending = false;     // not to be restarted
+  bool unheld = false;     // its last handle was released, and a process has found it by its name meanwhile
   bool moving = false;     // off a node that is drained: the loss of this executor is no restart
   std::string drained_why; // a command that ends since its node is drained
   bool waits = false;      // the scheduler knows that it wants a slot
@@ -145,7 +146,13 @@ class ActorTable {
   void lose(Actor& actor, const EndCause& cause);
   // What becomes of an order that nobody has answered: it counts as carried out, or as never given. The former?
   bool settle_order(Actor& actor, bool nobody_knows);
-  void die(Actor& actor, const EndCause& cause, bool refused = false);
+  enum class Manner { orderly, abrupt };
+  void die(Actor& actor, const EndCause& cause, bool refused = false, Manner manner = Manner::orderly);
+  void finish(Actor& actor, const std::string& why);
+  void release_name(const Actor& actor);
+  void pass_name_on(const Actor& ending);
+  void end_if_unheld(Actor& actor);
+  void remember_finder(ProcessId process, ActorId actor);
   void become(Actor& actor, ActorState state);
   void note(const Actor& actor) const;
   void tell(const Actor& actor, ProcessId process) const;

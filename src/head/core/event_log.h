@@ -29,14 +29,14 @@ enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3
 std::string_view to_string(Severity severity);
 
 // All that are noted.
-inline constexpr std::array<std::string_view, 38> event_kinds{
+inline constexpr auto event_kinds = std::to_array<std::string_view>({
     "ACTOR_ALIVE",      "ACTOR_CREATED",      "ACTOR_DIED",           "ACTOR_RESTARTING", "CLUSTER_STOPPED",     "CONNECTION_REFUSED",
-    "EXECUTOR_DIED",    "EXECUTOR_ENDED",     "EXECUTOR_ENDED_FOR_MEMORY", "GPU_OVER_SHARE", "GROUP_CREATED",    "GROUP_INFEASIBLE",
-    "GROUP_REMOVED",    "GROUP_RESCHEDULING", "HEAD_JOURNAL_OUTDATED", "HEAD_RECOVERED", "HEAD_STARTED",     "JOB_ENDED",           "JOB_RETRIED",
+    "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED",    "EXECUTOR_ENDED",     "EXECUTOR_ENDED_FOR_MEMORY", "GPU_OVER_SHARE", "GROUP_CREATED",    "GROUP_INFEASIBLE",
+    "GROUP_REMOVED",    "GROUP_RESCHEDULING", "HEAD_JOURNAL_OUTDATED", "HEAD_RECOVERED",       "HEAD_STARTED",     "JOB_ENDED",           "JOB_RETRIED",
     "JOB_STARTED",      "JOB_STOP",           "JOB_SUBMITTED",        "JOURNAL_NOT_WRITTEN", "NODE_DIED",        "NODE_DRAINING",
     "NODE_DRAIN_DEADLINE", "NODE_HAS_MEMORY_AGAIN", "NODE_HEARD_AGAIN", "NODE_JOINED",    "NODE_LEFT",           "NODE_REFUSED",
     "NODE_REPLACED",    "NODE_SHORT_OF_MEMORY", "NODE_SILENT",        "PREEMPTION",       "PREEMPTION_REFUSED",  "PROGRAM_NOT_STARTED",
-    "REQUEST_REFUSED",  "LINK_LOST"};
+    "REQUEST_REFUSED",  "LINK_LOST"});
 
 // What an event is about; what is empty has no part in it.
 struct EventSubjects {

@@ -269,7 +269,7 @@ Result<void> HeadCore::verify() const {
     return failure(ErrorCode::corrupt, "the scheduler's books: " + difference);
   }
   for (const auto& [id, slot] : parts_->slots.rows()) {
-    if (parts_->scheduler.find_slot(id) == nullptr) {
+    if (!slot.departed && parts_->scheduler.find_slot(id) == nullptr) {
       return failure(ErrorCode::corrupt, "slot " + id.hex() + " is out but not booked");
     }
   }

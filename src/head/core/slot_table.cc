@@ -90,7 +90,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
 }
 
-void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_within) {
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_within, bool orderly) {
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
@@ -99,7 +99,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
     held->second.stop_why = why;
     return;
   }
-  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within});
+  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within, orderly});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
@@ -291,7 +291,7 @@ void SlotTable::job_ended(JobId job, const Survivors& kept) {
     const bool ends = slot.job == job && !slot.lessee.empty() && !slot.stopping;
     if (ends && !kept.slots.contains(id)) slots.push_back(id);
   }
-  for (const auto id : slots) stop(id, false, "its job has ended");
+  for (const auto id : slots) stop(id, false, "its job has ended", {}, true);
 }
 
 bool SlotTable::ends_in(JobId job) const {
@@ -350,7 +350,7 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   }
   const JobId job = known ? slot->job : JobId();
   if (message.cut_calls > 0 && parts_.jobs.works(job)) {
-    parts_.events.note(Severity::warning, "SUBMITTED_CALLS_CUT",
+    parts_.events.note(Severity::warning, "EXECUTOR_CALLS_CUT",
                        {.node = node, .job = job, .process = message.process, .slot = message.slot},
                        "the executor " + to_string(message.cause));
   }

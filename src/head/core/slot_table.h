@@ -124,7 +124,7 @@ class SlotTable {
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
   // Ends what runs in the slot; its books stay until its agent says it is gone.
-  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {});
+  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {}, bool orderly = false);
   // Ends `users`, which are in bundles of the group, and what waits for one.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
   // What is started at most once is told to its agent when that is on disk.

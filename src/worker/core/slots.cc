@@ -46,7 +46,7 @@ void Slots::stop(const StopSlot& stop) {
   if (!row.stopping && stop.store_within > Duration(0)) {
     row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
   }
-  end(stop.slot, stop.graceful, stop.why, row.store_by.has_value());
+  end(stop.slot, stop.graceful, stop.why, row.store_by.has_value(), stop.orderly);
 }
 
 void Slots::job_ended(JobId job, const std::vector<SlotId>& kept) {
@@ -55,7 +55,7 @@ void Slots::job_ended(JobId job, const std::vector<SlotId>& kept) {
     if (row.start.demand_class.job != job || std::ranges::count(kept, slot) != 0) continue;
     ending.push_back(slot);
   }
-  for (const SlotId slot : ending) end(slot, false, "its job has ended");
+  for (const SlotId slot : ending) end(slot, false, "its job has ended", false, true);
 }
 
 void Slots::end_unknown(const std::vector<SlotId>& slots) {

@@ -45,6 +45,7 @@ struct SlotRow {
   int crashes = 0;        // in a row
   bool stopping = false;
   bool graceful = false;  // stopping: the running call finishes
+  bool orderly = false;   // stopping, not graceful: the actor is destroyed and exit handlers run
   std::string stop_why{};
   std::optional<EndKind> retires{};     // said by the executor
   std::uint64_t submitted = 0;          // calls that its executor awaits before it exits as planned
@@ -131,7 +132,7 @@ class Slots {
   void next_generation(SlotId slot, SlotRow& row, bool was_ready, const EndCause& cause);
   EndCause explained(const SlotRow& row, EndCause raw) const;
   EndCause explained_end(const SlotRow& row, EndCause cause) const;
-  void end(SlotId slot, bool graceful, const std::string& why, bool stores = false);
+  void end(SlotId slot, bool graceful, const std::string& why, bool stores = false, bool orderly = false);
   void ask_to_end(SlotRow& row);
   void departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message);
   void kill(SlotId slot, SlotRow& row, const std::string& why);

@@ -57,8 +57,8 @@ EndCause Slots::explained_end(const SlotRow& row, EndCause cause) const {
     if (row.for_memory) cause.text = *row.killed;
     return cause;
   }
-  if (row.retires && (row.killed || (cause.kind == EndKind::exited && cause.exit_code == 0))) {
-    // It had said that it ends, and why; whether we had to hurry it on makes no difference.
+  if (row.retires) {
+    // It had said that it ends, and why. Neither a deadline of this agent nor the user's exit handlers change that.
     cause.kind = *row.retires;
   } else if (row.killed) {
     cause.kind = EndKind::killed;
@@ -134,7 +134,7 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
       std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)), options_.restart_cap);
 }
 
-void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores) {
+void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores, bool orderly) {
   SlotRow& row = rows_.at(slot);
   // Who is to end at once and stores what it holds may be told not to.
   const bool again = row.stopping && (row.graceful == graceful || !row.graceful);
@@ -142,6 +142,7 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores)
   if (!stores) row.store_by.reset();
   row.stopping = true;
   row.graceful = graceful;
+  row.orderly = orderly;
   row.stop_why = why;
   if (!row.has_process()) {
     EndCause cause;
@@ -156,7 +157,7 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores)
 void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // when it has started
   if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_within);
-  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value()});
+  processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
   if (!row.graceful) {
     row.deadline = row.store_by && row.residence.any() ? *row.store_by
                                                        : outbox_.now() + options_.end_within;

@@ -38,7 +38,14 @@ class Executor : public testing::Test {
   void step(Event event) {
     out_.clear();
     core_.step(now_, std::move(event), out_);
-    if (!keeps_tensors_ && !commanded<Evacuate>().empty()) core_.step(now_, Evacuated{}, out_);
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      const bool destroys = std::holds_alternative<DestroyActor>(out_[i]);
+      const bool awaits = std::holds_alternative<AwaitSubmitted>(out_[i]) && !has_submitted_;
+      const bool evacuates = std::holds_alternative<Evacuate>(out_[i]) && !keeps_tensors_;
+      if (destroys && !destructor_hangs_) core_.step(now_, ActorDestroyed{}, out_);
+      if (awaits) core_.step(now_, SubmittedDone{}, out_);
+      if (evacuates) core_.step(now_, Evacuated{}, out_);
+    }
     for (const auto& each : out_) {
       if (const auto* run = std::get_if<RunCall>(&each)) running_.push_back(*run);
     }
@@ -134,6 +141,8 @@ class Executor : public testing::Test {
   std::vector<Command> out_;
   std::vector<RunCall> running_;  // in the order in which they were started
   std::uint64_t round_ = 0;       // of calls
+  bool has_submitted_ = false;     // calls that are not finished when it is to leave
+  bool destructor_hangs_ = false;  // of the actor
   bool keeps_tensors_ = false;    // what it keeps is not gone when it is to leave
   std::map<std::uint64_t, std::uint64_t> sent_;
 };

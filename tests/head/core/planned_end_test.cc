@@ -1,0 +1,116 @@
+// Executors that await submitted calls, and actors whose owners have exited as planned.
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+class PlannedEnd : public testing::Test {
+ protected:
+  PlannedEnd() { cluster.driver_starts_job(home, 1); }
+
+  ResourceSet cpus(int count) const {
+    ResourceSet set;
+    set.set("CPU", Quantity::whole(count));
+    return set;
+  }
+  static EndCause retired() {
+    EndCause cause;
+    cause.kind = EndKind::retired;
+    return cause;
+  }
+  // An actor that an executor has made, and the process of that executor.
+  ProcessId made_by_a_task() {
+    const auto demand = cluster.demand_class(1, 1, cpus(1));
+    cluster.wants(home, demand, 1);
+    const auto slot = cluster.expect_start_slot(agent);
+    const ProcessId maker = cluster.executor_ready(agent, slot).process;
+    spec.owner = maker;
+    cluster.process_says(agent, maker, Role::executor, 1, CreateActor{spec, false});
+    actor_slot = cluster.actor_comes_alive(agent).slot;
+    maker_slot = slot.slot;
+    return maker;
+  }
+  void entrust(bool held) {
+    ObjectCopies news;
+    news.entrusted.push_back({spec.actor, cluster.job_of(1).job, held});
+    cluster.says(agent, news);
+  }
+  void exits(ProcessId process) { cluster.says(agent, ProcessEnded{process, retired()}); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
+  TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
+  ActorSpec spec = cluster.actor(1, 1);
+  SlotId maker_slot;
+  SlotId actor_slot;
+};
+
+TEST_F(PlannedEnd, DepartedSlotGivesItsResourcesBack) {
+  const auto demand = cluster.demand_class(1, 1, cpus(2));
+  cluster.wants(home, demand, 1);
+  const auto first = cluster.expect_start_slot(agent);
+  cluster.executor_ready(agent, first);
+  const auto other = cluster.demand_class(1, 2, cpus(2));
+  cluster.wants(home, other, 1);
+  cluster.expect_no_start_slot(agent);
+  cluster.says(agent, SlotLent{first.slot, true, true, retired()});
+  EXPECT_NE(cluster.expect_start_slot(agent).slot, first.slot);
+  EXPECT_EQ(cluster.heard<SlotLost>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_TRUE(cluster.core().verify().ok());
+  cluster.slot_gone(agent, first.slot, retired());
+  EXPECT_TRUE(cluster.core().verify().ok());
+}
+
+TEST_F(PlannedEnd, ActorOutlivesItsOwner) {
+  const ProcessId maker = made_by_a_task();
+  entrust(true);
+  exits(maker);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  cluster.take<StopSlot>(agent);
+  entrust(false);
+  const auto stops = cluster.take<StopSlot>(agent);
+  ASSERT_EQ(stops.size(), 1u);
+  EXPECT_EQ(stops[0].slot, actor_slot);
+  EXPECT_TRUE(stops[0].graceful);
+}
+
+TEST_F(PlannedEnd, ActorDiesWithAnOwnerThatCrashed) {
+  const ProcessId maker = made_by_a_task();
+  exits(maker);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+}
+
+TEST_F(PlannedEnd, EntrustedActorEndsWithItsJob) {
+  const ProcessId maker = made_by_a_task();
+  entrust(true);
+  exits(maker);
+  cluster.driver_dies(home, 1);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
+}
+
+TEST_F(PlannedEnd, NameOfAnEndingActorIsFree) {
+  spec.name = "shared";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.driver_says(home, 1, FindActor{5, "shared", ""});
+  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].found);
+}
+
+TEST_F(PlannedEnd, ActorStaysForAProcessThatFoundIt) {
+  spec.name = "shared";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  const ProcessId finder = ProcessId::of(77);
+  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
+  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::head

@@ -1,0 +1,114 @@
+// Executors that await calls which they have submitted, and handles of actors whose owners have exited.
+#include <gtest/gtest.h>
+
+#include "worker/core/agents.h"
+
+namespace mobula::internal::worker::planned_end {
+namespace {
+
+const JobId job = JobId::of(5);
+constexpr LinkId driver_link = 1;
+constexpr LinkId executor_link = 2;
+
+ExecutorBlocked departing(bool released) {
+  ExecutorBlocked message;
+  message.on = released;
+  message.departing = true;
+  message.submitted = 2;
+  message.example = "log";
+  return message;
+}
+
+class PlannedEndTest : public ::testing::Test {
+ protected:
+  PlannedEndTest() : agent_(world_.add()), driver_(agent_.driver(driver_link, job)) {
+    world_.settle();
+    agent_.head_says(slot_of(1, job, driver_));
+    world_.settle();
+    for (const auto& prepare : agent_.did<PrepareProgram>()) {
+      agent_.step(ProgramPrepared{prepare.program.id, {}, std::nullopt});
+    }
+    executor_ = agent_.run_executor(executor_link);
+    agent_.forget();
+  }
+
+  Agents world_;
+  Agent& agent_;
+  ProcessId driver_;
+  StartExecutor executor_;
+};
+
+TEST_F(PlannedEndTest, HasTimeWhileCallsArePending) {
+  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  world_.settle();
+  agent_.say(executor_link, departing(false));
+  world_.settle();
+  world_.advance(100s);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+}
+
+TEST_F(PlannedEndTest, DepartedExecutorReturnsTheSlot) {
+  agent_.say(executor_link, departing(true));
+  world_.settle();
+  const auto lent = agent_.told<SlotLent>();
+  ASSERT_EQ(lent.size(), 1u);
+  EXPECT_TRUE(lent[0].departed);
+  EXPECT_EQ(lent[0].cause.kind, EndKind::retired);
+  const auto heard = agent_.heard<FromHead>(driver_link);
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<SlotLost>(heard[0].message));
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  world_.settle();
+  agent_.executor_exits(executor_);
+  EXPECT_EQ(agent_.told<SlotGenerationEnded>().at(0).cut_calls, 0u);
+  EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
+  EXPECT_TRUE(agent_.did<StartExecutor>().empty());
+}
+
+TEST_F(PlannedEndTest, ReportsCallsThatAreCut) {
+  agent_.say(executor_link, departing(true));
+  world_.settle();
+  agent_.head_says(StopSlot{SlotId::of(1), false, "its node is drained", {}});
+  world_.settle();
+  EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
+  agent_.executor_exits(executor_);
+  const auto ended = agent_.told<SlotGenerationEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].cut_calls, 2u);
+  EXPECT_NE(ended[0].cause.text.find("not finished: 2, one of them log"), std::string::npos) << ended[0].cause.text;
+}
+
+TEST_F(PlannedEndTest, JobEndLetsActorsBeDestroyed) {
+  agent_.head_says(JobEnded{job, {}, false});
+  world_.settle();
+  const auto end = agent_.heard<EndExecutor>(executor_link);
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_FALSE(end[0].graceful);
+  EXPECT_TRUE(end[0].orderly);
+}
+
+TEST_F(PlannedEndTest, ReportsTheLastHandleOfAnEntrustedActor) {
+  const ObjectId handles = ObjectId::of(70);
+  const ProcessId owner = executor_.assign.process;
+  agent_.say(executor_link, ExportObject{handles, false});
+  world_.settle();
+  agent_.say(driver_link, HoldObject{ref_of(handles, agent_, owner)});
+  world_.settle();
+  agent_.say(executor_link, ExportObject{handles, false, ActorId::of(7)});
+  world_.settle();
+  agent_.say(executor_link, ExecutorRetires{EndKind::retired});
+  world_.settle();
+  agent_.executor_exits(executor_);
+  const auto held = agent_.told<ObjectCopies>();
+  ASSERT_EQ(held.size(), 1u);
+  ASSERT_EQ(held[0].entrusted.size(), 1u);
+  EXPECT_EQ(held[0].entrusted[0], (EntrustedActor{ActorId::of(7), job, true}));
+  agent_.say(driver_link, ReleaseObject{handles});
+  world_.settle();
+  const auto unheld = agent_.told<ObjectCopies>();
+  ASSERT_EQ(unheld.size(), 1u);
+  EXPECT_EQ(unheld[0].entrusted.at(0), (EntrustedActor{ActorId::of(7), job, false}));
+}
+
+}  // namespace
+}  // namespace mobula::internal::worker::planned_end
