@@ -177,7 +177,8 @@ class Member {
 
   mutable Mutex mutex_;  // of connections that come, and of whose turn it is
   CondVar changed_;
-  std::vector<Peer> peers_ MOBULA_GUARDED_BY(mutex_);  // by rank; its own place is empty. While busy_, the operation's thread's alone
+  // By rank, with an empty row for this member. Guarded by mutex_; while busy_ is true, used by the operation's thread alone.
+  std::vector<Peer> peers_;
   std::uint32_t connected_ MOBULA_GUARDED_BY(mutex_) = 0;
   bool met_ MOBULA_GUARDED_BY(mutex_) = false;  // it knows where all are, which others may know before
   bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
