@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "device/nvml.h"
 #include "gpu/check/command.h"
@@ -159,10 +160,13 @@ void discovery(Findings& findings, const Json& node, const NvmlDevice& device) {
   const std::string type = labels.value("mobula.io/accelerator-type", "");
   findings.holds("the accelerator type has a label and a resource",
                  !type.empty() && node["resources"].contains("accelerator_type:" + type), type);
-  std::string name = device.name;
-  std::ranges::replace(name, ' ', '-');
-  findings.holds("the type is part of the name of the device",
-                 !type.empty() && name.find(type) != std::string::npos,
+  // The name of the product may have further words between those of the type.
+  std::istringstream words(type);
+  bool all_words = !type.empty();
+  for (std::string word; std::getline(words, word, '-');) {
+    all_words = all_words && device.name.find(word) != std::string::npos;
+  }
+  findings.holds("the words of the type are in the name of the device", all_words,
                  type + " of " + device.name);
   for (const char* const label : {"mobula.io/nvidia-driver", "mobula.io/nvidia-cuda"}) {
     findings.holds(fmt::format("the label {} exists", label), labels.contains(label),
