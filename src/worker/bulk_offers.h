@@ -60,8 +60,8 @@ class BulkOffers {
   };
   using ReaderKey = std::pair<ProcessId, bool>;  // and whether plain
 
-  void forget_idle(Time now);
-  void erase(std::map<std::uint64_t, Offer>::iterator at);
+  void forget_idle(Time now) MOBULA_REQUIRES(mutex_);
+  void erase(std::map<std::uint64_t, Offer>::iterator at) MOBULA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::map<std::uint64_t, Offer> offers_ MOBULA_GUARDED_BY(mutex_);
