@@ -162,7 +162,7 @@ TEST(ContractCalls, GetReturnsValuesOrThrows) {
     (void)got(failing);
     ADD_FAILURE() << "no exception";
   } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "first");
+    EXPECT_NE(std::string(error.what()).find("first"), std::string::npos) << error.what();
   }
 }
 
@@ -392,7 +392,7 @@ TEST(ContractCalls, RegisteredExceptionsAreRethrown) {
     got(mobula::task<parse>.remote());
     ADD_FAILURE() << "no exception";
   } catch (const ParseError& error) {
-    EXPECT_STREQ(error.what(), "line 3");
+    EXPECT_NE(std::string(error.what()).find("line 3"), std::string::npos) << error.what();
     try {
       std::rethrow_if_nested(error);
       ADD_FAILURE() << "nothing is nested";
