@@ -1,5 +1,6 @@
 //   Spread ─────────────► four tasks at once on as many nodes as there are
 //   NodeAffinity{id} ───► that node; a node that is not there: UnschedulableError, or any node if it is only wished for
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -42,5 +43,6 @@ int main(int argc, char** argv) {
     refused = true;
     std::cout << error.what() << "\n";
   }
-  return there == chosen && with_cpus.count(soft) == 1 && refused ? 0 : 1;
+  const bool is_spread = seen.size() == std::min(spread.size(), with_cpus.size());
+  return is_spread && there == chosen && with_cpus.count(soft) == 1 && refused ? 0 : 1;
 }

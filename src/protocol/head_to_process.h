@@ -110,6 +110,20 @@ struct DemandInfeasible {
   friend bool operator==(const DemandInfeasible&, const DemandInfeasible&) = default;
 };
 
+// The head has placed as much of a demand as fits now. Sent if Demand::report_plan asked for it.
+struct DemandPlanned {
+  ClassId demand_class;
+  std::uint64_t version = 0;     // of the latest Demand that the plan includes
+  std::vector<SlotId> starting;  // granted to the process for this class, and not ready yet; at most 1024
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("demand_class", &DemandPlanned::demand_class),
+                 field("version", &DemandPlanned::version),
+                 field("starting", &DemandPlanned::starting));
+  }
+  friend bool operator==(const DemandPlanned&, const DemandPlanned&) = default;
+};
+
 enum class ActorState : std::uint8_t {
   placing = 0,
   starting = 1,
@@ -223,6 +237,6 @@ struct RequestRefused {
 using HeadToProcess =
     std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
                  ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged,
-                 AskTasks, AskTransfers, AskSpans>;
+                 AskTasks, AskTransfers, AskSpans, DemandPlanned>;
 
 }  // namespace mobula::internal

@@ -78,6 +78,7 @@ struct Demand {
   std::string example_name;  // of a waiting task, for people
   bool fail_if_infeasible = false;
   std::vector<SlotId> heard;  // slots of the class it has and had not heard of at the Demand before
+  bool report_plan = false;   // the head answers with DemandPlanned
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("demand_class", &Demand::demand_class), field("version", &Demand::version),
@@ -86,7 +87,7 @@ struct Demand {
                  field("oldest_wait", &Demand::oldest_wait), field("locality", &Demand::locality),
                  field("example_name", &Demand::example_name),
                  field("fail_if_infeasible", &Demand::fail_if_infeasible),
-                 field("heard", &Demand::heard));
+                 field("heard", &Demand::heard), field("report_plan", &Demand::report_plan));
   }
   friend bool operator==(const Demand&, const Demand&) = default;
 };

@@ -129,6 +129,7 @@ template <> inline constexpr Roles row<GenerationEnded> = head;
 template <> inline constexpr Roles row<SlotLost> = head;
 template <> inline constexpr Roles row<RecallSlot> = head;
 template <> inline constexpr Roles row<DemandInfeasible> = head;
+template <> inline constexpr Roles row<DemandPlanned> = head;
 template <> inline constexpr Roles row<ActorChanged> = head;
 template <> inline constexpr Roles row<ActorFound> = head;
 template <> inline constexpr Roles row<StateRead> = head;

@@ -150,6 +150,8 @@ class Scheduler {
   // Grants as much as fits, asks for slots back, reports what can never run. Costs nothing if
   // nothing changed since the last call and no deadline has passed.
   Plan plan(Time now, const std::function<SlotId()>& next_slot);
+  // Whether the latest plan has placed all that fits.
+  bool is_settled() const { return !dirty_; }
   // When to call `plan` though nothing changes; a time that has passed if there is more to do.
   std::optional<Time> next_deadline() const;
 

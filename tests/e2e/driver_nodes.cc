@@ -1,6 +1,7 @@
 // Scenarios about what jobs, nodes and their output have to do with each other.
 #include <chrono>
 #include <fstream>
+#include <set>
 
 #include "e2e/driver.h"
 
@@ -27,6 +28,26 @@ class Parent {
  public:
   int ask_child() { return mobula::get(mobula::task<childs_answer>.remote(), seconds(30)); }
 };
+
+std::string node_after_a_millisecond() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return mobula::current().node_id;
+}
+
+// Bursts of six tasks of 1 ms. `arguments`: number of nodes that each burst reaches.
+int spread_bursts(const Words& arguments) {
+  Report report;
+  for (int burst = 0; burst < 3; ++burst) {
+    std::vector<mobula::ObjectRef<std::string>> refs;
+    for (int i = 0; i < 6; ++i) {
+      refs.push_back(mobula::task<node_after_a_millisecond>.options({.scheduling = mobula::Spread{}}).remote());
+    }
+    std::set<std::string> nodes;
+    for (const auto& node : mobula::get(refs, seconds(30))) nodes.insert(node);
+    report.equal("nodes with a task of the burst", nodes.size(), std::stoul(arguments.at(0)));
+  }
+  return report.exit_code();
+}
 
 // While another driver does the same: tasks of each see its own words.
 int sees_own_words(const Words& arguments) {
@@ -137,7 +158,7 @@ int large_object(const Words&) {
 }  // namespace
 
 std::map<std::string, Scenario> node_scenarios() {
-  return {{"sees_own_words", &sees_own_words},
+  return {{"spread_bursts", &spread_bursts}, {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},

@@ -48,6 +48,14 @@ TEST_F(Nodes, OutputOfAnotherNodeArrivesWithTheNodesName) {
   EXPECT_EQ(lines_with(ended.err, "far ", "node=" + node_id("b").substr(24)), 100u) << ended.err;
 }
 
+TEST_F(Nodes, SpreadsBurstsOfShortTasks) {
+  start_head();
+  start_node("b");
+  start_node("c");
+  const Ended ended = drive({"spread_bursts", "3"});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
 TEST_F(Nodes, ADetachedActorHasTasksOfItsOwnAfterItsJob) {
   start_head();
   drive({"make_detached_parent"});

@@ -40,7 +40,8 @@ std::optional<Time> ClientCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   for (const auto& [id, row] : classes_) {
-    if (row.dirty) consider(row.tell_after);
+    if (row.dirty) consider(demand_due(row));
+    if (row.spread) consider(row.spread->next_deadline());
     for (const SlotId slot : row.slots) {
       const auto* held = slots_.find(slot);
       const auto* stream = held ? streams_.find(held->executor) : nullptr;
@@ -131,6 +132,7 @@ void ClientCore::restate() {
   for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
     row.told = -1;
+    if (row.spread) row.spread->forget();
     tell_demand(row);
   }
 }

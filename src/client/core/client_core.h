@@ -129,6 +129,7 @@ class ClientCore : ClientTables {
   void head_says(const GenerationEnded& message);
   void head_says(const SlotLost& message);
   void head_says(const RecallSlot& message);
+  void head_says(const DemandPlanned& message);
   void head_says(const DemandInfeasible& message);
   void head_says(const ActorChanged& message);
   void head_says(const ActorFound& message);
@@ -228,6 +229,8 @@ class ClientCore : ClientTables {
   // slots.cc
   void want(ClassId demand_class);
   void tell_demand(ClassRow& row);
+  Time demand_due(const ClassRow& row) const;
+  void settle_spread(SlotId slot);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;

@@ -14,6 +14,7 @@
 #include "base/recycled.h"
 #include "base/table.h"
 #include "base/time.h"
+#include "client/core/spread_turns.h"
 #include "model/error_record.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
@@ -145,6 +146,7 @@ struct SlotRow {
   bool recalled = false;
   bool holds_results = false;  // its executor does, of calls that have ended
   Time idle_since;
+  std::uint64_t spread_round = 0;  // SpreadTurns::round of its last call
 };
 
 // Queued tasks of one class behind those that are near their turn (backlog.h).
@@ -174,6 +176,7 @@ struct ClassRow {
   bool fail_if_infeasible = false;
   bool warned = false;
   std::string waiting_reason;      // the head's, while nothing fits
+  std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
   std::size_t waiting() const { return queue.size() + line.tasks; }
 };
 

@@ -1,5 +1,6 @@
 // Demand, slots and call streams: how queued tasks reach executors, and what an executor's end means.
 #include <algorithm>
+#include <array>
 
 #include "base/mark.h"
 #include "client/core/client_core.h"
@@ -44,12 +45,19 @@ void ClientCore::want(ClassId demand_class) {
   stale_.push_back(demand_class);
 }
 
+// Time at which a changed demand may be sent.
+Time ClientCore::demand_due(const ClassRow& row) const {
+  const bool grows = static_cast<std::int64_t>(row.waiting()) > row.told;
+  if (!row.spread || !grows) return row.tell_after;
+  return row.tell_after - options_.tell_interval + SpreadTurns::demand_interval;
+}
+
 void ClientCore::tell_demand(ClassRow& row) {
   const auto wanted = static_cast<std::int64_t>(row.waiting());
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
-  if (!edge && now_ < row.tell_after) return;
+  if (!edge && now_ < demand_due(row)) return;
   Demand demand;
   demand.demand_class = row.spec;
   demand.version = ++demand_version_;
@@ -70,6 +78,8 @@ void ClientCore::tell_demand(ClassRow& row) {
   }
   for (const auto& [node, tasks] : preferences) demand.locality.push_back({node, tasks});
   demand.heard = std::exchange(row.heard, {});
+  demand.report_plan = row.spread && wanted > std::max<std::int64_t>(row.told, 0);
+  if (demand.report_plan) row.spread->demanded(demand.version, now_);
   row.told = wanted;
   row.dirty = false;
   row.tell_after = now_ + options_.tell_interval;
@@ -102,6 +112,26 @@ void ClientCore::head_says(const DemandInfeasible& message) {
               " can never be scheduled: " + message.summary);
 }
 
+void ClientCore::head_says(const DemandPlanned& message) {
+  auto* row = classes_.find(message.demand_class);
+  if (row == nullptr || !row->spread) return;
+  std::vector<SlotId> starting;
+  for (const SlotId slot : message.starting) {
+    if (!slots_.contains(slot) && !returned_.contains(slot)) starting.push_back(slot);
+  }
+  row->spread->planned(message.version, starting, now_);
+  stale_.push_back(message.demand_class);
+}
+
+// No task is kept for the slot any more.
+void ClientCore::settle_spread(SlotId slot) {
+  for (auto& [id, row] : classes_) {
+    if (!row.spread) continue;
+    row.spread->settled(slot);
+    stale_.push_back(id);
+  }
+}
+
 // ---- slots -------------------------------------------------------------------------------------
 
 void ClientCore::head_says(const SlotReady& message) {
@@ -119,6 +149,7 @@ void ClientCore::head_says(const SlotReady& message) {
   if (!fresh && slot->executor == message.endpoint.process) return;
   if (!fresh && message.generation <= slot->generation && !slot->executor.empty()) return;
   if (fresh) {
+    if (demand->spread) demand->spread->settled(message.slot);
     demand->slots.push_back(message.slot);
     demand->heard.push_back(message.slot);
     // For the head this slot meets one of those that were wanted: what is queued still is told anew,
@@ -160,7 +191,10 @@ void ClientCore::head_says(const GenerationEnded& message) {
 
 void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
-  if (slot == nullptr) return returned_.remember(message.slot, true);  // it may be on its way here
+  if (slot == nullptr) {
+    settle_spread(message.slot);
+    return returned_.remember(message.slot, true);  // it may be on its way here
+  }
   const ClassId demand_class = slot->demand_class;
   // With its node the other slots there are lost, too, and told of one after another: what ran here
   // must not be sent there meanwhile.
@@ -180,6 +214,7 @@ void ClientCore::head_says(const SlotLost& message) {
 void ClientCore::head_says(const RecallSlot& message) {
   auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
+    settle_spread(message.slot);
     returned_.remember(message.slot, true);  // it may be on its way here
     return tell_head(ReturnSlot{message.slot});
   }
@@ -245,13 +280,15 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   return depth;
 }
 
-// The slot with room whose executor itself holds most bytes of tensors in the arguments, then that on whose node
-// most argument bytes are, then the one with the least in flight.
+// The slot that takes another call whose executor itself holds most bytes of tensors in the arguments, then that on
+// whose node most argument bytes are, then the one with the least in flight. With the strategy Spread the one with the
+// least in flight, then that on the node with fewest calls.
 std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
+  const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
   std::optional<SlotId> best;
-  std::pair<std::int64_t, std::int64_t> best_bytes{-1, -1};
-  std::size_t best_load = 0;
+  using Preference = std::array<std::int64_t, 3>;
+  Preference best_preference{};
   for (const SlotId id : row.slots) {
     const SlotRow& slot = slots_.at(id);
     const auto* stream = streams_.find(slot.executor);
@@ -261,6 +298,15 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     // What may run only once does not wait there: which call an executor was at when it died is known by its
     // answers alone, and the last of them may be lost.
     if (load > 0 && task.retries_left == 0) continue;
+    if (row.spread) {
+      if (!row.spread->may_take(slot.spread_round, unsent)) continue;
+      const Preference preference{-static_cast<std::int64_t>(load),
+                                  -static_cast<std::int64_t>(row.spread->calls_on(slot.node)), 0};
+      if (best && preference <= best_preference) continue;
+      best = id;
+      best_preference = preference;
+      continue;
+    }
     std::pair<std::int64_t, std::int64_t> bytes{};  // in the process, on its node
     for (const auto& argument : *task.call.arguments) {
       const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
@@ -270,11 +316,10 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
       const ValueRecord* value = object != nullptr ? &*object->value : argument.is_ref ? nullptr : &argument.value;
       if (value != nullptr) bytes.first += tensor_bytes_of(*value, slot.executor);
     }
-    if (!best || bytes > best_bytes || (bytes == best_bytes && load < best_load)) {
-      best = id;
-      best_bytes = bytes;
-      best_load = load;
-    }
+    const Preference preference{bytes.first, bytes.second, -static_cast<std::int64_t>(load)};
+    if (best && preference <= best_preference) continue;
+    best = id;
+    best_preference = preference;
   }
   return best;
 }
@@ -282,13 +327,22 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
 void ClientCore::dispatch(ClassId demand_class) {
   auto* row = classes_.find(demand_class);
   if (row == nullptr) return;
+  if (row->spread) {
+    row->spread->expire(now_);
+    tell_demand(*row);  // before the first slot takes what others may run
+  }
   for (bring_near(*row); !row->queue.empty(); bring_near(*row)) {
+    if (row->spread && row->spread->keeps(row->waiting())) break;
     const TaskId task = row->queue.front();
     const auto slot = best_slot(*row, tasks_.at(task));
     if (!slot) break;
     row->queue.pop_front();
     if (waits_again(task) || fail_on_argument_errors(task)) continue;
     const ProcessId executor = slots_.at(*slot).executor;
+    if (row->spread) {
+      row->spread->took(slots_.at(*slot).node);
+      slots_.at(*slot).spread_round = row->spread->round();
+    }
     push(task, streams_.at(executor), executor);
   }
   for (std::size_t i = 0; i < row->slots.size();) {

@@ -71,7 +71,13 @@ void ClientCore::on(SubmitTask& event) {
     row.call.form.edit().retry_exceptions = event.retry_exceptions;
   }
   auto [demand, fresh] = classes_.ensure(event.demand_class.id);
-  if (fresh) demand->spec = std::move(event.demand_class);
+  if (fresh) {
+    demand->spec = std::move(event.demand_class);
+    const Request& request = demand->spec.request;
+    if (std::holds_alternative<SpreadStrategy>(request.strategy) && request.placement.group.empty()) {
+      demand->spread.emplace();
+    }
+  }
   ++demand->tasks;
   demand->fail_if_infeasible |= event.fail_if_infeasible;
   if (row.missing == 0) task_ready(task);

@@ -182,6 +182,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
     row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
   if (row.total > 0) row.total += count_known(lessee, id);
   set_demand(lessee, row);
+  if (message.report_plan && row.total > 0) plan_reports_.insert({lessee, id});
   if (row.total > 0) {
     demands_.insert_or_assign({lessee, id}, std::move(row));
   } else {
@@ -349,7 +350,7 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
   // Of a slot where nothing ever started the lessee does not know.
-  const bool told = slot->known || !slot->endpoint.process.empty();
+  const bool told = slot->known || slot->reported || !slot->endpoint.process.empty();
   remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
 }
 
@@ -410,6 +411,28 @@ void SlotTable::plan() {
     } else {
       report(each);
     }
+  }
+  report_plans();
+}
+
+// Answers demands that asked for it, once the scheduler has no more to place.
+void SlotTable::report_plans() {
+  constexpr std::size_t most_slots = 1024;
+  if (plan_reports_.empty() || !parts_.scheduler.is_settled()) return;
+  for (const auto& key : std::exchange(plan_reports_, {})) {
+    const auto demand = demands_.find(key);
+    if (demand == demands_.end()) continue;
+    DemandPlanned report{key.second, demand->second.demand.version, {}};
+    if (const auto held = by_lessee_.find(key.first); held != by_lessee_.end()) {
+      for (const SlotId id : held->second) {
+        Slot& slot = rows_.at(id);
+        if (slot.class_id != key.second || slot.ready || slot.stopping) continue;
+        if (report.starting.size() == most_slots) break;
+        slot.reported = true;
+        report.starting.push_back(id);
+      }
+    }
+    parts_.processes.tell(key.first, std::move(report));
   }
 }
 

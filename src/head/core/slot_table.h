@@ -34,6 +34,7 @@ struct Slot {
   ActorId actor;
   std::uint32_t generation = 0;
   bool ready = false;      // the generation answers calls
+  bool reported = false;   // the lessee knows from DemandPlanned that it starts
   bool known = false;      // the lessee counts it among what it holds
   bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
   bool lent = false;
@@ -152,6 +153,7 @@ class SlotTable {
   void learn(Slot& slot);
   void learn_heard(ProcessId lessee, const std::vector<SlotId>& heard);
   void set_demand(ProcessId lessee, const DemandRow& row);
+  void report_plans();
   void refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why);
   std::int64_t count_known(ProcessId lessee, ClassId demand_class);
   void carry_out(scheduler::Slot grant);
@@ -170,6 +172,7 @@ class SlotTable {
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
   std::map<NodeId, std::set<SlotId>> by_node_;
   std::map<DemandKey, DemandRow> demands_;
+  std::set<DemandKey> plan_reports_;  // demands to answer with DemandPlanned
   std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
   std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there
   std::set<SlotId> unannounced_;

@@ -93,6 +93,31 @@ TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.expect_start_slot(agent);
 }
 
+TEST_F(Lease, ReportsStartingSlotsWhenAsked) {
+  auto& other = cluster.node_joins(2, SmallCluster::shape(1));
+  cluster.driver_starts_job(agent, 1);
+  Demand demand;
+  demand.demand_class = cpu;
+  demand.demand_class.request.strategy = SpreadStrategy{};
+  demand.version = 7;
+  demand.wanted_slots = 2;
+  demand.report_plan = true;
+  cluster.driver_says(agent, 1, demand);
+  const auto near = cluster.expect_start_slot(agent);
+  const auto far = cluster.expect_start_slot(other);
+  const auto reports = cluster.heard<DemandPlanned>(agent, driver);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].demand_class, cpu.id);
+  EXPECT_EQ(reports[0].version, 7u);
+  EXPECT_EQ(std::set(reports[0].starting.begin(), reports[0].starting.end()), (std::set{near.slot, far.slot}));
+
+  // A slot that the lessee expects is reported as lost even if it never started.
+  EndCause cause;
+  cause.kind = EndKind::start_failed;
+  cluster.says(other, SlotGone{far.slot, cause, true});
+  EXPECT_EQ(cluster.heard<SlotLost>(agent, driver).size(), 1u);
+}
+
 TEST_F(Lease, AnOldDemandIsIgnored) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);

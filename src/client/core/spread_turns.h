@@ -1,0 +1,66 @@
+// Keeps waiting tasks with the strategy Spread for slots that start on other nodes, so that the first slot to become
+// ready does not run a whole burst. One per demand class.
+// Thread: owner (ClientCore). Not: the choice of nodes, which is the head's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+
+namespace mobula::internal::client {
+
+class SpreadTurns {
+ public:
+  // Without an answer of the head for so long, or if a slot takes so long to start, tasks wait no longer.
+  static constexpr Duration report_timeout = 500ms;
+  static constexpr Duration start_timeout = 5s;
+  // Shortest pause between demands that grow.
+  static constexpr Duration demand_interval = 2ms;
+
+  // A demand with more tasks than the one before was sent; the head answers with DemandPlanned.
+  void demanded(std::uint64_t version, Time now) {
+    awaited_ = version;
+    report_deadline_ = now + report_timeout;
+    ++round_;
+  }
+  // The answer. `starting`: slots that the head has granted and that this process does not know yet.
+  void planned(std::uint64_t version, const std::vector<SlotId>& starting, Time now);
+  // The slot is ready, or lost.
+  void settled(SlotId slot) { starting_.erase(slot); }
+  // Nothing that was sent before holds: the agent or the head has changed.
+  void forget() {
+    awaited_ = 0;
+    starting_.clear();
+  }
+  // Drops what has timed out.
+  void expire(Time now);
+
+  // Whether all of `waiting` tasks are kept for slots that start.
+  bool keeps(std::size_t waiting) const { return waiting <= starting_.size(); }
+  // Whether a slot that got its last call in `round` gets another one. `unsent`: tasks wait that no demand has named.
+  bool may_take(std::uint64_t round, bool unsent) const {
+    return round != round_ || (awaited_ == 0 && !unsent);
+  }
+  void took(NodeId node) { ++calls_[node]; }
+  std::uint64_t calls_on(NodeId node) const {
+    const auto at = calls_.find(node);
+    return at == calls_.end() ? 0 : at->second;
+  }
+
+  std::uint64_t round() const { return round_; }
+  std::optional<Time> next_deadline() const;
+
+ private:
+  std::uint64_t round_ = 1;    // of demands that grow
+  std::uint64_t awaited_ = 0;  // version of the demand without an answer; 0: no such demand
+  Time report_deadline_;
+  std::map<SlotId, Time> starting_;       // with the time after which no task is kept for it
+  std::map<NodeId, std::uint64_t> calls_;  // calls sent to slots of each node
+};
+
+}  // namespace mobula::internal::client

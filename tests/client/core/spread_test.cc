@@ -1,0 +1,129 @@
+// Tasks with the strategy Spread that are kept for slots which start on other nodes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/core/small_client.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class Spreading : public SmallClient {
+ protected:
+  void submit_spread(int tasks) {
+    for (int i = 0; i < tasks; ++i) {
+      SubmitTask given = task(next_++);
+      given.demand_class.request.strategy = SpreadStrategy{};
+      submit(given);
+    }
+  }
+  // The slot, the node and the executor have the same number.
+  void slot_on(std::uint64_t number, std::uint64_t on_node) {
+    SlotReady ready;
+    ready.slot = SlotId::of(number);
+    ready.demand_class = ClassId::of(5);
+    ready.node = NodeId::of(on_node);
+    ready.endpoint.process = ProcessId::of(number);
+    head(ready);
+  }
+  void planned(std::uint64_t version, std::vector<SlotId> starting) {
+    head(DemandPlanned{ClassId::of(5), version, std::move(starting)});
+  }
+  // The version of the last demand in the latest step that asks for a report; 0: none does.
+  std::uint64_t reported_demand() const {
+    for (const auto& each : to_head<Demand>()) {
+      if (each.report_plan) return each.version;
+    }
+    return 0;
+  }
+  std::size_t answer_all(std::uint64_t executor) {
+    std::size_t answered = 0;
+    for (; !calls_at(executor).empty(); ++answered) reply_value(executor, "done");
+    return answered;
+  }
+
+ private:
+  std::uint64_t next_ = 1'000;
+};
+
+TEST_F(Spreading, KeepsTasksForSlotsThatStart) {
+  submit_spread(1);
+  const auto first = reported_demand();
+  ASSERT_NE(first, 0u);
+  submit_spread(2);
+  planned(first, {SlotId::of(21)});
+  pass(2ms);
+  const auto second = reported_demand();
+  ASSERT_GT(second, first) << "a demand that grows is sent after 2 ms";
+  slot_on(21, 1);
+  EXPECT_EQ(answer_all(21), 1u) << "the plan for the other two is not known";
+  planned(second, {SlotId::of(22), SlotId::of(23)});
+  EXPECT_THAT(calls_at(21), IsEmpty());
+  slot_on(22, 2);
+  EXPECT_EQ(answer_all(22), 1u);
+  slot_on(23, 3);
+  EXPECT_EQ(answer_all(23), 1u);
+}
+
+TEST_F(Spreading, ReusesSlotWhenNoOtherSlotStarts) {
+  submit_spread(4);
+  pass(2ms);
+  slot_on(21, 1);
+  planned(100, {});
+  EXPECT_EQ(answer_all(21), 4u);
+}
+
+TEST_F(Spreading, StopsKeepingTaskWhenSlotIsLost) {
+  submit_spread(2);
+  pass(2ms);
+  slot_on(21, 1);
+  planned(100, {SlotId::of(22)});
+  EXPECT_EQ(answer_all(21), 1u);
+  head(SlotLost{SlotId::of(22), {}});
+  EXPECT_EQ(answer_all(21), 1u);
+}
+
+// A head of an earlier release sends no report.
+TEST_F(Spreading, StopsWaitingWhenHeadSendsNoReport) {
+  submit_spread(2);
+  slot_on(21, 1);
+  EXPECT_EQ(answer_all(21), 1u);
+  ASSERT_TRUE(core_.next_deadline());
+  pass(SpreadTurns::report_timeout + 2ms);
+  EXPECT_EQ(answer_all(21), 1u);
+}
+
+TEST_F(Spreading, StopsKeepingTaskWhenSlotNeverStarts) {
+  submit_spread(2);
+  pass(2ms);
+  slot_on(21, 1);
+  planned(100, {SlotId::of(22)});
+  EXPECT_EQ(answer_all(21), 1u);
+  pass(SpreadTurns::start_timeout);
+  EXPECT_EQ(answer_all(21), 1u);
+}
+
+TEST_F(Spreading, PrefersNodeWithFewestCalls) {
+  submit_spread(1);
+  slot_on(21, 1);
+  slot_on(22, 1);
+  slot_on(23, 2);
+  planned(100, {});
+  answer_all(21);
+  submit_spread(1);
+  planned(100, {});
+  EXPECT_THAT(calls_at(23), SizeIs(1)) << "node 1 had the first call";
+}
+
+TEST_F(Spreading, LeavesOtherStrategiesAlone) {
+  submit();
+  EXPECT_EQ(reported_demand(), 0u);
+  submit();
+  slot(21, 21);
+  EXPECT_EQ(answer_all(21), 2u);
+}
+
+}  // namespace
+}  // namespace mobula::internal::client
