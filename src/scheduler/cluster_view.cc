@@ -226,8 +226,9 @@ bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) 
          allows(node, ask);
 }
 
+// A draining node counts: it may be undrained.
 bool ClusterView::can_ever(const Node& node, const Ask& ask) const {
-  return is_present(node) && !never(node, ask);
+  return node.state != NodeState::dead && !never(node, ask);
 }
 
 std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const {
@@ -278,7 +279,7 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
 std::optional<NodeId> ClusterView::pinned(const Ask& ask) const {
   if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
   const auto* node = nodes_.find(*ask.wanted_node);
-  return node != nullptr && can_ever(*node, ask) ? ask.wanted_node : std::nullopt;
+  return node != nullptr && is_present(*node) && can_ever(*node, ask) ? ask.wanted_node : std::nullopt;
 }
 
 }  // namespace mobula::internal::scheduler

@@ -15,6 +15,7 @@ namespace {
 
 const Mark mark_placed("scheduler.group_placed");
 const Mark mark_lost("scheduler.group_lost_bundles");
+const Mark mark_yielded("scheduler.group_yielded_idle_bundles");
 
 constexpr std::size_t looked_at_for_reservation = 64;
 
@@ -383,7 +384,8 @@ void Groups::rest() {
 
 ClusterView& Groups::empty_cluster() const {
   const auto put = [&](const Node& node) {
-    const auto state = node.state == NodeState::suspect ? NodeState::alive : node.state;
+    const bool counts = node.state == NodeState::suspect || node.state == NodeState::draining;
+    const auto state = counts ? NodeState::alive : node.state;
     empty_->put_node(node, state);
   };
   const auto follow = [&](NodeId id) {
@@ -394,7 +396,7 @@ ClusterView& Groups::empty_cluster() const {
   if (!empty_ || !cluster_.for_each_changed_since(empty_version_, follow)) {
     empty_ = cluster_.emptied();
     for (const auto& [id, node] : cluster_.nodes()) {
-      if (node.state == NodeState::suspect) put(node);
+      if (node.state != NodeState::alive) put(node);
     }
   }
   empty_version_ = cluster_.version();
@@ -437,6 +439,93 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
     default: return fmt::format("the nodes present cannot hold all {} bundles together",
                                 spec.bundles.size());
   }
+}
+
+std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
+  std::vector<std::int32_t> idle;
+  const auto used = in_use(row.spec.id);
+  for (std::size_t i = 0; i < row.places.size(); ++i) {
+    const auto bundle = static_cast<std::int32_t>(i);
+    if (row.booked[i] && !used.contains(bundle)) idle.push_back(bundle);
+  }
+  return idle;
+}
+
+// The groups behind it in the queue, the last ones first, whose idle bundles leave enough for it. Empty: no such groups.
+std::vector<GroupId> Groups::donors_for(const Row& row) const {
+  std::set<SlotId> released;
+  const auto fits = [&] {
+    auto view = view_without(cluster_, books_, [&](const HeldSlot& held) { return released.contains(held.slot.id); });
+    return choice_on(view, row).has_value();
+  };
+  std::vector<GroupId> donors;
+  for (auto at = queue_.rbegin(); at != queue_.rend() && at->second != row.spec.id; ++at) {
+    const auto idle = idle_bundles(rows_.at(at->second));
+    if (idle.empty()) continue;
+    donors.push_back(at->second);
+    for (const auto bundle : idle) released.insert(slot_of(at->second, bundle));
+  }
+  if (donors.empty() || !fits()) return {};
+  released.clear();
+  for (std::size_t count = 0; count < donors.size(); ++count) {
+    for (const auto bundle : idle_bundles(rows_.at(donors[count]))) released.insert(slot_of(donors[count], bundle));
+    if (!fits()) continue;
+    donors.resize(count + 1);
+    break;
+  }
+  return donors;
+}
+
+bool Groups::yield_bundles(Time now, std::vector<GroupNews>& news) {
+  constexpr std::size_t most_tried = 8;
+  if (queue_.size() < 2) return false;
+  const bool changed = std::exchange(yield_stamp_, cluster_.last_stamp()) != cluster_.last_stamp();
+  const Time before = std::exchange(yield_tried_at_, now);
+  std::size_t tried = 0;
+  for (const auto& [turn, id] : queue_) {
+    const Row& row = rows_.at(id);
+    const Time due = row.waits_since + settings_.yield_delay;
+    if (due > now || (!changed && due <= before) || row.infeasible || over_quota(row, false)) continue;
+    if (++tried > most_tried) break;
+    const auto donors = donors_for(row);
+    if (donors.empty()) continue;
+    for (const GroupId donor : donors) {
+      mark_yielded.hit();
+      Row& giving = rows_.at(donor);
+      for (const auto bundle : idle_bundles(giving)) {
+        books_.release(slot_of(donor, bundle));
+        lose(giving, static_cast<std::size_t>(bundle), news);
+      }
+      news.back().text = fmt::format("its idle bundles were released for placement group {}, which comes first",
+                                     id.brief());
+    }
+    return true;
+  }
+  return false;
+}
+
+std::optional<Time> Groups::next_yield() const {
+  std::optional<Time> earliest;
+  if (queue_.size() < 2) return earliest;
+  for (const auto& [turn, id] : queue_) {
+    const Time due = rows_.at(id).waits_since + settings_.yield_delay;
+    if (due > yield_tried_at_ && (!earliest || due < *earliest)) earliest = due;
+  }
+  return earliest;
+}
+
+std::string Groups::why_waiting(GroupId id) const {
+  const auto* row = rows_.find(id);
+  if (row == nullptr || row->removing || row->complete()) return {};
+  if (const auto refusal = over_quota(*row, false)) return to_string(*refusal);
+  std::size_t missing = 0, first = 0;
+  for (std::size_t i = row->places.size(); i-- > 0;) {
+    if (!row->places[i].node.empty()) continue;
+    ++missing;
+    first = i;
+  }
+  return fmt::format("{} of {} bundles wait{} for a node with free resources; the first is bundle {} ({})", missing,
+                     row->places.size(), missing == 1 ? "s" : "", first, text_of(row->spec.bundles[first]));
 }
 
 // With what is reserved for others.

@@ -25,6 +25,7 @@ namespace mobula::internal::scheduler {
 struct GroupSettings {
   std::int64_t attempts_per_plan = 64;  // groups looked at in vain
   std::int64_t visits_per_plan = 1000;  // groups met, whether looked at or not
+  Duration yield_delay = 5s;            // wait of a group before younger incomplete groups yield bundles to it
 };
 
 // Why a bundle has no place: per node the first rule that refuses it, and what the strategy adds.
@@ -51,7 +52,7 @@ struct GroupNews {
   enum class Kind : std::uint8_t { placed, lost, infeasible };
   GroupId group;
   Kind kind = Kind::placed;
-  std::string text{};    // infeasible: the shortage
+  std::string text{};    // infeasible: the shortage; lost: the reason, if the group yielded its bundles
   bool for_good = false;  // and no node that joins can change it
 };
 
@@ -101,6 +102,14 @@ class Groups {
   bool place(std::int32_t priority, std::vector<GroupNews>& news);
   // Nothing more is to be placed now.
   void rest();
+  // Groups that each lack a bundle and hold others could wait for each other for all time. If a group has waited
+  // for `yield_delay` and fits once later ones in the queue release their idle bundles, those are released.
+  // Returns whether any were.
+  bool yield_bundles(Time now, std::vector<GroupNews>& news);
+  // Time of the next call of yield_bundles that may change anything.
+  std::optional<Time> next_yield() const;
+  // Why a group that lacks a bundle waits, as one sentence; empty for other groups.
+  std::string why_waiting(GroupId id) const;
   // Those that have begun to wait since the last call have done so from now on.
   void note_waiting(Time now);
   // The first in turn of those that the nodes present, and their jobs' quotas, have room for. Null:
@@ -142,8 +151,11 @@ class Groups {
   void leave_unusable(Row& row, std::vector<GroupNews>& news);
   void lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news);
   bool fits_now(const Row& row) const;
+  // Booked bundles of the group without users.
+  std::vector<std::int32_t> idle_bundles(const Row& row) const;
+  std::vector<GroupId> donors_for(const Row& row) const;
   std::string shortage_of(const GroupSpec& spec) const;
-  // The nodes present with nothing booked on them, those that are silent counted as alive.
+  // The nodes present with nothing booked on them; suspect and draining nodes count as alive.
   ClusterView& empty_cluster() const;
 
   ClusterView& cluster_;
@@ -154,6 +166,8 @@ class Groups {
   Turn last_tried_{};
   std::vector<GroupId> begun_to_wait_;
   std::uint64_t sequence_ = 0;
+  Time yield_tried_at_;
+  std::uint64_t yield_stamp_ = 0;  // of the cluster, when that was last tried
   // Kept up with the nodes while groups wait, so that what never fits is found without a copy of all.
   mutable std::optional<ClusterView> empty_;
   mutable std::uint64_t empty_version_ = 0;

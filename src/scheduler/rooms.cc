@@ -109,17 +109,19 @@ void ClusterView::resume(Node& node, const Allocation& allocation, Tenant tenant
   if (auto* room = room_of(allocation)) room->ledger.resume(allocation, tenant);
 }
 
+// The first bundle that fits; for a request without devices a bundle without devices, if one fits.
 Spot ClusterView::room_for(const Ask& ask) {
   const auto* group = groups_.find(ask.group);
   if (group == nullptr || group->closing) return {};
+  Spot with_devices;
   for (const auto& [bundle, room] : group->rooms) {
     if (!room.open || !means(ask, bundle) || !room.ledger.fits(ask.need)) continue;
     auto* node = nodes_.find(room.node);
-    if (node != nullptr && node->ledger.has_place(ask.need.tenant) && allows(*node, ask)) {
-      return {node, bundle};
-    }
+    if (node == nullptr || !node->ledger.has_place(ask.need.tenant) || !allows(*node, ask)) continue;
+    if (ask.need.has_devices || !room.ledger.has_devices()) return {node, bundle};
+    if (!with_devices) with_devices = {node, bundle};
   }
-  return {};
+  return with_devices;
 }
 
 bool ClusterView::room_can_ever(const Ask& ask) const {

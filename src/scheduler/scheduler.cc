@@ -198,7 +198,7 @@ bool Scheduler::restore_leaving(const Slot& slot) {
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
   overdrafts_.run(now, plan.recalls);
-  const auto due = earlier(reclaimer_.due(), preemptor_.due());
+  const auto due = earlier(groups_.next_yield(), earlier(reclaimer_.due(), preemptor_.due()));
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
   pending_.note_returns(now);
@@ -216,6 +216,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   if (!stopped_early) {
     reclaimer_.run(now, plan.recalls);
     preemptor_.run(now, reclaimer_, plan.recalls);
+    groups_.yield_bundles(now, plan.groups);
   }
   cluster_.update_indexes();
   // A reservation that was lifted may let others start.
@@ -238,7 +239,7 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 
 std::optional<Time> Scheduler::next_deadline() const {
   if (dirty_) return last_plan_;
-  return earlier(overdrafts_.due(), earlier(reclaimer_.due(), preemptor_.due()));
+  return earlier(earlier(overdrafts_.due(), groups_.next_yield()), earlier(reclaimer_.due(), preemptor_.due()));
 }
 
 void Scheduler::report_infeasible(Plan& plan) {

@@ -188,6 +188,55 @@ TEST_F(GroupTest, UsersGetInWhenItIsOpenAndTakeTheirBundlesDevices) {
   EXPECT_EQ(available("GPU"), 0);
 }
 
+TEST_F(GroupTest, YieldsIdleBundlesToOlderGroup) {
+  for (std::uint64_t node = 1; node <= 4; ++node) bench_.add_node(node, node_with(2, 1));
+  const auto older = add(1, GroupStrategy::pack, {gpus(1), gpus(1)});
+  const auto younger = add(2, GroupStrategy::pack, {gpus(1), gpus(1)});
+  const auto first = opened(older);
+  const auto second = opened(younger);
+  bench_.scheduler.remove_node(NodeId::of(first[1]));
+  bench_.scheduler.remove_node(NodeId::of(second[1]));
+  EXPECT_THAT(places(older), ElementsAre(first[0], 0));
+  EXPECT_THAT(places(younger), ElementsAre(second[0], 0));
+  EXPECT_THAT(bench_.scheduler.groups().why_waiting(older), HasSubstr("bundle 1 (GPU 1"));
+  EXPECT_THAT(bench_.scheduler.groups().why_waiting(younger), HasSubstr("1 of 2 bundles waits"));
+
+  ASSERT_TRUE(bench_.scheduler.next_deadline());
+  EXPECT_LE(*bench_.scheduler.next_deadline(), bench_.now + GroupSettings().yield_delay);
+  const auto news = bench_.plan_after(GroupSettings().yield_delay).groups;
+  EXPECT_THAT(places(older), ElementsAre(first[0], second[0]));
+  EXPECT_THAT(places(younger), ElementsAre(0, 0));
+  ASSERT_FALSE(news.empty());
+  EXPECT_EQ(news.front().group, younger);
+  EXPECT_THAT(news.front().text, HasSubstr("were released for placement group"));
+}
+
+TEST_F(GroupTest, KeepsBundlesThatAreInUse) {
+  for (std::uint64_t node = 1; node <= 4; ++node) bench_.add_node(node, node_with(2, 1));
+  const auto older = add(1, GroupStrategy::pack, {gpus(1), gpus(1)});
+  const auto younger = add(2, GroupStrategy::pack, {gpus(1), gpus(1)});
+  const auto first = opened(older);
+  const auto second = opened(younger);
+  bench_.want(1, 1, inside(younger, gpus(1), 0), 1);
+  bench_.plan();
+  bench_.scheduler.remove_node(NodeId::of(first[1]));
+  bench_.scheduler.remove_node(NodeId::of(second[1]));
+  bench_.plan_after(GroupSettings().yield_delay);
+  EXPECT_THAT(places(older), ElementsAre(first[0], 0));
+  EXPECT_THAT(places(younger), ElementsAre(second[0], 0)) << "something runs there";
+}
+
+TEST_F(GroupTest, KeepsDeviceBundleForDeviceRequests) {
+  bench_.add_node(1, node_with(4, 1));
+  const auto group = add(1, GroupStrategy::pack, {request({{"CPU", 1}, {"GPU", 1}}), cpus(1)});
+  opened(group);
+  bench_.want(1, 1, inside(group, cpus(1)), 2);
+  bench_.plan();
+  ASSERT_EQ(bench_.granted.size(), 2u);
+  EXPECT_EQ(bench_.granted[0].allocation.bundle, 1) << "the bundle without a device first";
+  EXPECT_EQ(bench_.granted[1].allocation.bundle, 0) << "rather than wait";
+}
+
 TEST_F(GroupTest, ARequestGoesToTheFirstBundleThatFitsItWhole) {
   bench_.add_node(1, node_with(8, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(3)});

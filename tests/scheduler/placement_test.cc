@@ -221,6 +221,24 @@ TEST_F(Placement, SuspectDrainingAndDeadNodesGetNothing) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
+TEST_F(Placement, DrainingNode_RequestIsFeasible) {
+  add_nodes(1, 4);
+  bench.scheduler.set_node_state(NodeId::of(1), NodeState::draining);
+  bench.want(1, 1, cpus(1), 1);
+  EXPECT_THAT(bench.plan().infeasible, IsEmpty());
+  EXPECT_TRUE(bench.scheduler.explain(cpus(1), ProgramId::of(1)).feasible);
+  EXPECT_FALSE(bench.scheduler.explain(cpus(5), ProgramId::of(1)).feasible);
+  bench.scheduler.set_node_state(NodeId::of(1), NodeState::alive);
+  EXPECT_THAT(bench.placed(), ElementsAre(1));
+}
+
+TEST_F(Placement, DrainingNode_SoftAffinityGoesElsewhere) {
+  add_nodes(2, 4);
+  bench.scheduler.set_node_state(NodeId::of(1), NodeState::draining);
+  bench.want(1, 1, affinity(1, true), 1);
+  EXPECT_THAT(bench.placed(), ElementsAre(2));
+}
+
 TEST_F(Placement, ProgramThatCannotStartSomewhereGoesElsewhere) {
   add_nodes(2, 4);
   bench.scheduler.set_program_state(NodeId::of(1), ProgramId::of(1), "libfoo.so.1 not found");

@@ -45,7 +45,8 @@ Json group_json(const Group& group, const scheduler::Scheduler& scheduler) {
     json["bundles"].push_back(bundle_json(group, i, scheduler));
   }
   json["infeasible"] = group.infeasible;
-  json["reason"] = group.why;
+  const bool waits = group.state == GroupState::pending || group.state == GroupState::rescheduling;
+  json["reason"] = waits && group.why.empty() ? scheduler.groups().why_waiting(spec.id) : group.why;
   return json;
 }
 

@@ -285,6 +285,7 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
     case scheduler::GroupNews::Kind::placed: return save(*group);
     case scheduler::GroupNews::Kind::lost:
       write_row(*group, false);
+      if (!news.text.empty()) group->why = news.text;
       if (group->durable > 0) become(*group, GroupState::rescheduling);
       return;
     case scheduler::GroupNews::Kind::infeasible:
