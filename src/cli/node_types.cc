@@ -111,7 +111,7 @@ Labels labels_of(const Value& value) {
 struct TypeReader {
   planner::NodeType type;
   std::map<std::string, std::pair<Quantity, bool>> amounts;  // and whether in numbered instances
-  std::string accelerator_type;
+  std::set<std::string> accelerator_types;  // of each device, or of the node if it has no devices
   std::int64_t gpu_memory = 0;
   std::int64_t gpu_context_memory = default_context_bytes;
   std::int64_t max_workers = -1;
@@ -119,7 +119,7 @@ struct TypeReader {
   void resource_of(const std::string& name, const Value& value) {
     if (name.starts_with(resource::accelerator_prefix)) {
       if (amount_of(name, value) > Quantity()) {
-        type.shape.accelerator_types.push_back(name.substr(resource::accelerator_prefix.size()));
+        accelerator_types.insert(name.substr(resource::accelerator_prefix.size()));
       }
       return;
     }
@@ -155,7 +155,7 @@ struct TypeReader {
       InstanceShape instance;
       instance.total = std::min(left, Quantity::whole(1));
       instance.visible_id = std::to_string(shape.instances.size());
-      if (is_unit_instance(name) && !accelerator_type.empty()) instance.types = {accelerator_type};
+      if (is_unit_instance(name)) instance.types = {accelerator_types.begin(), accelerator_types.end()};
       if (name == resource::gpu) {
         instance.memory_bytes = gpu_memory;
         instance.context_bytes = std::min(gpu_context_memory, gpu_memory);
@@ -168,9 +168,7 @@ struct TypeReader {
   planner::NodeType made(const Value& value, std::int64_t workers_of_all) {
     const bool devices = std::ranges::any_of(
         amounts, [](const auto& each) { return is_unit_instance(each.first); });
-    if (!accelerator_type.empty() && !devices) {
-      type.shape.accelerator_types.push_back(accelerator_type);
-    }
+    if (!devices) type.shape.accelerator_types = {accelerator_types.begin(), accelerator_types.end()};
     for (const auto& [name, amount] : amounts) {
       type.shape.resources.push_back(shape_of(name, amount.first, amount.second));
     }
@@ -206,7 +204,7 @@ planner::NodeType type_of(const std::string& name, const Value& value, std::int6
           });
         }},
        {"labels", [&](const Value& each) { reader.type.shape.labels = labels_of(each); }},
-       {"accelerator_type", [&](const Value& each) { reader.accelerator_type = each.text(); }},
+       {"accelerator_type", [&](const Value& each) { reader.accelerator_types.insert(each.text()); }},
        {"gpu_memory", [&](const Value& each) { reader.gpu_memory = size_of(each); }},
        {"gpu_context_memory", [&](const Value& each) { reader.gpu_context_memory = size_of(each); }},
        {"min_workers", [&](const Value& each) { reader.type.min_workers = count_of(each); }},

@@ -79,6 +79,21 @@ const AcceleratorDevice* device_of(const std::vector<AcceleratorDevice>& devices
   return at == devices.end() ? nullptr : &*at;
 }
 
+// Whether the machine is known to lack the device that an entry names.
+bool is_absent(const std::vector<AcceleratorDevice>& devices, const std::string& entry) {
+  if (devices.empty() || device_of(devices, entry) != nullptr) return false;
+  return is_number(entry) ||
+         std::ranges::none_of(devices, [](const AcceleratorDevice& each) { return each.uuid.empty(); });
+}
+
+std::string ids_of(const std::vector<AcceleratorDevice>& devices) {
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    ids.push_back(devices[i].id.empty() ? std::to_string(i) : devices[i].id);
+  }
+  return joined(ids);
+}
+
 // The devices that a filter below the list lets through, counted anew.
 std::vector<AcceleratorDevice> filtered(const std::vector<AcceleratorDevice>& devices,
                                         const VisibleList& filter) {
@@ -147,6 +162,12 @@ Result<ResourceShape> device_shape(const VendorRow& vendor,
     if (visible->list) {
       instance.visible_id = (*visible->list)[i];
       device = device_of(devices, instance.visible_id);
+      if (is_absent(devices, instance.visible_id)) {
+        return failure(ErrorCode::invalid_argument,
+                       fmt::format("{}={}: this machine has no device {}, but {} ({}); correct the variable or unset it",
+                                   visible->variable, joined(*visible->list), instance.visible_id, devices.size(),
+                                   ids_of(devices)));
+      }
     } else if (i < devices.size()) {
       device = &devices[i];
       if (!device->id.empty()) instance.visible_id = device->id;

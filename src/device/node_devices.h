@@ -26,7 +26,7 @@ struct NodeRequest {
   std::optional<std::uint64_t> gpu_context_bytes{};
   // Of every GPU, in place of what it says; on a node without GPUs, of the devices that say nothing.
   std::string accelerator_type{};
-  ResourceSet resources{};           // custom ones, and accelerators that are no GPUs
+  ResourceSet resources{};           // custom ones, accelerators that are no GPUs, accelerator_type:T
   std::set<std::string> in_units{};  // of those, the ones counted in numbered instances
   Labels labels{};
   std::string address{};             // host or IP: the node offers 1 of node:<address>

@@ -137,6 +137,31 @@ std::vector<std::string> types_of(const Shapes& shapes, const NodeRequest& reque
 
 Failure refused(const std::string& why) { return failure(ErrorCode::invalid_argument, why); }
 
+// A resource accelerator_type:T of a node names the type of its devices, as --accelerator-type does.
+Result<NodeRequest> with_named_type(NodeRequest request) {
+  ResourceSet others;
+  for (const auto& [name, amount] : request.resources.amounts()) {
+    if (!name.starts_with(resource::accelerator_prefix)) {
+      others.set(name, amount);
+      continue;
+    }
+    const std::string type = name.substr(resource::accelerator_prefix.size());
+    if (type.empty() || amount < Quantity()) {
+      return refused(fmt::format("resources name {} = {}: a type and an amount above 0 are needed", name,
+                                 amount.to_string()));
+    }
+    if (amount == Quantity()) continue;
+    if (!request.accelerator_type.empty() && request.accelerator_type != type) {
+      return refused(fmt::format("resources name {}: the devices of this node are of type {} already; a node has one "
+                                 "accelerator type",
+                                 name, request.accelerator_type));
+    }
+    request.accelerator_type = type;
+  }
+  request.resources = std::move(others);
+  return request;
+}
+
 }  // namespace
 
 std::vector<Vendor> MachineFacts::vendors() const {
@@ -170,7 +195,10 @@ const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& requ
   return row_of(Vendor::nvidia);
 }
 
-Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& request) {
+Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& asked) {
+  const auto typed = with_named_type(asked);
+  if (!typed) return typed.error();
+  const NodeRequest& request = *typed;
   NodeShape node;
   node.labels = request.labels;
   node.device_policy = request.device_policy;

@@ -66,6 +66,18 @@ TEST(NodeTypes, AGoodFileIsReadInFull) {
   EXPECT_EQ(read->types[1].shape.accelerator_types, std::vector<std::string>{"L4"});
 }
 
+TEST(NodeTypes, AcceleratorTypeResourceNamesDevices) {
+  const auto read = parse_node_types(R"(
+available_node_types:
+  gpu:
+    resources: {CPU: 8, GPU: 2, accelerator_type:H100: 1}
+)", "types.yaml");
+  ASSERT_TRUE(read) << read.error().text;
+  for (const auto& device : read->types[0].shape.find("GPU")->instances) {
+    EXPECT_EQ(device.types, std::vector<std::string>{"H100"});
+  }
+}
+
 struct Bad {
   const char* text;
   const char* complaint;

@@ -142,7 +142,6 @@ TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
 
 TEST_F(NodeShapeTest, AVisibleListNamesAndLimitsTheDevices) {
   EXPECT_THAT(gpu_ids({}), ElementsAre("0", "1"));
-  EXPECT_THAT(gpu_ids(visible("1,3")), ElementsAre("1", "3"));
   EXPECT_THAT(gpu_ids(visible("1")), ElementsAre("1"));
   EXPECT_THAT(gpu_ids(visible("")), IsEmpty());
   EXPECT_THAT(gpu_ids(visible("0,1,2,3")), ElementsAre("0", "1"));
@@ -158,6 +157,33 @@ TEST_F(NodeShapeTest, EntriesFindTheirDevice) {
   EXPECT_EQ(gpus[0].uuid, "GPU-bbbb");
   EXPECT_EQ(gpus[1].memory_bytes, 80);
   EXPECT_EQ(node_shape(machine, visible("01"))->find("GPU")->instances[0].uuid, "GPU-bbbb");
+}
+
+TEST_F(NodeShapeTest, RejectsVisibleDeviceThatIsAbsent) {
+  EXPECT_EQ(refusal(visible("7")),
+            "CUDA_VISIBLE_DEVICES=7: this machine has no device 7, but 2 (0,1); correct the variable or unset it");
+  EXPECT_THAT(refusal(visible("1,3")), ::testing::HasSubstr("no device 3"));
+  EXPECT_THAT(refusal(visible("GPU-77")), ::testing::HasSubstr("no device GPU-77"));
+  machine.devices.clear();
+  EXPECT_THAT(gpu_ids(visible("7", {.num_gpus = Quantity::whole(1)})), ElementsAre("7")) << "a logical device";
+}
+
+TEST_F(NodeShapeTest, AcceleratorTypeResourceNamesDevices) {
+  machine.devices.clear();
+  NodeRequest request{.num_gpus = Quantity::whole(2)};
+  request.resources.set("accelerator_type:H100", Quantity::whole(1));
+  request.resources.set("shuttle", Quantity::whole(2));
+  const auto node = node_shape(machine, request);
+  ASSERT_TRUE(node.ok()) << node.error().text;
+  EXPECT_THAT(node->find("GPU")->instances[1].types, ElementsAre("H100"));
+  EXPECT_THAT(node->accelerator_types, ElementsAre("H100"));
+  EXPECT_EQ(node->find("accelerator_type:H100"), nullptr) << "no resource of its own";
+  EXPECT_EQ(node->total("shuttle"), Quantity::whole(2));
+
+  request.accelerator_type = "H100";
+  EXPECT_TRUE(node_shape(machine, request).ok());
+  request.accelerator_type = "A100";
+  EXPECT_THAT(refusal(request), ::testing::HasSubstr("are of type A100 already"));
 }
 
 TEST_F(NodeShapeTest, MoreGpusThanTheListNamesAreRefused) {
