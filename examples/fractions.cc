@@ -43,12 +43,6 @@ std::string gpu_node() {
   throw std::runtime_error("no node of this cluster has two GPUs");
 }
 
-// A driver keeps an idle device for a moment, for more tasks of the same kind.
-void wait_until_all_gpus_are_free() {
-  while (mobula::available_resources()["GPU"] < mobula::cluster_resources()["GPU"]) {
-  }
-}
-
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 4, .num_gpus = 2}));
   const mobula::Scheduling there = mobula::NodeAffinity{.node_id = gpu_node()};
@@ -63,7 +57,6 @@ int main(int argc, char** argv) {
   for (const auto& gpu : at_once) std::cout << " " << gpu;
   std::cout << "\n";
 
-  wait_until_all_gpus_are_free();
   std::vector<mobula::ActorHandle<HalfGpu>> actors;
   std::vector<std::string> halves;
   for (int i = 0; i < 3; ++i) {

@@ -162,6 +162,13 @@ bool PlacementRound::is_allowed(const PendingClass& of) const {
   return first == nullptr || first == &of || of.rank < first->rank;
 }
 
+bool PlacementRound::awaits_devices(const Node& node, const PendingClass& of) const {
+  const auto& ask = of.ask->ask;
+  const auto is_part = [](const Need::Amount& each) { return each.device && each.amount < Quantity::whole(1); };
+  return ask.group.empty() && std::ranges::any_of(ask.need.amounts, is_part) &&
+         terms_.now < of.first().oldest_waiting + settings_.settle_delay && terms_.ending.any_on(node.id);
+}
+
 PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   if (!is_allowed(of)) {
     pending_.park(of);
@@ -171,6 +178,10 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   // Another class with the same ask may have found that nothing fits, its own reservation aside.
   if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
   if (const auto spot = place(of)) {
+    if (awaits_devices(*spot.node, of)) {
+      pending_.examined(*of.ask, stamp_);
+      return Outcome::passed;
+    }
     grant(spot, of);
     return Outcome::granted;
   }

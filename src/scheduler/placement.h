@@ -12,6 +12,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
+#include "scheduler/ending_devices.h"
 #include "scheduler/pending_demands.h"
 #include "scheduler/policy.h"
 #include "scheduler/slot_books.h"
@@ -25,6 +26,7 @@ struct PlacementSettings {
   std::int64_t node_checks_per_plan = 200'000;
   std::size_t grants_per_plan = 16;
   Duration quota_reserve_after = 2s;  // what is left of a quota is withheld for who waits so long
+  Duration settle_delay = 500ms;      // longest wait of a request for a part of a device for slots that end
 };
 
 class PlacementRound {
@@ -33,6 +35,7 @@ class PlacementRound {
     Time now;
     const std::function<SlotId()>& next_slot;
     const std::map<ClassKey, NodeId>& reserved;  // the node withheld for a class, tried first
+    const EndingDevices& ending;
   };
   PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
                  const PlacementSettings& settings, const Terms& terms);
@@ -66,6 +69,8 @@ class PlacementRound {
     std::pair<std::uint64_t, std::size_t> key() const { return {row->number, number}; }
   };
   Spot place(PendingClass& of);
+  // Whether it waits for slots of the node that end, to get the device that suits it best.
+  bool awaits_devices(const Node& node, const PendingClass& of) const;
   Spot choose(const Choice& choice, const Preference* preference);
   void grant(Spot spot, PendingClass& of);
   // The best node for an ask of which it is known that nothing freed long ago fits it.

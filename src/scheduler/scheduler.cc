@@ -126,9 +126,22 @@ bool Scheduler::release(SlotId id) {
   const auto group = held->slot.allocation.group;
   pending_.gave_back(held->slot.job, held->holder->demand);
   books_.release(id);
+  ending_.released(id);
   preemptor_.answered(id);
   if (!group.empty()) groups_.slot_gone(group, group_news_);
   return dirty_ = true;
+}
+
+bool Scheduler::ends(SlotId id, Time now) {
+  const auto* held = books_.find(id);
+  if (held == nullptr) return false;
+  const auto& ledger = held->node->ledger;
+  for (const auto& each : held->slot.allocation.resources) {
+    if (!ledger.in_instances(each.name)) continue;
+    ending_.add(id, held->slot.node, now + settings_.placement.settle_delay);
+    return true;
+  }
+  return true;
 }
 
 void Scheduler::add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places) {
@@ -198,6 +211,10 @@ bool Scheduler::restore_leaving(const Slot& slot) {
 Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   Plan plan;
   overdrafts_.run(now, plan.recalls);
+  for (const NodeId id : ending_.expire(now)) {
+    if (auto* node = cluster_.nodes().find(id)) cluster_.withheld_changed(*node);
+    dirty_ = true;
+  }
   const auto due = earlier(groups_.next_yield(), earlier(reclaimer_.due(), preemptor_.due()));
   if (!dirty_ && (!due || now < *due)) return plan;
   last_plan_ = now;
@@ -228,7 +245,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
 bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
   bool groups_left = false;
   PlacementRound round(cluster_, books_, pending_, settings_.placement,
-                       {now, next_slot, reclaimer_.reserved()});
+                       {now, next_slot, reclaimer_.reserved(), ending_});
   for (const auto priority : groups_.priorities()) {
     if (round.run(plan.grants, priority)) return true;
     groups_left = groups_.place(priority, plan.groups) || groups_left;
@@ -239,7 +256,8 @@ bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& 
 
 std::optional<Time> Scheduler::next_deadline() const {
   if (dirty_) return last_plan_;
-  return earlier(earlier(overdrafts_.due(), groups_.next_yield()), earlier(reclaimer_.due(), preemptor_.due()));
+  return earlier(earlier(earlier(overdrafts_.due(), ending_.next_deadline()), groups_.next_yield()),
+                 earlier(reclaimer_.due(), preemptor_.due()));
 }
 
 void Scheduler::report_infeasible(Plan& plan) {

@@ -133,6 +133,8 @@ class Scheduler {
 
   // For a slot nobody knows these do nothing and return false.
   bool release(SlotId slot);
+  // It was returned, and its executor is told to end.
+  bool ends(SlotId slot, Time now);
   bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
   bool resume(SlotId slot);  // it goes on, whatever is free
   // Its executor is ready, and its lessee knows.
@@ -192,6 +194,7 @@ class Scheduler {
   Groups groups_;
   Reclaimer reclaimer_;
   Overdrafts overdrafts_;
+  EndingDevices ending_;
   Preemptor preemptor_;
   std::vector<GroupNews> group_news_;  // since the last plan
   bool dirty_ = false;

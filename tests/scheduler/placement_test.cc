@@ -221,6 +221,36 @@ TEST_F(Placement, SuspectDrainingAndDeadNodesGetNothing) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
+TEST_F(Placement, PartOfDeviceWaitsForEndingSlots) {
+  bench.add_node(1, node_with(8, 2));
+  ASSERT_THAT(bench.devices(gpus(1)), ElementsAre(0));
+  const auto idle = bench.granted.back().id;
+  bench.want(1, 1, gpus(1), 0);
+  ASSERT_TRUE(bench.scheduler.ends(idle, bench.now));
+  const auto half = request({{"GPU", 0.5}});
+  const auto demand = bench.demand_class(1, half);
+  for (std::uint64_t actor = 1; actor <= 3; ++actor) {
+    bench.scheduler.add_actor_demand(ActorId::of(actor), demand, bench.now);
+  }
+  EXPECT_THAT(bench.plan().grants, IsEmpty());
+  bench.scheduler.release(idle);
+  std::vector<std::uint32_t> devices;
+  for (const auto& each : bench.plan().grants) devices.push_back(each.allocation.find("GPU")->shares.front().index);
+  EXPECT_THAT(devices, ElementsAre(0, 0, 1));
+}
+
+TEST_F(Placement, PartOfDeviceIsPlacedWhenSlotEndsSlowly) {
+  bench.add_node(1, node_with(8, 2));
+  ASSERT_THAT(bench.devices(gpus(1)), ElementsAre(0));
+  bench.want(1, 1, gpus(1), 0);
+  bench.scheduler.ends(bench.granted.back().id, bench.now);
+  bench.scheduler.add_actor_demand(ActorId::of(1), bench.demand_class(1, request({{"GPU", 0.5}})), bench.now);
+  EXPECT_THAT(bench.plan().grants, IsEmpty());
+  ASSERT_TRUE(bench.scheduler.next_deadline());
+  EXPECT_LE(*bench.scheduler.next_deadline(), bench.now + PlacementSettings().settle_delay);
+  EXPECT_THAT(bench.plan_after(PlacementSettings().settle_delay).grants, SizeIs(1));
+}
+
 TEST_F(Placement, DrainingNode_RequestIsFeasible) {
   add_nodes(1, 4);
   bench.scheduler.set_node_state(NodeId::of(1), NodeState::draining);

@@ -85,6 +85,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
     if (argument.is_ref) escape(argument.ref.object);
     for (const auto& ref : argument.value.contained) hold_now(ref.object);
   }
+  if (wants_devices(create.spec.demand.request)) return_idle_devices({});
   tell_head(std::move(create));
 }
 

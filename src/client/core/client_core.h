@@ -237,6 +237,7 @@ class ClientCore : ClientTables {
   void push(TaskId task, StreamRow& stream, ProcessId executor);
   void preempt(const RecallSlot& message, StreamRow& stream);
   void return_slot(SlotId slot);
+  void return_idle_devices(ClassId except);
   void forget_slot(SlotId slot);
   void slot_idle(SlotId slot);
   void take_back_stuck(const ClassRow& row);

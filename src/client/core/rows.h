@@ -220,6 +220,12 @@ struct TableSizes {
   std::size_t objects, tasks, streams, slots, classes, actors, writes;
 };
 
+// Whether what runs by this request gets numbered devices.
+inline bool wants_devices(const Request& request) {
+  const auto is_device = [](const auto& each) { return is_unit_instance(each.first); };
+  return request.gpu_memory > 0 || std::ranges::any_of(request.resources.amounts(), is_device);
+}
+
 // The bytes of an error value.
 ValueRecord error_value(const ErrorRecord& error);
 

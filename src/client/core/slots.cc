@@ -58,6 +58,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
   if (!edge && now_ < demand_due(row)) return;
+  if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request)) return_idle_devices(row.spec.id);
   Demand demand;
   demand.demand_class = row.spec;
   demand.version = ++demand_version_;
@@ -251,6 +252,22 @@ void ClientCore::return_slot(SlotId slot) {
     streams_.erase(executor);
     emit(CloseStream{executor});
   }
+}
+
+// Idle slots of other classes that hold devices, before more devices are requested: what they hold would decide which
+// devices the new request gets.
+void ClientCore::return_idle_devices(ClassId except) {
+  std::vector<SlotId> idle;
+  for (const auto& [id, row] : classes_) {
+    if (id == except || !row.queue.empty() || !wants_devices(row.spec.request)) continue;
+    for (const SlotId slot : row.slots) {
+      const SlotRow& held = slots_.at(slot);
+      const auto* stream = streams_.find(held.executor);
+      const bool busy = (stream != nullptr && !stream->in_flight.empty()) || owes_holds(held.executor);
+      if (!busy && !held.holds_results) idle.push_back(slot);
+    }
+  }
+  for (const SlotId slot : idle) return_slot(slot);
 }
 
 void ClientCore::forget_slot(SlotId slot) {

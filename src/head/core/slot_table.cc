@@ -193,6 +193,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
 void SlotTable::returned(ProcessId lessee, SlotId id) {
   const Slot* slot = rows_.find(id);
   if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
+  parts_.scheduler.ends(id, parts_.now);
   stop(id, false, "returned by its lessee", parts_.options.store_results_within);
 }
 

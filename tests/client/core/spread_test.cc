@@ -117,6 +117,34 @@ TEST_F(Spreading, PrefersNodeWithFewestCalls) {
   EXPECT_THAT(calls_at(23), SizeIs(1)) << "node 1 had the first call";
 }
 
+// Otherwise what they hold decides which device the actor gets.
+TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
+  SubmitTask on_gpu = task(1);
+  on_gpu.demand_class.request.resources.set("GPU", Quantity::from_units(2'500));
+  submit(on_gpu);
+  slot(3, 20);
+  reply_value(20, "done");
+  make_actor(1);
+  EXPECT_THAT(to_head<ReturnSlot>(), IsEmpty()) << "the actor asks for no device";
+  SubmitActor actor;
+  actor.spec.actor = ActorId::of(2);
+  actor.spec.job = JobId::of(1);
+  actor.spec.demand.request.resources.set("GPU", Quantity::from_units(5'000));
+  step(actor);
+  EXPECT_THAT(to_head<ReturnSlot>(), SizeIs(1));
+  const auto is_return = [](const Command& each) {
+    const auto* told = std::get_if<TellAgent>(&each);
+    const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+    return relayed != nullptr && std::holds_alternative<ReturnSlot>(relayed->message);
+  };
+  const auto is_create = [](const Command& each) {
+    const auto* told = std::get_if<TellAgent>(&each);
+    const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+    return relayed != nullptr && std::holds_alternative<CreateActor>(relayed->message);
+  };
+  EXPECT_LT(std::ranges::find_if(out, is_return), std::ranges::find_if(out, is_create));
+}
+
 TEST_F(Spreading, LeavesOtherStrategiesAlone) {
   submit();
   EXPECT_EQ(reported_demand(), 0u);
