@@ -27,7 +27,8 @@ enum class Transport : std::uint8_t {
   ucx,
   cuda_ipc,
   nccl,
-  object_store
+  object_store,
+  nixl  // one-sided: for transfers between two processes, and for no group
 };
 
 // What the maker of tensors that stay in its process may do with their memory while others refer to the value.

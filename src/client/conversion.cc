@@ -124,6 +124,7 @@ DirectWish wish_of(Transport transport, bool allow_fallback, TensorPolicy policy
     case Transport::ucx: wish.named = DirectPath::ucx; return wish;
     case Transport::cuda_ipc: wish.named = DirectPath::cuda_ipc; return wish;
     case Transport::nccl: wish.named = DirectPath::nccl; return wish;
+    case Transport::nixl: wish.named = DirectPath::nixl; return wish;
     case Transport::object_store: return {};
   }
   return {};

@@ -27,10 +27,13 @@ namespace {
 
 // Opened by who has a group over it, and never unloaded.
 Result<TransportPlugin> plugin_of(Reach reach) {
-  const char* const name = reach == Reach::gloo ? "gloo" : "ucx";
+  const DirectPath path = reach == Reach::gloo ? DirectPath::gloo : DirectPath::ucx;
+  const std::string name(to_string(path));
   auto opened = open_transport_plugins(exchange::plugin_paths(name), exchange::plugin_folder());
-  if (opened.empty()) return failure(ErrorCode::invalid_argument, fmt::format("{}: there is no such plug-in", name));
-  if (!opened[0].plugin) return failure(ErrorCode::invalid_argument, fmt::format("{}: {}", name, opened[0].plugin.error().text));
+  if (!opened.front().plugin) {
+    return failure(ErrorCode::invalid_argument, fmt::format("{}: {}; {}", name, opened.front().plugin.error().text,
+                                                            exchange::plugin_remedy(path)));
+  }
   return opened[0].plugin;
 }
 

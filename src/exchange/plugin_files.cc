@@ -45,12 +45,29 @@ std::string plugin_folder() {
   return (std::filesystem::path(here.dli_fname).parent_path() / "mobula").string();  // where they would be
 }
 
+std::string plugin_file(DirectPath path) {
+  return std::string(file_begin) + std::string(to_string(path)) + std::string(file_end);
+}
+
+std::string plugin_remedy(DirectPath path) {
+  switch (path) {
+    case DirectPath::gloo:
+      return "install the package libgloo0; if Mobula was built without it, install libgloo-dev and build Mobula again";
+    case DirectPath::ucx:
+      return "install the package libucx0; if Mobula was built without it, install libucx-dev and build Mobula again";
+    case DirectPath::nixl:
+      return "install NIXL (package nixl-cu12 of PyPI) and build Mobula with -DMOBULA_NIXL_ROOT=DIR";
+    default: return "build the plugin";
+  }
+}
+
 std::optional<DirectPath> path_of_plugin(std::string_view name) {
   if (const auto slash = name.rfind('/'); slash != std::string_view::npos) name.remove_prefix(slash + 1);
   if (name.starts_with(file_begin)) name.remove_prefix(file_begin.size());
   if (name.ends_with(file_end)) name.remove_suffix(file_end.size());
   if (name == "gloo") return DirectPath::gloo;
   if (name == "ucx") return DirectPath::ucx;
+  if (name == "nixl") return DirectPath::nixl;
   return std::nullopt;
 }
 

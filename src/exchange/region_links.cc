@@ -279,6 +279,14 @@ void RegionLinks::ended(LinkId id, const Failure& why) {
   forget(id);
 }
 
+void RegionLinks::announce(const RegionReach& reach) {
+  reach_ = reach;
+  reach_.self = options_.self;
+  for (auto& [id, link] : links_) {
+    if (link.accepted && link.met && !link.refused && !link.parted) say(link, reach_);
+  }
+}
+
 void RegionLinks::part(ProcessId holder) {
   const auto at = peers_.find(holder);
   if (at == peers_.end()) return;

@@ -218,6 +218,7 @@ void TensorExchange::stored(ObjectId object, std::optional<Failure> failure) {
 }
 
 void TensorExchange::carry_out(const transfer::Export& command) {
+  open_plugin_of(command.path);
   const auto operation = command.operation;
   const auto told = [this, operation](const Result<std::string>& ticket) {
     if (!ticket) operations_.erase(operation);
@@ -357,6 +358,10 @@ void TensorExchange::begin_wishes() {
   if (waiting_.empty()) unreachable_.clear();
 }
 
+void TensorExchange::open_plugin_of(std::optional<DirectPath> path) {
+  if (path && is_of_plugin(*path) && paths_->open_installed(*path)) links_->announce(paths_->reach());
+}
+
 void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   std::vector<Arrival> at_once;
   std::vector<transfer::RegionWish> together;
@@ -375,6 +380,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       at_once.push_back(std::move(none));
       continue;
     }
+    open_plugin_of(each.tensor->wish.named);
     const bool moves = !each.tensor->device.empty() && wish.device;  // what lies on the host comes to it
     const int device = moves ? *wish.device : paths_->landing(*each.tensor);
     const auto choice = paths_->choose(each.owner, *each.tensor, device);

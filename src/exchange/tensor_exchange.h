@@ -204,6 +204,8 @@ class TensorExchange {
   void gone(ProcessId peer, const Failure& why);
   void begin_wishes();
   void begin(std::uint64_t number, Wish& wish);
+  // Opens the plugin of a path that a transfer names.
+  void open_plugin_of(std::optional<DirectPath> path);
   void arrive(Arrival arrival);
   static std::string text_of(DirectPath path, std::string_view why);
   // Of better paths than it came by.

@@ -13,7 +13,7 @@ constexpr std::size_t max_parts_of_wish = 4096;  // beyond it tensors come whole
 constexpr std::size_t max_where = 4096;          // keepers whose places are remembered
 
 bool is_by_network(DirectPath path) {
-  return path == DirectPath::tcp || path == DirectPath::gloo || path == DirectPath::ucx;
+  return path == DirectPath::tcp || is_of_plugin(path);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What a process has at its beginning: the transports that can be made here, and why the others cannot.
 #include "exchange/tensor_paths.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <set>
@@ -152,7 +154,7 @@ void TensorPaths::add_plugins() {
     }
     const auto path = path_of_plugin(each.plugin->name());
     if (!path || transports_.contains({*path, 0})) {
-      log_warn("the transport plug-in {} is not used: it is called {}, and programs can name gloo and ucx", each.path,
+      log_warn("the transport plug-in {} is not used: it is called {}, and programs can name gloo, ucx and nixl", each.path,
                each.plugin->name());
       continue;
     }
@@ -161,13 +163,37 @@ void TensorPaths::add_plugins() {
     add({*path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(std::unique_ptr<TensorTransport>(std::move(*made)))
                          : Result<std::unique_ptr<TensorTransport>>(made.error()));
   }
-  for (const auto path : {DirectPath::gloo, DirectPath::ucx}) {
+  for (const auto path : {DirectPath::gloo, DirectPath::ucx, DirectPath::nixl}) {
     const bool said = std::ranges::any_of(reach_.paths, [&](const RegionPath& each) { return each.path == path; });
     if (said) continue;
-    const auto why = refused.find(path);
-    add({path, 0}, why != refused.end() ? why->second
-                                        : failure(ErrorCode::not_found, std::string(plugins_variable) + " does not name it there"));
+    if (const auto why = refused.find(path); why != refused.end()) {
+      add({path, 0}, why->second);
+    } else if (::access((plugin_folder() + "/" + plugin_file(path)).c_str(), R_OK) == 0) {
+      // Offered without an address, and opened with the first transfer that names it.
+      reach_.paths.emplace_back().path = path;
+      installed_.insert(path);
+    } else {
+      add({path, 0}, failure(ErrorCode::not_found, plugin_file(path) + " is not in " + plugin_folder() + "; " +
+                                                       plugin_remedy(path)));
+    }
   }
+}
+
+bool TensorPaths::open_installed(DirectPath path) {
+  if (installed_.erase(path) == 0) return false;
+  std::erase_if(reach_.paths, [&](const RegionPath& each) { return each.path == path; });
+  const std::string name(to_string(path));
+  const auto opened = open_transport_plugins(plugin_paths(name), plugin_folder());
+  if (!opened.front().plugin) {
+    add({path, 0}, failure(opened.front().plugin.error().code, opened.front().plugin.error().text + "; " + plugin_remedy(path)));
+    return true;
+  }
+  PluginOptions options;
+  if (!options_.host_bind.empty()) options.listen = options_.host_bind.substr(0, options_.host_bind.rfind(':'));
+  auto made = PluginTransport::create(loop_, options_.process, *opened.front().plugin, options);
+  add({path, 0}, made ? Result<std::unique_ptr<TensorTransport>>(std::unique_ptr<TensorTransport>(std::move(*made)))
+                      : Result<std::unique_ptr<TensorTransport>>(made.error()));
+  return true;
 }
 
 }  // namespace mobula::internal::exchange

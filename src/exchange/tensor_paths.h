@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -59,6 +60,8 @@ class TensorPaths {
   ~TensorPaths();
 
   const RegionReach& reach() const { return reach_; }
+  // Opens the plugin of a path if it is installed and was not opened before. Returns whether reach() has changed.
+  bool open_installed(DirectPath path);
   // Memory that processes of this machine can read in place; null where there is none.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
@@ -161,6 +164,7 @@ class TensorPaths {
 
   EventLoop& loop_;
   const PathOptions options_;
+  std::set<DirectPath> installed_;  // plugins that no transfer has needed
   RegionReach reach_;
   std::shared_ptr<Arena> arena_;  // shared with tensors that lie in it
   ReceivePool pool_;

@@ -13,6 +13,7 @@ std::string_view to_string(DirectPath path) {
     case DirectPath::nccl: return "nccl";
     case DirectPath::store: return "store";
     case DirectPath::staged: return "staged";
+    case DirectPath::nixl: return "nixl";
   }
   return "unknown";
 }

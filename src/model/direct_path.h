@@ -20,8 +20,9 @@ enum class DirectPath : std::uint8_t {
   nccl = 7,
   store = 8,     // the holder writes them into its node's object store
   staged = 9,    // device memory by way of the host's, then shm or tcp
+  nixl = 10,
 };
-inline constexpr std::size_t direct_paths = 9;
+inline constexpr std::size_t direct_paths = 10;
 std::string_view to_string(DirectPath path);
 
 // What their maker may do with elements that others refer to: read them; what it likes, since others have a copy;
@@ -42,6 +43,11 @@ struct DirectWish {
   }
   friend bool operator==(const DirectWish&, const DirectWish&) = default;
 };
+
+// Paths that a transport plugin brings. Their bytes are not sealed.
+constexpr bool is_of_plugin(DirectPath path) {
+  return path == DirectPath::gloo || path == DirectPath::ucx || path == DirectPath::nixl;
+}
 
 // Both processes act at the same time, in an order that all agree on.
 constexpr bool is_two_sided(DirectPath path) { return path == DirectPath::nccl; }

@@ -30,7 +30,6 @@ class TensorWays : public GpuClusterTest, public ::testing::WithParamInterface<W
   void start() {
     if (name() == "staged") return start_without_ways();
     if (on_gpus()) return start_with_gpus(2);
-    if (name() == "gloo" || name() == "ucx") more_environment["MOBULA_TRANSPORT_PLUGINS"] = name();
     start_head({"--num-cpus", "4"});
   }
 };

@@ -302,6 +302,58 @@ TEST_P(PluginExchange, ThatIsNotThereIsRefusedAndAnotherMayStandIn) {
   EXPECT_THAT(arrival.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
 }
 
+// No variable names it: it is found where plugins are installed, and opened by both sides for the first transfer.
+TEST_P(PluginExchange, OpensInstalledPluginWhenNamed) {
+  const std::string file = plugin_;
+  const auto is_loaded = [&] {
+    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) ::dlclose(library);
+    return library != nullptr;
+  };
+  const bool loaded_before = is_loaded();
+  plugin_.clear();
+  ::setenv("MOBULA_PLUGIN_FOLDER", PLUGIN_FOLDER, 1);
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  const auto before = two.pull(one.publish(6, bytes_of_one, true));
+  EXPECT_EQ(before.path, DirectPath::tcp);
+  EXPECT_EQ(is_loaded(), loaded_before) << "no transfer has named it";
+  for (std::uint64_t object = 7; object < 10; ++object) {
+    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
+    EXPECT_EQ(arrival.path, wish_.named);
+  }
+  EXPECT_TRUE(is_loaded());
+  ::unsetenv("MOBULA_PLUGIN_FOLDER");
+}
+
+TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
+  plugin_.clear();
+  ::setenv("MOBULA_PLUGIN_FOLDER", folder_.path().c_str(), 1);
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  EXPECT_THAT(strict.refusals, Contains(HasSubstr(folder_.path() + "; install the package lib" + GetParam() + "0")));
+  ::unsetenv("MOBULA_PLUGIN_FOLDER");
+}
+
+// The plugin stands for NIXL, which this machine does not have.
+TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
+  Folder folder;
+  const auto member = [](std::uint64_t number) {
+    Member made{.number = number, .node = number, .own_host = std::to_string(number), .fabric = "rack"};
+    made.plugins = std::string(PLUGIN_FOLDER) + "/mobula_transport_nixl_stub.so";
+    return made;
+  };
+  Process one(folder.path(), member(1));
+  Process two(folder.path(), member(2));
+  const auto named = two.pull(one.publish(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
+  EXPECT_TRUE(is_numbered(named, 7, bytes_of_one));
+  EXPECT_EQ(named.path, DirectPath::nixl);
+  EXPECT_EQ(two.pull(one.publish(8, bytes_of_one, true)).path, DirectPath::tcp);
+}
+
 TEST_P(PluginExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   proves(Part::budget);
   Process one(folder_.path(), member(1, true));

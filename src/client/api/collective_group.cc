@@ -346,6 +346,8 @@ void check_transport(Transport transport) {
     case Transport::nccl: return;
     case Transport::object_store:
       rules::refuse("transport", "collective groups have connections of their own", "object_store");
+    case Transport::nixl:
+      rules::refuse("transport", "nixl is one-sided and needs no group; groups take gloo, ucx or nccl", "nixl");
     default: break;
   }
   detail::ErrorRecord error;

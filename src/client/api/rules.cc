@@ -30,6 +30,7 @@ std::string transport_name(Transport transport) {
     case Transport::cuda_ipc: return "cuda_ipc";
     case Transport::nccl: return "nccl";
     case Transport::object_store: return "object_store";
+    case Transport::nixl: return "nixl";
   }
   return "one that does not exist";
 }

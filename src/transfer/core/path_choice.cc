@@ -33,9 +33,7 @@ class Judge {
   }
 
  private:
-  static bool is_plain(DirectPath path) {
-    return path == DirectPath::nccl || path == DirectPath::gloo || path == DirectPath::ucx;
-  }
+  static bool is_plain(DirectPath path) { return path == DirectPath::nccl || is_of_plugin(path); }
   bool same_machine() const { return !q_.from.machine.empty() && q_.from.machine == q_.to.machine; }
   bool is_named(DirectPath path) const { return q_.named == path; }
 
@@ -72,7 +70,8 @@ class Judge {
         if (same_machine() && !is_named(path)) return "on one machine shared memory is better";
         if (!is_named(path) && !(q_.from.rdma && q_.to.rdma)) return "no RDMA between the two machines";
         return {};
-      case DirectPath::gloo: return {};
+      case DirectPath::gloo:
+      case DirectPath::nixl: return {};
       case DirectPath::tcp:
         if (!no_device && !is_named(path)) return "one end is in device memory";
         if (same_machine() && !is_named(path) && why_not(DirectPath::shm).empty()) return "on one machine shared memory is better";

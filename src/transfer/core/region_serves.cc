@@ -80,7 +80,7 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
 std::size_t RegionServes::most_at_once(const Row& row, const Serve& serve) const {
   if (serve.part != 0) return context_.options.max_serves_of_part;
   if (row.size_bytes < context_.options.redirect_from_bytes) return context_.options.max_serves;
-  const bool by_network = serve.path == DirectPath::tcp || serve.path == DirectPath::gloo || serve.path == DirectPath::ucx;
+  const bool by_network = serve.path == DirectPath::tcp || is_of_plugin(serve.path);
   return by_network ? context_.options.max_serves_over_network : context_.options.max_serves_of_object;
 }
 

@@ -13,6 +13,10 @@
 
 #include "transport/plugins/carrier_parts.h"
 
+#ifndef PLUGIN_NAME
+#define PLUGIN_NAME "carried"
+#endif
+
 namespace {
 
 using namespace mobula::plugins;  // NOLINT: a library of its own
@@ -217,7 +221,7 @@ void mobula_carrier::poll() {
 
 namespace {
 
-constexpr mobula_transport_plugin table = table_of("carried", max_message);
+constexpr mobula_transport_plugin table = table_of(PLUGIN_NAME, max_message);
 
 }  // namespace
 
