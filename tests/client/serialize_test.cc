@@ -5,7 +5,9 @@
 #include <chrono>
 #include <complex>
 #include <cstdint>
+#include <cstdio>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <list>
@@ -295,6 +297,31 @@ TEST(Serialize, AnotherTypeIsAnError) {
                SerializationError);
   EXPECT_THROW(from_bytes<Padded>(mobula::detail::to_bytes(Point{1, 2})), SerializationError);
   EXPECT_THROW(from_bytes<int>({}), SerializationError);
+}
+
+// The flags of the mapping that holds `address`, as /proc/self/smaps has them: "rd wr mr mw me ac hg ".
+std::string mapping_flags(const void* address) {
+  std::ifstream file("/proc/self/smaps");
+  std::string line;
+  bool inside = false;
+  while (std::getline(file, line)) {
+    unsigned long begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      const auto at = reinterpret_cast<unsigned long>(address);
+      inside = begin <= at && at < end;
+    }
+    if (inside && line.starts_with("VmFlags: ")) return line.substr(9);
+  }
+  return {};
+}
+
+TEST(Serialize, CopiesLargeBlockIntoHugePages) {
+  const std::vector<std::uint32_t> large(std::size_t{16} << 20, 7);  // above the largest threshold of malloc
+  const auto copy = round_trip(large);
+  EXPECT_EQ(copy, large);
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this kernel has no huge pages";
+  EXPECT_NE(mapping_flags(copy.data() + copy.size() / 2).find("hg "), std::string::npos);
+  EXPECT_EQ(round_trip(std::string(5 << 20, 'x')), std::string(5 << 20, 'x'));
 }
 
 TEST(Serialize, DamagedLengthsAreErrors) {

@@ -50,7 +50,19 @@ struct Codec<T, Shape::block> : Parts<'b', 0, typename T::value_type> {
     const std::size_t count = bytes.size() / sizeof(E);
     if (is_aligned_for<E>(bytes)) {
       const auto* first = reinterpret_cast<const E*>(bytes.data());
-      return T(first, first + count);
+      if constexpr (requires(T& made) {
+                      made.reserve(count);
+                      made.assign(first, first);
+                    }) {
+        if (bytes.size() < large_block_bytes) return T(first, first + count);
+        T value;
+        value.reserve(count);
+        use_huge_pages(value.data(), bytes.size());
+        value.assign(first, first + count);
+        return value;
+      } else {
+        return T(first, first + count);
+      }
     }
     T value;
     value.reserve(count);

@@ -39,6 +39,11 @@ struct ApartTensor {
   std::int64_t byte_offset = 0;  // of the first element
 };
 
+// Blocks of so many bytes are copied into huge pages: most of the cost of a copy into fresh memory is its page faults.
+inline constexpr std::size_t large_block_bytes = std::size_t{4} << 20;
+// Asks for huge pages for memory that was allocated and not written yet.
+MOBULA_API void use_huge_pages(const void* memory, std::size_t size_bytes) noexcept;
+
 // Contiguous elements of at least this many bytes begin at a multiple of it.
 inline constexpr std::size_t block_alignment = 64;
 
