@@ -196,4 +196,21 @@ Floor warm_memcpy_to_memfd() {
   return {"memcpy to a warm memfd", static_cast<double>(size) / microseconds / 1e3, "GB/s"};
 }
 
+Floor memcpy_to_fresh_pages() {
+  constexpr std::size_t size = std::size_t{128} << 20;
+  const auto from = std::make_unique<char[]>(size);
+  std::memset(from.get(), 1, size);
+  volatile char seen = 0;
+  const double microseconds = microseconds_per_turn(5, 2, [&] {
+    void* const to = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (to == MAP_FAILED) refused("mmap");
+    ::madvise(to, size, MADV_HUGEPAGE);
+    std::memcpy(to, from.get(), size);
+    seen = static_cast<const char*>(to)[size / 2];
+    from[size / 3] = static_cast<char>(seen + 1);
+    ::munmap(to, size);
+  });
+  return {"memcpy into fresh huge pages", static_cast<double>(size) / microseconds / 1e3, "GB/s"};
+}
+
 }  // namespace mobula::bench

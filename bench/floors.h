@@ -17,5 +17,8 @@ Floor socket_round_trip();
 Floor fork_and_exit();
 // memcpy from touched memory to a mapped, touched memfd, in GB/s: the bound of a put that copies.
 Floor warm_memcpy_to_memfd();
+// memcpy of 128 MiB from touched memory into memory that was just mapped, with huge pages, in GB/s: a copy as NumPy
+// makes it.
+Floor memcpy_to_fresh_pages();
 
 }  // namespace mobula::bench

@@ -121,14 +121,24 @@ struct Definition {
   Resources resources{};  // the node's, beside its CPUs
 };
 
-enum class Against { round_trip, memcpy };
+enum class Against { round_trip, memcpy, fresh_copy };
+
+Floor floor_of(Against against) {
+  switch (against) {
+    case Against::round_trip: return spinning_round_trip();
+    case Against::memcpy: return warm_memcpy_to_memfd();
+    case Against::fresh_copy: return memcpy_to_fresh_pages();
+  }
+  return {};
+}
 
 Benchmark rate_benchmark(Definition definition, Against against) {
   Benchmark benchmark;
   benchmark.name = definition.key;
   benchmark.about = definition.name;
   benchmark.run = [definition, against](const Pace& pace) {
-    const Floor floor = against == Against::memcpy ? warm_memcpy_to_memfd() : spinning_round_trip();
+    const Floor floor = floor_of(against);
+    const bool bytes = against != Against::round_trip;
     Rate rate;
     {
       const auto cluster = init({.num_cpus = definition.num_cpus, .resources = definition.resources});
@@ -142,9 +152,8 @@ Benchmark rate_benchmark(Definition definition, Against against) {
                   .key = definition.key,
                   .mean = rate.mean,
                   .sd = rate.sd,
-                  .unit = against == Against::memcpy ? "GB/s" : "1/s",
+                  .unit = bytes ? "GB/s" : "1/s",
                   .runs = rate.runs};
-    const bool bytes = against == Against::memcpy;
     put_beside(figure, floor, bytes ? rate.mean : 1e6 / rate.mean, !bytes);
     return std::vector<Figure>{figure};
   };
@@ -216,6 +225,15 @@ std::vector<Definition> gigabyte_definitions() {
          };
        }},
   };
+}
+
+// Against a copy as NumPy makes it: into fresh memory for which huge pages were asked.
+Definition get_vector_definition() {
+  constexpr double gigabytes = 0.134217728;  // 128 MiB
+  return {"single client get vector gigabytes", "single_client_get_vector_gigabytes", gigabytes, [](const Pace& pace) {
+            const auto count = static_cast<std::size_t>((std::int64_t{128} << 20) / 4 / pace.divisor);
+            return [ref = put(std::vector<float>(count, 1))] { std::ignore = get(ref); };
+          }};
 }
 
 std::vector<Definition> task_definitions() {
@@ -315,6 +333,7 @@ std::vector<Benchmark> microbenchmarks() {
   std::vector<Benchmark> all;
   for (auto& one : object_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : gigabyte_definitions()) all.push_back(rate_benchmark(one, Against::memcpy));
+  all.push_back(rate_benchmark(get_vector_definition(), Against::fresh_copy));
   for (auto& one : task_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : actor_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));
   for (auto& one : group_definitions()) all.push_back(rate_benchmark(one, Against::round_trip));

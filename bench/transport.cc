@@ -146,6 +146,32 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   return {pulled};
 }
 
+// A pull over strict tcp inside one node. The first one of a process writes into memory that it has never touched, and
+// the machine has to provide the pages; later ones reuse that memory.
+std::vector<Figure> first_pull(const Pace& pace) {
+  const Floor sealed = sealed_tcp_stream();
+  const Floor fresh = memcpy_to_fresh_pages();
+  const std::int64_t bytes = (std::int64_t{256} << 20) / pace.divisor;
+  const auto gigabytes = static_cast<double>(bytes) / 1e9;
+  std::vector<double> first, next;
+  for (int round = 0; round < pace.runs; ++round) {
+    const auto cluster = init({.num_cpus = 2});
+    const auto maker = actor<Maker>.options({.num_cpus = 0}).remote();
+    const auto make = maker.method<&Maker::make>().options({.tensor_transport = Transport::tcp});
+    for (auto* rates : {&first, &next}) {
+      const auto made = make.remote(bytes);
+      expect(!wait({made}, {.fetch_local = false}).ready.empty(), "a tensor that was made");
+      rates->push_back(gigabytes / seconds_of([&] { expect(get(made).bytes() == bytes, "the bytes of a tensor"); }));
+    }
+  }
+  const std::string size = text_of(bytes);
+  auto cold = figure("first pull, tcp, one node, " + size, "direct_tcp_first_pull_gigabytes", mean_of(first), "GB/s");
+  auto warm = figure("next pull, tcp, one node, " + size, "direct_tcp_next_pull_gigabytes", mean_of(next), "GB/s");
+  put_beside(cold, fresh, cold.mean, false);
+  put_beside(warm, sealed, warm.mean, false);
+  return {cold, warm};
+}
+
 // Each round gives a value of its own, so each node pulls it anew.
 std::vector<Figure> to_several_nodes(const Pace& pace) {
   constexpr int receivers = 3;
@@ -176,6 +202,7 @@ std::vector<Figure> to_several_nodes(const Pace& pace) {
 
 std::vector<Benchmark> transport_benchmarks() {
   return {{"transport within a node", "tensors from actor to actor by shared memory, and within one actor", &within_a_node},
+          {"transport first pull", "256 MiB over strict tcp inside one node, into fresh and into used memory", &first_pull},
           {"transport between nodes", "tensors from actor to actor by sealed connections", &between_nodes},
           {"transport broadcast", "a tensor of 256 MiB from one actor to one on each of three nodes", &to_several_nodes}};
 }
