@@ -1,4 +1,4 @@
-//   GPU 0: ¼ ¼ ¼ ¼      four tasks, each with a process and a kernel of its own, on one device at the same time
+//   GPU 0: ¼ ¼ ¼ ¼      four tasks, each in a separate process, on one device at the same time.
 // Each task has a quarter of the device's memory. The compute units are shared by time, and not limited.
 #include "needs_gpu.h"
 

@@ -1,4 +1,4 @@
-// What the programs of this directory share: an error for machines on which no kernel can run, and the exit code for it.
+// Shared parts of the programs of this directory: an error for machines without a GPU, and the exit code for it.
 // Thread: any.
 #pragma once
 

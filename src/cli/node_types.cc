@@ -111,7 +111,7 @@ Labels labels_of(const Value& value) {
 struct TypeReader {
   planner::NodeType type;
   std::map<std::string, std::pair<Quantity, bool>> amounts;  // and whether in numbered instances
-  std::set<std::string> accelerator_types;  // of each device, or of the node if it has no devices
+  std::set<std::string> accelerator_types;  // types of each device, or of a node without devices
   std::int64_t gpu_memory = 0;
   std::int64_t gpu_context_memory = default_context_bytes;
   std::int64_t max_workers = -1;

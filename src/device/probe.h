@@ -40,7 +40,7 @@ MachineFacts probe_machine(const ProbePaths& paths = {});
 const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& request);
 
 // invalid_argument: an amount above a visible list ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2
-// devices (0,1)"), a visible list that names a device which the machine lacks, a predefined name among the custom resources, a fraction where instances cannot
+// devices (0,1)"); a visible list that names a device which the machine lacks; a predefined name among the custom resources, a fraction where instances cannot
 // be shared. More GPUs than the machine has are allowed: they are logical, named by their index.
 // The labels mobula.io/accelerator-product and -type say what the first device is, unless given;
 // mobula.io/nvidia-driver, -cuda and -nccl the versions of NVIDIA's driver and libraries, where devices of it are

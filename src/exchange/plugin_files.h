@@ -20,7 +20,7 @@ std::string plugin_paths(std::string_view words);
 std::string plugin_folder();
 // File name of the plugin of a path.
 std::string plugin_file(DirectPath path);
-// What a user installs for the plugin of a path, as the last part of an error message.
+// Last part of an error message: the package that a user installs for the plugin of a path.
 std::string plugin_remedy(DirectPath path);
 // Of a plug-in's name, or of the file that an installed one has; nothing where programs cannot name it.
 std::optional<DirectPath> path_of_plugin(std::string_view name);

@@ -62,7 +62,7 @@ class RegionLinks {
   // that it is there, so it shows a ticket for the key that it is reached by.
   void meet(const Endpoint& holder, bool by_hearsay = false);
   void send(ProcessId to, const RegionMessage& message);
-  // What this process can do has changed; receivers learn it before the next message to them.
+  // Sends a changed reach of this process to its receivers, before the next message to them.
   void announce(const RegionReach& reach);
   // Its last word has come (RegionsParted): the connection by which this process receives from it is closed.
   void part(ProcessId holder);

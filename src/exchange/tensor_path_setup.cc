@@ -154,7 +154,7 @@ void TensorPaths::add_plugins() {
     }
     const auto path = path_of_plugin(each.plugin->name());
     if (!path || transports_.contains({*path, 0})) {
-      log_warn("the transport plug-in {} is not used: it is called {}, and programs can name gloo, ucx and nixl", each.path,
+      log_warn("the transport plugin {} is not used: it is called {}, and programs can name gloo, ucx and nixl", each.path,
                each.plugin->name());
       continue;
     }

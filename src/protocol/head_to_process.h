@@ -113,7 +113,7 @@ struct DemandInfeasible {
 // The head has placed as much of a demand as fits now. Sent if Demand::report_plan asked for it.
 struct DemandPlanned {
   ClassId demand_class;
-  std::uint64_t version = 0;     // of the latest Demand that the plan includes
+  std::uint64_t version = 0;     // version of the latest Demand that the plan includes
   std::vector<SlotId> starting;  // granted to the process for this class, and not ready yet; at most 1024
   template <class Visit>
   static constexpr auto fields(Visit visit) {

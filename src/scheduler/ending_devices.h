@@ -1,5 +1,5 @@
-// Slots with devices that end. A request for a part of a device waits a moment for them: what an idle slot still holds
-// would send it to another device, and leave two devices in part where one would do.
+// Slots with devices that end. A request for a part of a device waits a moment for them. Otherwise the part that an idle
+// slot still holds sends the request to another device, and two devices are in use in part instead of one.
 // Thread: owner (Scheduler). Not: the books, in which a slot counts until it is released.
 #pragma once
 

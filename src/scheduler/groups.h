@@ -167,7 +167,7 @@ class Groups {
   std::vector<GroupId> begun_to_wait_;
   std::uint64_t sequence_ = 0;
   Time yield_tried_at_;
-  std::uint64_t yield_stamp_ = 0;  // of the cluster, when that was last tried
+  std::uint64_t yield_stamp_ = 0;  // stamp of the cluster at the last try
   // Kept up with the nodes while groups wait, so that what never fits is found without a copy of all.
   mutable std::optional<ClusterView> empty_;
   mutable std::uint64_t empty_version_ = 0;

@@ -133,7 +133,7 @@ class Scheduler {
 
   // For a slot nobody knows these do nothing and return false.
   bool release(SlotId slot);
-  // It was returned, and its executor is told to end.
+  // Notes that the slot was returned and its executor ends.
   bool ends(SlotId slot, Time now);
   bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
   bool resume(SlotId slot);  // it goes on, whatever is free
@@ -152,7 +152,7 @@ class Scheduler {
   // Grants as much as fits, asks for slots back, reports what can never run. Costs nothing if
   // nothing changed since the last call and no deadline has passed.
   Plan plan(Time now, const std::function<SlotId()>& next_slot);
-  // Whether the latest plan has placed all that fits.
+  // Whether nothing more can be placed now.
   bool is_settled() const { return !dirty_; }
   // When to call `plan` though nothing changes; a time that has passed if there is more to do.
   std::optional<Time> next_deadline() const;

@@ -39,7 +39,7 @@ struct ApartTensor {
   std::int64_t byte_offset = 0;  // of the first element
 };
 
-// Blocks of so many bytes are copied into huge pages: most of the cost of a copy into fresh memory is its page faults.
+// Least size in bytes of a block that is copied into huge pages. Most of the cost of a copy into fresh memory is its page faults.
 inline constexpr std::size_t large_block_bytes = std::size_t{4} << 20;
 // Asks for huge pages for memory that was allocated and not written yet.
 MOBULA_API void use_huge_pages(const void* memory, std::size_t size_bytes) noexcept;

@@ -40,7 +40,7 @@ std::optional<Time> ClientCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   for (const auto& [id, row] : classes_) {
-    if (row.dirty) consider(demand_due(row));
+    if (row.dirty) consider(row.demand_due(options_.tell_interval));
     if (row.spread) consider(row.spread->next_deadline());
     for (const SlotId slot : row.slots) {
       const auto* held = slots_.find(slot);

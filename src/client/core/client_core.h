@@ -227,10 +227,7 @@ class ClientCore : ClientTables {
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 
   // slots.cc
-  void want(ClassId demand_class);
   void tell_demand(ClassRow& row);
-  Time demand_due(const ClassRow& row) const;
-  void settle_spread(SlotId slot);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
   std::optional<SlotId> best_slot(const ClassRow& row, const TaskRow& task) const;
@@ -246,7 +243,6 @@ class ClientCore : ClientTables {
   void end_stream(ProcessId executor, EndCause cause);
   void requeue(TaskId task);
   void call_left_stream(StreamRow& stream, std::uint64_t number);
-  bool owes_holds(ProcessId executor) const;
   void tick_slots();
   void tick_streams();
   void tick_writes();

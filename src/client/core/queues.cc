@@ -41,7 +41,7 @@ const ObjectRow& pending_result() {
 void ClientCore::join_queue(TaskId task, const TaskRow& row) {
   const ClassId demand_class = row.demand_class;
   ClassRow& demand = classes_.at(demand_class);
-  want(demand_class);
+  stale_.push_back(demand_class);
   if (demand.line.first == BacklogLine::none && demand.queue.size() < options_.near_tasks) {
     demand.queue.push_back(task);
     return;
@@ -63,7 +63,7 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
     mark_left_line.hit();
     --demand.line.tasks;  // its place goes when it comes to the front
   }
-  want(demand_class);
+  stale_.push_back(demand_class);
 }
 
 void ClientCore::bring_near(ClassRow& demand) {
@@ -123,7 +123,7 @@ void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::st
     error.text = "task " + tasks_.at(task).call.form->name + why;
     finish_with_error(task, std::move(error));
   }
-  want(demand_class);
+  stale_.push_back(demand_class);
 }
 
 }  // namespace mobula::internal::client

@@ -178,6 +178,11 @@ struct ClassRow {
   std::string waiting_reason;      // the head's, while nothing fits
   std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
   std::size_t waiting() const { return queue.size() + line.tasks; }
+  // Time at which a changed demand may be sent.
+  Time demand_due(Duration tell_interval) const {
+    const bool grows = static_cast<std::int64_t>(waiting()) > told;
+    return spread && grows ? tell_after - tell_interval + SpreadTurns::demand_interval : tell_after;
+  }
 };
 
 struct ActorRow {

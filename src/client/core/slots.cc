@@ -29,6 +29,16 @@ std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
   return bytes;
 }
 
+// No task is kept for the slot any more.
+template <class Classes>
+void settle_spread(Classes& classes, SlotId slot, std::vector<ClassId>& stale) {
+  for (auto& [id, row] : classes) {
+    if (!row.spread) continue;
+    row.spread->settled(slot);
+    stale.push_back(id);
+  }
+}
+
 // Of an executor whose slot has had another one since. What it was at may have run.
 EndCause end_unheard_of() {
   EndCause cause;
@@ -41,23 +51,12 @@ EndCause end_unheard_of() {
 
 // ---- demand ------------------------------------------------------------------------------------
 
-void ClientCore::want(ClassId demand_class) {
-  stale_.push_back(demand_class);
-}
-
-// Time at which a changed demand may be sent.
-Time ClientCore::demand_due(const ClassRow& row) const {
-  const bool grows = static_cast<std::int64_t>(row.waiting()) > row.told;
-  if (!row.spread || !grows) return row.tell_after;
-  return row.tell_after - options_.tell_interval + SpreadTurns::demand_interval;
-}
-
 void ClientCore::tell_demand(ClassRow& row) {
   const auto wanted = static_cast<std::int64_t>(row.waiting());
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
-  if (!edge && now_ < demand_due(row)) return;
+  if (!edge && now_ < row.demand_due(options_.tell_interval)) return;
   if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request)) return_idle_devices(row.spec.id);
   Demand demand;
   demand.demand_class = row.spec;
@@ -124,15 +123,6 @@ void ClientCore::head_says(const DemandPlanned& message) {
   stale_.push_back(message.demand_class);
 }
 
-// No task is kept for the slot any more.
-void ClientCore::settle_spread(SlotId slot) {
-  for (auto& [id, row] : classes_) {
-    if (!row.spread) continue;
-    row.spread->settled(slot);
-    stale_.push_back(id);
-  }
-}
-
 // ---- slots -------------------------------------------------------------------------------------
 
 void ClientCore::head_says(const SlotReady& message) {
@@ -193,7 +183,7 @@ void ClientCore::head_says(const GenerationEnded& message) {
 void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
-    settle_spread(message.slot);
+    settle_spread(classes_, message.slot, stale_);
     return returned_.remember(message.slot, true);  // it may be on its way here
   }
   const ClassId demand_class = slot->demand_class;
@@ -215,7 +205,7 @@ void ClientCore::head_says(const SlotLost& message) {
 void ClientCore::head_says(const RecallSlot& message) {
   auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
-    settle_spread(message.slot);
+    settle_spread(classes_, message.slot, stale_);
     returned_.remember(message.slot, true);  // it may be on its way here
     return tell_head(ReturnSlot{message.slot});
   }
@@ -254,8 +244,8 @@ void ClientCore::return_slot(SlotId slot) {
   }
 }
 
-// Idle slots of other classes that hold devices, before more devices are requested: what they hold would decide which
-// devices the new request gets.
+// Returns idle slots of other classes that hold devices, before more devices are requested. Otherwise these slots decide
+// which devices the new request gets.
 void ClientCore::return_idle_devices(ClassId except) {
   std::vector<SlotId> idle;
   for (const auto& [id, row] : classes_) {
@@ -263,7 +253,7 @@ void ClientCore::return_idle_devices(ClassId except) {
     for (const SlotId slot : row.slots) {
       const SlotRow& held = slots_.at(slot);
       const auto* stream = streams_.find(held.executor);
-      const bool busy = (stream != nullptr && !stream->in_flight.empty()) || owes_holds(held.executor);
+      const bool busy = (stream != nullptr && !stream->in_flight.empty()) || unheld_.any_of(held.executor);
       if (!busy && !held.holds_results) idle.push_back(slot);
     }
   }
@@ -280,10 +270,6 @@ void ClientCore::forget_slot(SlotId slot) {
   slots_.erase(slot);
 }
 
-bool ClientCore::owes_holds(ProcessId executor) const {
-  return unheld_.any_of(executor);
-}
-
 // ---- dispatch ----------------------------------------------------------------------------------
 
 // How many calls may be at one executor of the class: more than one only while the work that waits
@@ -297,9 +283,8 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   return depth;
 }
 
-// The slot that takes another call whose executor itself holds most bytes of tensors in the arguments, then that on
-// whose node most argument bytes are, then the one with the least in flight. With the strategy Spread the one with the
-// least in flight, then that on the node with fewest calls.
+// Order among slots that take another call: bytes of argument tensors in the executor, bytes of arguments on its node,
+// then fewest calls in flight. With the strategy Spread: fewest calls in flight, then fewest calls on the node.
 std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
   const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
@@ -393,7 +378,7 @@ void ClientCore::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
-  if (owes_holds(slot.executor)) return;
+  if (unheld_.any_of(slot.executor)) return;
   // Resident: it is there for who needs the results, until its room is wanted back.
   if (slot.holds_results && !slot.recalled) return;
   const ClassRow& own = classes_.at(slot.demand_class);
@@ -445,7 +430,7 @@ StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
 bool ClientCore::is_quiet(ProcessId executor) const {
   const auto* stream = streams_.find(executor);
   return stream == nullptr || (stream->in_flight.empty() && stream->session.drained() &&
-                               !stream->session.next_deadline() && !stream->ending && !owes_holds(executor));
+                               !stream->session.next_deadline() && !stream->ending && !unheld_.any_of(executor));
 }
 
 // Nothing is owed on the stream any more; its numbers stay, since the executor remembers them too.

@@ -1,6 +1,6 @@
 // Keeps waiting tasks with the strategy Spread for slots that start on other nodes, so that the first slot to become
 // ready does not run a whole burst. One per demand class.
-// Thread: owner (ClientCore). Not: the choice of nodes, which is the head's.
+// Thread: owner (ClientCore). Not: the choice of nodes, which the head makes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace mobula::internal::client {
 
 class SpreadTurns {
  public:
-  // Without an answer of the head for so long, or if a slot takes so long to start, tasks wait no longer.
+  // Longest wait of tasks for the answer of the head, and for a slot that starts.
   static constexpr Duration report_timeout = 500ms;
   static constexpr Duration start_timeout = 5s;
   // Shortest pause between demands that grow.

@@ -363,7 +363,7 @@ void ClientCore::requeue(TaskId task) {
   }
   auto& queue = classes_.at(row.demand_class).queue;
   queue.push_front(task);
-  want(row.demand_class);
+  stale_.push_back(row.demand_class);
 }
 
 // ---- cancelling --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 //
 // gloo and nixl are taken by name alone: tcp is as fast and breaks less. A way of host memory that is named brings device
 // memory, too, by way of the host's. What is named is taken alone, or first where
-// others may stand in for it. NCCL's, gloo's, UCX's and NIXL's bytes are not sealed, so between machines they need
+// others may stand in for it. Bytes of NCCL, gloo, UCX, and NIXL are not sealed, so between machines they need
 // a fabric that is declared trusted.
 #pragma once
 

@@ -133,13 +133,13 @@ TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
   step(actor);
   EXPECT_THAT(to_head<ReturnSlot>(), SizeIs(1));
   const auto is_return = [](const Command& each) {
-    const auto* told = std::get_if<TellAgent>(&each);
-    const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+    const auto* command = std::get_if<TellAgent>(&each);
+    const auto* relayed = command == nullptr ? nullptr : std::get_if<ForHead>(&command->message);
     return relayed != nullptr && std::holds_alternative<ReturnSlot>(relayed->message);
   };
   const auto is_create = [](const Command& each) {
-    const auto* told = std::get_if<TellAgent>(&each);
-    const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
+    const auto* command = std::get_if<TellAgent>(&each);
+    const auto* relayed = command == nullptr ? nullptr : std::get_if<ForHead>(&command->message);
     return relayed != nullptr && std::holds_alternative<CreateActor>(relayed->message);
   };
   EXPECT_LT(std::ranges::find_if(out, is_return), std::ranges::find_if(out, is_create));
