@@ -20,7 +20,7 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr int executors = 8;
-constexpr int at_once = 6;
+constexpr int deals_at_once = 6;
 
 Tensor drawn(int count, std::uint32_t seed) {
   Tensor tensor = Tensor::empty({count}, mobula::DType::uint32);
@@ -159,7 +159,7 @@ int direct_chaos(const Words& arguments) {
     Trouble trouble(files, static_cast<std::uint32_t>(random()));
     for (const auto until = Clock::now() + seconds(std::stoi(arguments.at(1))); Clock::now() < until;) {
       std::vector<Deal> deals;
-      for (int i = 0; i < at_once; ++i) deals.push_back(deal());
+      for (int i = 0; i < deals_at_once; ++i) deals.push_back(deal());
       for (auto& each : deals) ++(settle(each, true) ? done : failed);
     }
     kills = trouble.kills();
