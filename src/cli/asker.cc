@@ -41,13 +41,13 @@ Result<Json> Asker::ask(const std::string& verb, const std::string& kind, const 
 
 Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
   const Time until = monotonic_now() + head_patience;
-  for (bool told = false;;) {
+  for (bool warned = false;;) {
     auto answer = ask(verb, kind, argument);
     if (answer) return answer;
     const ErrorCode code = answer.error().code;
     const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
     if (!passes || monotonic_now() >= until) return answer;
-    if (!std::exchange(told, true)) {
+    if (!std::exchange(warned, true)) {
       warn(fmt::format("{}; trying again for {} s", answer.error().text, head_patience / 1s));
     }
     client_.reset();

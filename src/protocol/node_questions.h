@@ -17,7 +17,8 @@ namespace mobula::internal {
 
 // The log of the agent itself.
 inline constexpr const char* log_of_agent = "agent";
-inline std::string log_of_slot(SlotId slot) { return "slot-" + slot.brief(); }
+// The last digits, as agents of earlier releases name their files.
+inline std::string log_of_slot(SlotId slot) { return "slot-" + slot.hex().substr(24); }
 
 // Head to agent: which logs does the node have? Answered by LogsListed.
 struct ListLogs {

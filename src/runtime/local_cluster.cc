@@ -55,13 +55,13 @@ Result<std::string> mobula_program() {
     return failure(ErrorCode::not_found, "cannot tell where the Mobula library lies; set MOBULA_PROGRAM");
   }
   std::error_code code;
-  const fs::path folder = fs::canonical(where.dli_fname, code).parent_path();
-  for (const auto& candidate : {folder / "mobula", folder / ".." / "bin" / "mobula",
-                                folder / ".." / ".." / "bin" / "mobula"}) {
+  const fs::path directory = fs::canonical(where.dli_fname, code).parent_path();
+  for (const auto& candidate : {directory / "mobula", directory / ".." / "bin" / "mobula",
+                                directory / ".." / ".." / "bin" / "mobula"}) {
     const bool is_program = fs::is_regular_file(candidate, code) && ::access(candidate.c_str(), X_OK) == 0;
     if (is_program) return fs::weakly_canonical(candidate, code).string();
   }
-  return failure(ErrorCode::not_found, "no program 'mobula' beside the library in " + folder.string() +
+  return failure(ErrorCode::not_found, "no program 'mobula' next to the library in " + directory.string() +
                                            " or in its ../bin; install it there or set MOBULA_PROGRAM");
 }
 

@@ -42,14 +42,14 @@ TEST_F(Local, AKilledDriverTakesItsClusterWithIt) {
 
 TEST_F(Local, LimitsLibraryThreadsToGrantedCpus) { drive({"thread_variables", "--mobula-num-cpus=2"}); }
 
-// Programs that name no address, beside a cluster that runs from their state directory.
+// Programs that name no address, with a cluster that runs from their state directory.
 class WithoutAddress : public ClusterTest {
  protected:
   Ended run(Words flags, const std::map<std::string, std::string>& variables = {}) {
     flags.insert(flags.begin(), {programs + "/e2e_driver", "init"});
     auto environment = environment_of("a");
     for (const auto& [name, value] : variables) environment[name] = value;
-    return Process(flags, environment, folder() + "/log/program-" + std::to_string(++runs_)).wait();
+    return Process(flags, environment, state_of("program-" + std::to_string(++runs_))).wait();
   }
 
  private:

@@ -13,6 +13,16 @@
 
 namespace mobula::detail {
 
+#if defined(__EDG__)
+
+// The front end of nvcc: the position of the member stands for its name.
+template <class T, std::size_t index>
+struct Member {};
+template <class T, std::size_t index>
+using MemberAt = Member<T, index>;
+
+#else
+
 // Never defined: only addresses of its members are formed.
 template <class T>
 struct ProbeObject {
@@ -80,6 +90,7 @@ template <class T, Name name>
 struct Member {};
 template <class T, std::size_t index>
 using MemberAt = Member<T, printable_name_of_member<T, index>()>;
+#endif
 #endif
 
 // Not a member: the type itself, or an element of a container.
