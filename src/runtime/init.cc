@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/log.h"
+#include "base/stderr_queue.h"
 #include "client/conversion.h"
 #include "executor/executor_process.h"
 #include "executor/nursery.h"
@@ -20,12 +21,15 @@ namespace {
 
 using internal::executor::StartedAs;
 
+// Before main opens a file or a socket.
+[[maybe_unused]] const bool has_standard_descriptors = (internal::open_standard_descriptors(), true);
+
 [[noreturn]] void become_executor() {
   using namespace internal::executor;
   if (started_as() == StartedAs::nursery) run_executor(run_nursery());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
-    std::fprintf(stderr, "mobula: this executor cannot start: %s\n", adopted.error().text.c_str());
+    print_stderr("mobula: this executor cannot start: {}", adopted.error().text);
     leave_executor(1);
   }
   run_executor(std::move(*adopted));
