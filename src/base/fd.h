@@ -32,6 +32,8 @@ class Fd {
   int fd_ = -1;
 };
 
+// Raises this process's limit of descriptors to the most that the system allows it.
+void raise_descriptor_limit();
 // Another descriptor of the same file, closed on exec.
 Result<Fd> copy_of(const Fd& fd);
 

@@ -3,7 +3,9 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
+#include <cstdio>
 #include <memory>
 #include <mutex>
 
@@ -71,7 +73,12 @@ Result<void> open_log(const LogOptions& options) {
     if (options.file.empty()) {
       sink = std::make_shared<StderrSink>();
     } else {
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes, 1);
+      spdlog::file_event_handlers handlers;
+      handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) {
+        (void)::fchmod(::fileno(file), 0600);
+      };
+      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.max_bytes, 1,
+                                                                    false, handlers);
     }
     process_logger() = make_logger(std::move(sink), options);
   } catch (const spdlog::spdlog_ex& e) {

@@ -27,7 +27,7 @@ bool takes_bytes(int fd, int timeout_ms) {
 StderrQueue::~StderrQueue() {
   flush(std::chrono::milliseconds(100));
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     forget_writer_of_parent();
     ending_ = true;
     const std::uint64_t one = 1;
@@ -37,7 +37,7 @@ StderrQueue::~StderrQueue() {
 }
 
 void StderrQueue::print(std::string_view line) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (broken_) return;
   forget_writer_of_parent();
   if (waiting_.size() + line.size() + 1 > max_bytes_) {
@@ -102,7 +102,7 @@ void StderrQueue::write_later() {
   for (;;) {
     std::array<pollfd, 2> items{{{fd_, POLLOUT, 0}, {wake_.get(), POLLIN, 0}}};
     (void)::poll(items.data(), items.size(), -1);
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     write_some();
     if (waiting_.empty() || ending_) {
       writing_ = false;
@@ -116,7 +116,7 @@ void StderrQueue::flush(Duration patience) {
   std::size_t before = 0;
   for (;;) {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       write_some();
       if (waiting_.empty()) return;
       if (waiting_.size() != before) until = monotonic_now() + patience;
@@ -128,7 +128,7 @@ void StderrQueue::flush(Duration patience) {
 }
 
 std::uint64_t StderrQueue::dropped() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return dropped_;
 }
 

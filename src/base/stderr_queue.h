@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -16,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/time.h"
 
 namespace mobula::internal {
@@ -35,22 +35,22 @@ class StderrQueue {
   std::uint64_t dropped() const;
 
  private:
-  void write_some();
-  void report_dropped();
-  void start_writer();
-  void forget_writer_of_parent();
+  void write_some() MOBULA_REQUIRES(mutex_);
+  void report_dropped() MOBULA_REQUIRES(mutex_);
+  void start_writer() MOBULA_REQUIRES(mutex_);
+  void forget_writer_of_parent() MOBULA_REQUIRES(mutex_);
   void write_later();
 
   const int fd_;
   const std::size_t max_bytes_;
-  mutable std::mutex mutex_;
-  std::string waiting_;          // guarded by mutex_, as all that follows
-  std::uint64_t unreported_ = 0;
-  std::uint64_t dropped_ = 0;
-  bool broken_ = false;          // the other end is closed
-  bool writing_ = false;         // the thread runs
-  bool ending_ = false;
-  pid_t owner_ = 0;              // the process that has started the thread
+  mutable Mutex mutex_;
+  std::string waiting_ MOBULA_GUARDED_BY(mutex_);
+  std::uint64_t unreported_ MOBULA_GUARDED_BY(mutex_) = 0;
+  std::uint64_t dropped_ MOBULA_GUARDED_BY(mutex_) = 0;
+  bool broken_ MOBULA_GUARDED_BY(mutex_) = false;          // the other end is closed
+  bool writing_ MOBULA_GUARDED_BY(mutex_) = false;         // the thread runs
+  bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
+  pid_t owner_ MOBULA_GUARDED_BY(mutex_) = 0;              // the process that has started the thread
   Fd wake_;
   std::thread writer_;
 };

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/stderr_queue.h"
 #include "protocol/core_records.h"
 #include "protocol/messages.h"
 #include "protocol/ticket.h"
@@ -213,7 +214,7 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
   }
 }
 
-void ProcessEngine::warn(const std::string& text) { std::fprintf(stderr, "mobula: %s\n", text.c_str()); }
+void ProcessEngine::warn(const std::string& text) { print_stderr("mobula: {}", text); }
 
 // A payload is written here and now: it is small. A copy of what lies mapped likewise: nobody else can
 // make it. Otherwise a thread waits for the room.
@@ -270,8 +271,8 @@ void ProcessEngine::rearm() {
 void ProcessEngine::agent_frame(LocalFrame frame) {
   auto message = decode<AgentToProcess>(frame.bytes);
   if (!message) {
-    std::fprintf(stderr, "mobula: the agent sent what cannot be read: %s\n",
-                 message.error().text.c_str());
+    print_stderr("mobula: the agent sent what cannot be read: {}",
+                 message.error().text);
     return;
   }
   const auto held = lock();
@@ -286,7 +287,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   if (const auto* retire = std::get_if<RetireSlab>(&*message)) return retire_slab(retire->slab);
   if (const auto* lines = std::get_if<LogLines>(&*message)) {
     for (const auto& line : lines->lines) {
-      std::fprintf(stderr, "(%s) %s\n", lines->source.c_str(), line.c_str());
+      print_stderr("({}) {}", lines->source, line);
     }
     return;
   }
@@ -329,8 +330,8 @@ void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<F
                           : slabs_.view(place_of(readable->place), fds.front().get(),
                                         static_cast<std::uint64_t>(readable->slab_bytes));
   if (!view) {
-    std::fprintf(stderr, "mobula: object %s cannot be mapped: %s\n",
-                 readable->object.brief().c_str(), view.error().text.c_str());
+    print_stderr("mobula: object {} cannot be mapped: {}",
+                 readable->object.brief(), view.error().text);
     return;
   }
   mapped_.try_emplace(readable->place.slab, *view);

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "client/process_engine.h"
+#include "base/stderr_queue.h"
 #include "mobula/detail/stages.h"
 #include "protocol/messages.h"
 
@@ -63,7 +64,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
     fds.pop_back();
   }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
-    std::fprintf(stderr, "mobula: calls go by socket: %s\n", taken.error().text.c_str());
+    print_stderr("mobula: calls go by socket: {}", taken.error().text);
     return;
   }
   auto watch = loop().watch(rings_.doorbell()->event(), Interest::read, [this](Readiness) {
@@ -72,7 +73,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
     if (leader_ == Leader::loop) lead_by_loop();
   });
   if (!watch) {
-    std::fprintf(stderr, "mobula: no thread watches the doorbell: %s\n", watch.error().text.c_str());
+    print_stderr("mobula: no thread watches the doorbell: {}", watch.error().text);
     return;
   }
   doorbell_watch_ = std::move(*watch);
@@ -88,7 +89,7 @@ void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
   if (opened.ring != 0) {
     taken = rings_.open(opened, std::move(fds));
     if (!taken) {
-      std::fprintf(stderr, "mobula: a ring cannot be used: %s\n", taken.error().text.c_str());
+      print_stderr("mobula: a ring cannot be used: {}", taken.error().text);
       tell_agent(RingClosed{opened.ring});
     }
   }
@@ -127,8 +128,8 @@ void ProcessEngine::close_unused_rings() {
 // No ring to such a peer again: it would break the next one as well.
 void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
   for (const RingOpened& ring : rings) {
-    std::fprintf(stderr, "mobula: process %s wrote what is no frame into its ring; calls go by socket\n",
-                 ring.peer.brief().c_str());
+    print_stderr("mobula: process {} wrote what is no frame into its ring; calls go by socket",
+                 ring.peer.brief());
     tell_agent(RingClosed{ring.ring});
     if (!ring.calls) continue;
     without_ring_.insert(ring.peer);

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "client/process_engine.h"
+#include "base/stderr_queue.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -135,7 +136,7 @@ void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
   auto bus = sockets_->bus();
   if (!bus) {
     if (std::exchange(told_of_bus_, true)) return;  // tried again when the session repeats
-    std::fprintf(stderr, "mobula: no way to other processes: %s\n", bus.error().text.c_str());
+    print_stderr("mobula: no way to other processes: {}", bus.error().text);
     return;
   }
   auto at = streams_.find(executor.process);

@@ -27,7 +27,9 @@ RegionLinks::RegionLinks(ProcessSockets& sockets, LinkOptions options, RegionRea
       reach_(std::move(reach)),
       callbacks_(std::move(callbacks)),
       later_(sockets.loop()),
-      timer_(sockets.loop(), [this] { look(); }) {}
+      timer_(sockets.loop(), [this] { look(); }) {
+  ticket_clock_.received(options_.ticket, monotonic_now());
+}
 
 RegionLinks::~RegionLinks() { sockets_.close(); }
 
@@ -201,7 +203,8 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
 // A ticket proves who speaks; over a network it is for the key that the connection has.
 std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
   if (!speaks_with(hello.version, hello.oldest)) return std::nullopt;
-  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, wall_clock_ms(), options_.void_keys);
+  auto ticket = check_ticket(hello.ticket, options_.head_signing_key, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()),
+                             options_.void_keys);
   if (!ticket || ticket->process != hello.process || ticket->principal.job != options_.job) return std::nullopt;
   if (!origin.local && ticket->curve_key != origin.public_key) return std::nullopt;
   const Role role = ticket->principal.role;
@@ -307,6 +310,7 @@ void RegionLinks::dead(ProcessId peer) {
 
 void RegionLinks::trust(const std::string& ticket, const std::vector<std::string>& void_keys) {
   options_.ticket = ticket;
+  ticket_clock_.received(ticket, monotonic_now());
   options_.void_keys.add(void_keys);
   std::vector<ProcessId> cut;
   for (const auto& [id, link] : links_) {

@@ -19,6 +19,7 @@
 #include "model/principal.h"
 #include "protocol/region_messages.h"
 #include "protocol/ticket.h"
+#include "protocol/ticket_clock.h"
 #include "transport/direct/later.h"
 #include "transport/local_link.h"
 #include "transport/local_listener.h"
@@ -113,6 +114,7 @@ class RegionLinks {
 
   ProcessSockets& sockets_;
   LinkOptions options_;
+  TicketClock ticket_clock_;
   RegionReach reach_;
   const Callbacks callbacks_;
   std::unique_ptr<LocalListener> listener_;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/queue.h"
 #include "base/table.h"
+#include "base/stderr_queue.h"
 #include "client/conversion.h"
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
@@ -34,6 +35,7 @@
 #include "protocol/messages.h"
 #include "protocol/recorder.h"
 #include "protocol/ticket.h"
+#include "protocol/ticket_clock.h"
 
 namespace mobula::internal::executor {
 namespace {
@@ -119,6 +121,7 @@ class ExecutorProcess {
   RecycledMap<std::uint64_t, Fetch> fetches_;
   PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
   bool room_ahead_ = false;  // perhaps: since fetches were looked at last
+  TicketClock ticket_clock_;
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
   std::uint64_t refused_ = 0;  // callers
   RunningReports running_;
@@ -144,6 +147,7 @@ Result<void> ExecutorProcess::start() {
   options.core.job = assignment_.demand_class.job;
   options.core.name_space = assignment_.name_space;
   options.ticket = assignment_.ticket;
+  ticket_clock_.received(assignment_.ticket, monotonic_now());
   options.record = open_recording();
   options.record_role = "executor_client";
   auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(sockets_),
@@ -480,7 +484,7 @@ void ExecutorProcess::destroy_actor(client::ProcessEngine::Lock& lock) {
 // Its devices are of no use to it any more: what runs ends, with an error where it needs them, then another
 // process takes its place. What is written last is what its end is reported with.
 void ExecutorProcess::be_replaced(const std::string& why) {
-  std::fprintf(stderr, "mobula: this executor has to be replaced: %s\n", why.c_str());
+  print_stderr("mobula: this executor has to be replaced: {}", why);
   if (replaced_) return;
   replaced_ = std::make_unique<Timer>(engine_->loop(), [this] {
     const auto held = engine_->lock();
@@ -501,14 +505,17 @@ void ExecutorProcess::agent_said(const AgentToProcess& message) {
       step(CallerGone{process});
     }
   }
-  if (const auto* trust = std::get_if<TrustChanged>(&message)) cut_callers(trust->void_keys);
+  if (const auto* trust = std::get_if<TrustChanged>(&message)) {
+    if (!trust->agent_ticket.empty()) ticket_clock_.received(trust->agent_ticket, monotonic_now());
+    cut_callers(trust->void_keys);
+  }
 }
 
 // Nothing that a key has vouched for is honoured after its end, also over connections that are there.
 void ExecutorProcess::cut_callers(const std::vector<std::string>& void_keys) {
   for (const ProcessId process : callers_.cut(void_keys)) {
-    std::fprintf(stderr, "mobula: process %s is cut off: the key that vouched for it was revoked or has expired\n",
-                 process.brief().c_str());
+    print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
+                 process.brief());
     step(CallerGone{process});
   }
 }
@@ -534,10 +541,10 @@ void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes)
 // it comes from another machine.
 void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
-  const auto greeted = callers_.greet(peer, origin, bytes, wall_clock_ms());
+  const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
   if (greeted) engine_->trust_peer(peer);
   if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= refusals_told) return;
-  std::fprintf(stderr, "mobula: a caller is refused: %s\n", greeted.error().text.c_str());
+  print_stderr("mobula: a caller is refused: {}", greeted.error().text);
 }
 
 // ---- running -----------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/stderr_queue.h"
 #include "executor/nursery.h"
 #include "protocol/messages.h"
 #include "transport/local_frame.h"
@@ -30,7 +31,7 @@ Message receive(const Fd& link, Time deadline) {
 }  // namespace
 
 [[noreturn]] void refuse_to_start(const Failure& why) {
-  std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
+  print_stderr("mobula: this executor cannot start: {}", why.text);
   leave_executor(1);
 }
 

@@ -1,5 +1,6 @@
 #include "head/journal.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fd.h"
 #include "base/mutex.h"
 #include "transport/thread_start.h"
 
@@ -155,6 +157,10 @@ Result<void> DiskJournal::prepare(Database& database) {
 
 Result<std::unique_ptr<DiskJournal>> DiskJournal::open(const std::string& path,
                                                        JournalCallbacks callbacks) {
+  // SQLite gives its further files the mode of this one.
+  if (const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); file) {
+    (void)::fchmod(file.get(), 0600);
+  }
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle,
@@ -162,7 +168,7 @@ Result<std::unique_ptr<DiskJournal>> DiskJournal::open(const std::string& path,
   auto database = std::make_unique<Database>(handle, path);
   if (code != SQLITE_OK) return database->fault("open");
   if (auto prepared = prepare(*database); !prepared) return prepared.error();
-  ::chmod(path.c_str(), 0600);
+  for (const char* suffix : {"-wal", "-shm"}) (void)::chmod((path + suffix).c_str(), 0600);
   std::unique_ptr<DiskJournal> journal(new DiskJournal(std::move(database), std::move(callbacks)));
   auto thread = start_thread("mobula-journal", [self = journal.get()] { self->work(); });
   if (!thread) return thread.error();

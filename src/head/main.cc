@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -74,6 +75,8 @@ class HeadRun {
   explicit HeadRun(const HeadMainOptions& options) : options_(options) {}
 
   Result<void> prepare() {
+    raise_descriptor_limit();
+    (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freed messages go back to the system
     for (const auto& folder : {options_.folder, options_.folder + "/head"}) {
       if (auto made = make_private_folder(folder); !made) return made;
     }

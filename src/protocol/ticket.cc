@@ -89,6 +89,15 @@ Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string&
   return ticket;
 }
 
+std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket) {
+  auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
+  if (outer && !outer->signer.empty()) outer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
+  if (!outer) return std::nullopt;
+  const auto ticket = decode<Ticket>(as_bytes(outer->ticket), ticket_limits);
+  if (!ticket) return std::nullopt;
+  return ticket->expires_ms;
+}
+
 std::string with_signer(const std::string& signed_ticket, const std::string& signer) {
   auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
   if (!outer || outer->signer.empty()) return signed_ticket;

@@ -68,6 +68,10 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys,
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
                             std::int64_t now_ms, const VoidKeys& void_keys);
 
+// When the agent's ticket ends, in ms since 1970: `signed_ticket` itself, or the one of its signer.
+// Unchecked; nothing if it cannot be read.
+std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket);
+
 // The ticket of a process with its agent's own replaced by a later one of that agent. Unchanged where
 // it is not signed by an agent.
 std::string with_signer(const std::string& signed_ticket, const std::string& signer);

@@ -1,13 +1,14 @@
 #include "runtime/driver_session.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/fd.h"
 #include "base/mutex.h"
+#include "base/stderr_queue.h"
 #include "client/conversion.h"
 #include "mobula/detail/registry.h"
 #include "protocol/cluster_files.h"
@@ -24,15 +25,6 @@ constexpr Duration job_patience = 30s;
 // An executor that does not end by itself is killed after half a second.
 constexpr Duration job_over_within = 2s;
 constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
-
-// libzmq and many executors need more descriptors than the default soft limit.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    (void)::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-}
 
 }  // namespace
 
@@ -250,7 +242,7 @@ std::string DriverSession::next_agent(Time start_own_at) {
   own_.reset();
   auto started = OwnedStart::run({"start", "--address", address_, "--driver-agent"});
   if (!started) {
-    std::fprintf(stderr, "mobula: %s\n", started.error().text.c_str());
+    print_stderr("mobula: {}", started.error().text);
     return {};
   }
   own_.emplace(std::move(*started));
@@ -284,21 +276,20 @@ bool DriverSession::attach_to(const std::string& socket) {
 }
 
 bool DriverSession::reattach_until(Time deadline) {
-  std::fprintf(stderr, "mobula: the agent of this machine has died; waiting for the next one\n");
+  print_stderr("mobula: the agent of this machine has died; waiting for the next one");
   // An agent of this driver's own has nobody else who starts it again.
   const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
   while (monotonic_now() < deadline) {
     const auto socket = next_agent(start_own_at);
     if (!socket.empty() && attach_to(socket)) {
       socket_ = socket;
-      std::fprintf(stderr, "mobula: attached to the new agent of this machine\n");
+      print_stderr("mobula: attached to the new agent of this machine");
       return true;
     }
     if (!pause(100ms)) return false;
   }
-  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout);
-  std::fprintf(stderr, "mobula: no new agent within %lld s: the cluster at %s is lost to this driver\n",
-               static_cast<long long>(waited.count()), address_.c_str());
+  print_stderr("mobula: no new agent within {} s: the cluster at {} is lost to this driver",
+               std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count(), address_);
   engine_->stop();
   return false;
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "base/stderr_queue.h"
 #include "client/conversion.h"
 #include "executor/executor_process.h"
 #include "executor/nursery.h"
@@ -31,6 +32,9 @@ using internal::executor::StartedAs;
 // Set once this process has begun to be a fork server or an executor; forked executors inherit it.
 std::atomic<bool> is_executor{false};
 
+// Before main opens a file or a socket.
+[[maybe_unused]] const bool has_standard_descriptors = (internal::open_standard_descriptors(), true);
+
 [[noreturn]] void become_executor() {
   using namespace internal::executor;
   if (is_executor.exchange(true)) {
@@ -40,7 +44,7 @@ std::atomic<bool> is_executor{false};
   if (started_as() == StartedAs::nursery) run_executor(run_nursery());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
-    std::fprintf(stderr, "mobula: this executor cannot start: %s\n", adopted.error().text.c_str());
+    print_stderr("mobula: this executor cannot start: {}", adopted.error().text);
     leave_executor(1);
   }
   run_executor(std::move(*adopted));
@@ -144,8 +148,8 @@ Cluster start(InitOptions options) {
   }
   if (!session) refuse(session.error());
   if (running && reports_at_info(options)) {
-    std::fprintf(stderr, "mobula: joined the running cluster '%s' at %s (--mobula-address=local starts a new one)\n",
-                 running->name.c_str(), running->address.c_str());
+    internal::print_stderr("mobula: joined the running cluster '{}' at {} (--mobula-address=local starts a new one)",
+                           running->name, running->address);
   }
   if (console) internal::runtime::console::serve_console(std::move(*console), std::move(*session));
   return Cluster(std::move(*session));

@@ -1,5 +1,7 @@
 #include "transport/process_sockets.h"
 
+#include "base/stderr_queue.h"
+
 #include <cstdio>
 
 namespace mobula::internal {
@@ -55,7 +57,7 @@ void ProcessSockets::somebody_connects() {
 
 void ProcessSockets::take_up_later(const Failure& why) {
   if (!std::exchange(told_, true)) {
-    std::fprintf(stderr, "mobula: other processes cannot connect yet: %s\n", why.text.c_str());
+    print_stderr("mobula: other processes cannot connect yet: {}", why.text);
   }
   watches_.clear();
   retry_->arm(monotonic_now() + pause_after_failure);

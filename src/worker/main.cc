@@ -1,9 +1,9 @@
 #include "worker/main.h"
 
 #include <linux/magic.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -37,13 +37,6 @@ namespace {
 constexpr Duration leftovers_limit = 30s;
 constexpr Duration longest_turn = 60s;
 constexpr Duration gpu_libraries_within = 20s;
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 // SIGTERM and SIGINT as input. Blocked from here on; processes that are started get them back.
 Result<Fd> take_signals() {
@@ -338,6 +331,7 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
 
 Result<ServiceEnd> run(const WorkerMainOptions& options) {
   raise_descriptor_limit();
+  (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freed messages go back to the system
   // Its keys are for nobody else's eyes; what it starts is debugged and dumped as usual.
   (void)::prctl(PR_SET_DUMPABLE, 0);
   auto signals = take_signals();

@@ -1,5 +1,7 @@
 #include "worker/peer_connections.h"
 
+#include <utility>
+
 #include "base/log.h"
 #include "protocol/messages.h"
 
@@ -7,6 +9,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr std::size_t max_hello_bytes = 4096;
+constexpr Duration log_interval = 60s;
 
 }  // namespace
 
@@ -35,8 +38,8 @@ Result<std::unique_ptr<PeerConnections>> PeerConnections::open(EventLoop& loop, 
     at->bus_->disconnect(peer);
     at->forget(peer);
   };
-  bus.on_closed = [](const std::string& source, const std::string& why) {
-    log_warn("peers: closed a connection source={} reason={}", source, why);
+  bus.on_closed = [at = peers.get()](const std::string& source, const std::string& why) {
+    at->log_closed(source, why);
   };
   auto opened = Bus::create(loop, std::move(options), std::move(bus));
   if (!opened) return opened.error();
@@ -57,6 +60,16 @@ void PeerConnections::send(const AgentAddress& to, const PeerFrame& frame) {
     (void)bus_->send(*peer, encode(PeerHello{own_protocol.newest, self_, signer_.ticket()}));
   }
   (void)bus_->send(at->second, encode(frame));  // what a full peer does not take is repeated
+}
+
+// One line in a minute: a peer could fill the disk with them.
+void PeerConnections::log_closed(const std::string& source, const std::string& why) {
+  ++closed_unlogged_;
+  const Time now = monotonic_now();
+  if (closed_logged_at_ && now - *closed_logged_at_ < log_interval) return;
+  closed_logged_at_ = now;
+  log_warn("peers: closed connection source={} reason='{}' since_last_line={}", source, why,
+           std::exchange(closed_unlogged_, 0));
 }
 
 void PeerConnections::forget(PeerHandle peer) {
@@ -95,7 +108,7 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
   if (!speaks_with(hello->version, hello->oldest)) {
     return refuse(protocol_mismatch("it", range_of(hello->version, hello->oldest), "this agent"));
   }
-  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), wall_clock_ms(), void_keys_);
+  const auto ticket = check_ticket(hello->ticket, signer_.head_signing_key(), signer_.now_ms(), void_keys_);
   if (!ticket) return refuse(ticket.error().text);
   const Role role = ticket->principal.role;
   if (role != Role::agent && role != Role::driver_agent) return refuse("it is no agent");

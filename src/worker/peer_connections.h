@@ -45,6 +45,7 @@ class PeerConnections {
       : self_(self), signer_(signer), keys_(std::move(keys)), callbacks_(std::move(callbacks)) {}
   void heard(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void greeted(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void log_closed(const std::string& source, const std::string& why);
   void forget(PeerHandle peer);
 
   const ProcessId self_;
@@ -62,6 +63,8 @@ class PeerConnections {
   std::map<PeerHandle, Proven> proven_;  // accepted ones
   VoidKeys void_keys_;
   Counters counters_;
+  std::optional<Time> closed_logged_at_;
+  std::uint64_t closed_unlogged_ = 0;
 };
 
 }  // namespace mobula::internal::worker

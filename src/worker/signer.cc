@@ -12,8 +12,11 @@ constexpr std::int64_t ticket_life_ms = std::int64_t{10} * 366 * 24 * 60 * 60 * 
 
 void Signer::use(std::string ticket, std::string head_signing_key) {
   ticket_ = std::move(ticket);
+  clock_.received(ticket_, monotonic_now());
   head_signing_key_ = std::move(head_signing_key);
 }
+
+std::int64_t Signer::now_ms() const { return clock_.now_ms(wall_clock_ms(), monotonic_now()); }
 
 std::string Signer::sign(const Principal& principal, ProcessId process,
                          const std::string& curve_key) const {

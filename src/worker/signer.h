@@ -6,6 +6,7 @@
 
 #include "model/principal.h"
 #include "protocol/ticket.h"
+#include "protocol/ticket_clock.h"
 
 namespace mobula::internal::worker {
 
@@ -20,6 +21,8 @@ class Signer {
   void use(std::string ticket, std::string head_signing_key);
   const std::string& ticket() const { return ticket_; }
   const std::string& head_signing_key() const { return head_signing_key_; }
+  // The time by which tickets of others are judged.
+  std::int64_t now_ms() const;
 
   // A ticket for a process of this node; in force for as long as this agent's own is.
   std::string sign(const Principal& principal, ProcessId process,
@@ -30,6 +33,7 @@ class Signer {
   const SigningKeys keys_;
   std::string ticket_;
   std::string head_signing_key_;
+  TicketClock clock_;
 };
 
 }  // namespace mobula::internal::worker

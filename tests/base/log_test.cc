@@ -1,6 +1,10 @@
 #include "base/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
 
 namespace mobula::internal {
 namespace {
@@ -12,6 +16,16 @@ TEST(Log, WhatSomebodySaysIsOneLineThatNoTerminalObeys) {
                      "31m"),
             "\\x9b31m");
   EXPECT_EQ(log_text("tab\t, ä, 日本 and \xff"), "tab\t, ä, 日本 and \xff");
+}
+
+TEST(Log, FileIsClosedToOthers) {
+  const std::string path = testing::TempDir() + "mobula-log-test-" + std::to_string(::getpid());
+  ASSERT_TRUE(open_log({.role = "test", .level = LogLevel::info, .file = path}).ok());
+  struct stat status {};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+  ASSERT_TRUE(open_log({.role = "test", .level = LogLevel::warn, .file = {}}).ok());
+  ::unlink(path.c_str());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,6 +92,17 @@ TEST_F(JournalTest, RowsOutliveTheJournal) {
     EXPECT_EQ(answers_.wait_for(4), "");
   }
   EXPECT_EQ(rows(), (std::vector<JournalRow>{{"jobs", "a", bytes_of("three")}}));
+}
+
+TEST_F(JournalTest, FilesAreClosedToOthers) {
+  auto journal = open().value();
+  journal->write(put(1, "a", "one"));
+  EXPECT_EQ(answers_.wait_for(1), "");
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    struct stat status {};
+    ASSERT_EQ(::stat((path_ + suffix).c_str(), &status), 0) << suffix;
+    EXPECT_EQ(status.st_mode & 0777, 0600u) << suffix;
+  }
 }
 
 TEST_F(JournalTest, EmptyValuesAndBatchesAreFine) {

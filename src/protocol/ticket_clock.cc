@@ -1,0 +1,27 @@
+#include "protocol/ticket_clock.h"
+
+#include <algorithm>
+
+#include "protocol/ticket.h"
+
+namespace mobula::internal {
+namespace {
+
+// HeadOptions::ticket_life. A ticket that ends earlier, with its token, makes this clock slower.
+constexpr std::int64_t ticket_life_ms = std::int64_t{24} * 60 * 60 * 1000;
+
+}  // namespace
+
+void TicketClock::received(const std::string& own_ticket, Time now) {
+  const auto end_ms = end_of_agent_ticket(own_ticket);
+  if (!end_ms) return;
+  issued_ms_ = *end_ms - ticket_life_ms;
+  received_at_ = now;
+}
+
+std::int64_t TicketClock::now_ms(std::int64_t wall_ms, Time now) const {
+  if (!issued_ms_) return wall_ms;
+  return std::min(wall_ms, *issued_ms_ + (now - received_at_) / std::chrono::milliseconds(1));
+}
+
+}  // namespace mobula::internal
