@@ -44,7 +44,7 @@ std::atomic<bool> is_executor{false};
   if (started_as() == StartedAs::nursery) run_executor(run_nursery());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
-    print_stderr("mobula: this executor cannot start: {}", adopted.error().text);
+    internal::print_stderr("mobula: this executor cannot start: {}", adopted.error().text);
     leave_executor(1);
   }
   run_executor(std::move(*adopted));
