@@ -268,7 +268,7 @@ TEST(PlacementOptions, HaveABundleThatIsThereAndLargeEnough) {
 }
 
 TEST(TransportOptions, NameTransportsThatThereAre) {
-  for (int each = 0; each <= static_cast<int>(mobula::Transport::object_store); ++each) {
+  for (int each = 0; each <= static_cast<int>(mobula::Transport::nixl); ++each) {
     const auto transport = static_cast<mobula::Transport>(each);
     EXPECT_TRUE(prepare(TaskOptions{.tensor_transport = transport, .allow_fallback = true}).ok());
     EXPECT_NO_THROW(mobula::detail::put_request({.tensor_transport = transport}));

@@ -130,7 +130,7 @@ void check_placement(const std::optional<Placement>& placement) {
 }
 
 void check_transport(Transport transport) {
-  if (transport >= Transport::automatic && transport <= Transport::object_store) return;
+  if (transport >= Transport::automatic && transport <= Transport::nixl) return;
   refuse("tensor_transport", "one of mobula::Transport", transport_name(transport));
 }
 

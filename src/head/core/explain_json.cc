@@ -293,9 +293,13 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
   if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
     json["reason"] = to_string(*explanation.held_back);
   } else {
-    json["reason"] = fits_now               ? "it fits now"
-                     : explanation.feasible ? "it fits when running work has ended"
-                                            : summary_of(demand.request, explanation.nodes);
+    const bool drains = !explanation.obstacle && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
+      return each.reason.code == ReasonCode::node_draining;
+    });
+    json["reason"] = fits_now                ? "it fits now"
+                     : !explanation.feasible ? summary_of(demand.request, explanation.nodes)
+                     : drains                ? "it fits when a draining node is undrained"
+                                             : "it fits when running work has ended";
   }
   if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant));
   json["items"] = Json::array();

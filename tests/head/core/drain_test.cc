@@ -46,6 +46,14 @@ TEST_F(Drain, ActorThatMayBeRestartedMovesWithoutUsingARestart) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
 }
 
+TEST_F(Drain, DrainingNode_RequestWaitsForUndrain) {
+  EXPECT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
+  const auto reply = cluster.tool("explain", "", R"({"num_cpus": 1})");
+  EXPECT_TRUE(reply.ok);
+  EXPECT_NE(reply.json.find(R"("feasible":true)"), std::string::npos) << reply.json;
+  EXPECT_NE(reply.json.find("it fits when a draining node is undrained"), std::string::npos) << reply.json;
+}
+
 TEST_F(Drain, ActorThatMayNotBeRestartedStaysUntilTheDeadlineAndDiesWithItsCause) {
   actor_on_first_node(0);
   const auto reply = cluster.tool("drain", "20000", agent.node.hex());
