@@ -181,8 +181,8 @@ class Receiver {
     pull.ticket = ticket;
     pull.targets.push_back({target_.first(size), {}});
     wait([&](const std::function<void()>& done) {
-      end_.by(path).pull(std::move(pull), [&end, done](const TransferEnd& told) {
-        end = told;
+      end_.by(path).pull(std::move(pull), [&end, done](const TransferEnd& ended) {
+        end = ended;
         done();
       });
     });

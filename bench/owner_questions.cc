@@ -67,11 +67,11 @@ Asked ask(int tasks) {
   for (const auto& command : commands) {
     const auto* agent = std::get_if<TellAgent>(&command);
     const auto* head = agent == nullptr ? nullptr : std::get_if<ForHead>(&agent->message);
-    const auto* told = head == nullptr ? nullptr : std::get_if<TasksTold>(&head->message);
-    if (told == nullptr) continue;
-    asked.listed = told->tasks.size();
-    asked.left_out = told->left_out;
-    for (const auto& each : told->counts) asked.counted += each.count;
+    const auto* reply = head == nullptr ? nullptr : std::get_if<TasksTold>(&head->message);
+    if (reply == nullptr) continue;
+    asked.listed = reply->tasks.size();
+    asked.left_out = reply->left_out;
+    for (const auto& each : reply->counts) asked.counted += each.count;
   }
   std::ranges::sort(times);
   asked.median = times[times.size() / 2];

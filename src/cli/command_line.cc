@@ -451,7 +451,7 @@ class Grammar {
       start.preemption_given = !texts_.preemption.empty();
       start.http = taken("--http", http_address(start.http));
       if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
-      if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "goes with --head");
+      if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
       if (start.repl && !start.head) wrong("--repl", "goes with --head");
       if (start.repl && start.block) wrong("--repl", "does not go with --block");

@@ -170,7 +170,7 @@ TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
 
 TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
   recover_without_the_driver();
-  cluster.pass(14s);
+  cluster.pass(HeadOptions{}.driver_absence - 1s);
   EXPECT_FALSE(cluster.view().jobs[0].ended);
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   cluster.pass(2s);
