@@ -92,7 +92,16 @@ int make_detached_logger(const std::string& name) {
 int detached_first_call(const Words&) {
   Report report;
   mobula::get(mobula::task<make_detached_logger>.options({.num_gpus = 1}).remote(std::string("first")), seconds(30));
-  auto logger = mobula::get_actor<Logger>("first");
+  // The task does not wait for the actor that it makes.
+  LoggerHandle logger;
+  report.holds("the actor is found", until([&] {
+    try {
+      logger = mobula::get_actor<Logger>("first");
+      return true;
+    } catch (const mobula::NotFoundError&) {
+      return false;
+    }
+  }));
   report.holds("the first call of a detached actor arrives",
                until([&] { return mobula::get(logger.call<&Logger::lines>(), seconds(30)) == 1; }));
   mobula::kill(logger);

@@ -55,7 +55,7 @@ struct Step {
   int group = -1;               // submit: the var of the group to run in
   std::vector<int> bundles{};   // make_group: CPUs of each
   int strategy = 0;             // make_group: a GroupStrategy
-  bool unawaited = false;       // call_refs: makes two vars for each handle, itself and the value that nobody reads
+  bool unawaited = false;       // call_refs: makes two vars for each handle, itself and a value that is not read
 };
 
 // A function, method, class or item of a driver.

@@ -22,7 +22,7 @@ Cluster& Cluster::operator=(Cluster&& other) noexcept {
 Cluster::~Cluster() { shutdown(); }
 
 void Cluster::shutdown() {
-  if (detail::in_forked_child()) return void(session_.release());  // the parent's, which goes on
+  if (detail::in_forked_child()) return void(session_.release());  // the job of the parent continues
   const auto ending = std::move(session_);
   if (ending) ending->shutdown();
 }

@@ -80,13 +80,14 @@ void ActorTable::become(Actor& actor, ActorState state) {
   }
 }
 
-// `killed` is what an end on request, or with owner and job, is called.
+// The kind of an end on request, or with owner and job, is `killed` or `retired`.
 void ActorTable::note(const Actor& actor) const {
   const ActorSpec& spec = actor.spec();
   const EventSubjects about{.node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
   const std::string name =
       spec.name.empty() ? spec.class_name : fmt::format("{} '{}'", spec.class_name, spec.name);
-  const bool asked_for = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended;
+  const bool asked_for = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended ||
+                         actor.cause.kind == EndKind::retired;
   switch (actor.state) {
     case ActorState::placing:
       return parts_.events.note(Severity::debug, "ACTOR_CREATED", about, name + " waits for a place");
@@ -417,7 +418,7 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   finish(*actor, why);
 }
 
-// The running calls finish. From now on nobody finds it.
+// The running calls finish. From now on no process finds it by its name.
 void ActorTable::finish(Actor& actor, const std::string& why) {
   if (actor.slot.empty()) return die(actor, killed(why));
   if (std::exchange(actor.ending, true)) return;

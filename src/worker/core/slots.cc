@@ -46,7 +46,9 @@ void Slots::stop(const StopSlot& stop) {
   if (!row.stopping && stop.store_within > Duration(0)) {
     row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
   }
-  end(stop.slot, stop.graceful, stop.why, row.store_by.has_value(), stop.orderly);
+  // A drain and the end of the job cut what an executor awaits.
+  const bool cuts = row.submitted > 0 && stop.store_within == Duration(0);
+  end(stop.slot, stop.graceful, stop.why, row.store_by.has_value() && !cuts, stop.orderly);
 }
 
 void Slots::job_ended(JobId job, const std::vector<SlotId>& kept) {

@@ -35,8 +35,8 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
   if (!row->deadline || by < *row->deadline) row->deadline = by;
 }
 
-// The cause as people and the head shall see it: what we know of it beyond the exit status.
-// With the submitted calls that are cut, for people.
+// The cause of an end as the head and its users get it: with the facts of this agent beyond the exit status.
+// Adds the submitted calls that are cut.
 EndCause Slots::explained(const SlotRow& row, EndCause raw) const {
   EndCause cause = explained_end(row, std::move(raw));
   const bool planned = cause.kind == EndKind::retired || cause.kind == EndKind::intended;
@@ -158,7 +158,9 @@ void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // when it has started
   if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_within);
   processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
-  if (!row.graceful) {
+  if (!row.graceful && row.store_by && row.submitted > 0) {
+    row.deadline = kill_at_;  // it awaits calls, and has said so
+  } else if (!row.graceful) {
     row.deadline = row.store_by && row.residence.any() ? *row.store_by
                                                        : outbox_.now() + options_.end_within;
   } else if (row.phase == SlotPhase::ready) {

@@ -65,9 +65,21 @@ TEST_F(PlannedEndTest, DepartedExecutorReturnsTheSlot) {
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
+TEST_F(PlannedEndTest, HasTimeWhenTheSlotReturnsLater) {
+  agent_.say(executor_link, departing(false));
+  world_.settle();
+  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  world_.settle();
+  world_.advance(100s);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+}
+
 TEST_F(PlannedEndTest, ReportsCallsThatAreCut) {
+  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  world_.settle();
   agent_.say(executor_link, departing(true));
   world_.settle();
+  agent_.heard<EndExecutor>(executor_link);
   agent_.head_says(StopSlot{SlotId::of(1), false, "its node is drained", {}});
   world_.settle();
   EXPECT_EQ(agent_.heard<EndExecutor>(executor_link).size(), 1u);
