@@ -17,7 +17,7 @@ using PublicKind = detail::ErrorKind;
 
 // A call that blocks for longer prints why.
 constexpr Duration slow_wait_delay = 3s;
-// After so long without progress the store may be full of what this very call holds.
+// Without progress for this time, the store may be full of objects that the call itself holds.
 constexpr Duration stall_timeout = 100ms;
 
 std::optional<Time> time_of(const detail::Deadline& deadline) {
@@ -26,8 +26,8 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
 }
 
-std::vector<ObjectId> ids_of(std::span<const RawId> objects) {
-  std::vector<ObjectId> ids;
+RecycledVector<ObjectId> ids_of(std::span<const RawId> objects) {
+  RecycledVector<ObjectId> ids;
   ids.reserve(objects.size());
   for (const RawId each : objects) ids.emplace_back(bits(each));
   return ids;
@@ -131,6 +131,13 @@ RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
   return tensors;
 }
 
+bool ProcessRuntime::has_tensors(std::span<const RawId> objects) const {
+  return std::ranges::any_of(objects, [&](RawId each) {
+    const auto* row = engine_->core().object(ObjectId(bits(each)));
+    return row != nullptr && std::ranges::any_of(row->value->contained, [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
+  });
+}
+
 detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
                                  std::span<detail::StoredValue> values) {
   const auto got = get_batch(objects, request, values, true);
@@ -173,10 +180,11 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
   };
   if (auto why = failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); }))) return *why;
   const auto ready = objects.first(engine_->stopping() ? objects.size() : batch.size());
-  if (auto why = pull_tensors(lock, ready, request, pulls, [&] {
-        return failed(blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
-      })) {
-    return *why;
+  if (has_tensors(ready)) {
+    const auto values_settled = [&] {
+      return failed(blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
+    };
+    if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
   }
   for (std::size_t i = 0; i < ready.size(); ++i) {
     values[i] = stored_object(lock, ids[i]);
@@ -186,7 +194,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
   return ready.size();
 }
 
-// Pulls the elements of the values' tensors. `values_settled` waits for values that are made again because their
+// Pulls the elements of the values' tensors. `values_settled` waits for values that are recomputed because their
 // elements were lost with their process.
 detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
                                           const detail::GetRequest& request, std::vector<TensorDesk::PullPtr>& pulls,
@@ -244,7 +252,7 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
     if (fetch_local || row == nullptr || !row->owned) return is_local(object);
     return row->ready;
   };
-  std::vector<bool> ready(objects.size(), false), wanted(objects.size(), false);
+  std::vector<bool> ready(objects.size(), false), wanted;
   std::size_t count = 0;
   const auto look = [&] {
     for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
@@ -252,13 +260,15 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
       ready[i] = true;
       ++count;
       // Ready does not mean held: the store may move the bytes to disk and receive the next object.
-      if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
+      if (wanted.empty() || !wanted[i]) continue;
       wanted[i] = false;
+      engine_->unwant(ObjectId(bits(objects[i])));
     }
     return count >= num_returns;
   };
-  // Mostly the first few are ready, and then nobody has to be told of the others.
+  // In most calls the first few are ready, and the others need no fetch.
   if (look()) return ready;
+  wanted.resize(objects.size());
   for (std::size_t i = 0; i < objects.size(); ++i) {
     const ObjectId object(bits(objects[i]));
     const auto* row = engine_->core().object(object);

@@ -5,7 +5,7 @@
 namespace mobula::internal::client {
 namespace {
 
-// Progress of objects after the first unfinished one is looked at in one of so many checks.
+// Every n-th check also inspects objects after the first unfinished one.
 constexpr std::uint32_t checks_per_look_ahead = 16;
 
 bool is_inline(const ObjectRow& row) { return row.ready && !(row.value->in_store && row.value->bytes.empty()); }
@@ -13,14 +13,14 @@ bool is_inline(const ObjectRow& row) { return row.ready && !(row.value->in_store
 }  // namespace
 
 GetBatch::GetBatch(ProcessEngine& engine, std::span<const ObjectId> objects, bool whole)
-    : engine_(engine), objects_(objects), whole_(whole || objects.size() == 1), held_(objects.size(), false) {
+    : engine_(engine), objects_(objects), whole_(whole || objects.size() == 1), held_(objects.size(), 0) {
   if (!whole_) return;
   for (std::size_t i = 0; i < objects_.size(); ++i) hold(i);
 }
 
 bool GetBatch::settled(std::size_t index) const {
   if (!engine_.core().settled(objects_[index])) return false;
-  if (held_[index]) return true;
+  if (held_[index] != 0) return true;
   // Only a hold keeps stored bytes readable.
   const ObjectRow* row = engine_.core().object(objects_[index]);
   return row == nullptr || is_inline(*row);
@@ -32,15 +32,15 @@ std::int64_t GetBatch::stored_bytes(std::size_t index) const {
 }
 
 void GetBatch::hold(std::size_t index) {
-  if (held_[index]) return;
-  held_[index] = true;
+  if (held_[index] != 0) return;
+  held_[index] = 1;
   ahead_ = std::max(ahead_, index + 1);
   engine_.want(objects_[index]);
 }
 
 void GetBatch::drop(std::size_t index) {
-  if (!held_[index]) return;
-  held_[index] = false;
+  if (held_[index] == 0) return;
+  held_[index] = 0;
   engine_.unwant(objects_[index]);
 }
 
@@ -56,7 +56,7 @@ bool GetBatch::complete() {
   const bool look_ahead = size_ != before || checks_++ % checks_per_look_ahead == 0;
   const ObjectRow* next = engine_.core().object(objects_[size_]);
   const bool fetchable = next != nullptr && (next->ready || !next->owned);
-  if (look_ahead || (fetchable && !held_[size_])) fetch_ahead();
+  if (look_ahead || (fetchable && held_[size_] == 0)) fetch_ahead();
   return false;
 }
 

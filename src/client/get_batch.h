@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "base/recycled.h"
 #include "client/process_engine.h"
 
 namespace mobula::internal::client {
@@ -15,7 +15,7 @@ class GetBatch {
  public:
   // Stored bytes that one batch may hold, the first object of the batch excepted.
   static constexpr std::int64_t max_held_bytes = std::int64_t{256} << 20;
-  // Objects after the first unfinished one that are fetched ahead.
+  // Objects fetched ahead, after the first unfinished object.
   static constexpr std::size_t max_ahead = 64;
 
   // With `whole`, all objects are one batch.
@@ -46,7 +46,7 @@ class GetBatch {
   ProcessEngine& engine_;
   const std::span<const ObjectId> objects_;
   const bool whole_;
-  std::vector<bool> held_;
+  RecycledVector<std::uint8_t> held_;  // by index
   std::size_t size_ = 0;   // settled, from the first on
   std::size_t ahead_ = 0;  // no object from here on is held
   std::int64_t bytes_ = 0;  // of settled objects

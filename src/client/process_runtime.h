@@ -112,6 +112,7 @@ class ProcessRuntime final : public detail::Runtime,
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
                                       const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
+  bool has_tensors(std::span<const detail::RawId> objects) const;
   TensorDesk::Callbacks desk_callbacks();
   Result<RefRecords> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
   void release_kept(const RefRecords& kept);

@@ -311,9 +311,12 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
     result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
     return result;
   };
-  if (engine_->core().is_unread(object)) engine_->step(ErrorRead{object});
   const auto* row = engine_->core().object(object);
   if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+  if (row->ready && row->value->is_error && engine_->core().is_unread(object)) {
+    engine_->step(ErrorRead{object});
+    row = engine_->core().object(object);
+  }
   if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
     return stored_value(lock, *row->value);
   }

@@ -14,8 +14,8 @@ inline constexpr const char* stack_trace_title = "mobula: native stack of thread
 // The process still dies by the same signal, at most 2 s later.
 void trace_crashes_if_asked();
 
-// A stack for the handler, so that the calling thread can report that its own has overflowed. Nothing where no traces
-// are asked for.
+// A stack for the handler, so that the calling thread can report that its own has overflowed. Empty if traces are
+// off.
 class CrashStack {
  public:
   CrashStack();

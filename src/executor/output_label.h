@@ -1,5 +1,5 @@
-// Names in an executor's output the task that prints. A label is written into the output itself, ahead of what the
-// task prints, so that no line is named after another task. Tasks that take turns quickly share one label.
+// Names in an executor's output the task that prints. A label is written into the output itself, before the
+// first line of the task, so that no line is named after another task. Tasks that take turns quickly share one label.
 // Thread: the one that runs tasks.
 #pragma once
 

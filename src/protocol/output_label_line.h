@@ -15,7 +15,7 @@ inline constexpr std::string_view output_label_begin = "\x1e\x02mobula-task:";
 inline constexpr std::string_view output_label_end = "\x03";
 inline constexpr std::size_t max_output_label_bytes = 256;
 
-// Begins in a line of its own only if the output before it ended one. One write: shorter than PIPE_BUF.
+// Follows a line without an end on the same line. One write: shorter than PIPE_BUF.
 inline std::string output_label_line(std::string_view label) {
   std::string line(output_label_begin);
   for (const char each : label.substr(0, max_output_label_bytes)) {
@@ -25,7 +25,7 @@ inline std::string output_label_line(std::string_view label) {
   return line += '\n';
 }
 
-// A line of output, without its end: what was printed before a label in it, and the label.
+// A line of output, without its end: the text before a label in it, and the label.
 struct LabeledLine {
   std::string_view text;
   std::optional<std::string_view> label;

@@ -1,5 +1,7 @@
 #include "runtime/driver_session.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -22,6 +24,7 @@ namespace {
 
 constexpr Duration greeting_patience = 10s;
 constexpr Duration job_patience = 30s;
+constexpr Duration slow_init_delay = 3s;  // before a warning
 // An executor that does not end by itself is killed after half a second.
 constexpr Duration job_over_within = 2s;
 constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
@@ -167,7 +170,13 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
 
 Result<void> DriverSession::wait_for_job() {
   auto lock = engine_->lock();
-  engine_->wait(lock, monotonic_now() + job_patience, [&] { return engine_->job_answer().has_value(); });
+  const auto answered = [&] { return engine_->job_answer().has_value(); };
+  const Time began = monotonic_now();
+  if (!engine_->wait(lock, began + slow_init_delay, answered)) {
+    engine_->warn(fmt::format("init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
+                              "runs", slow_init_delay / 1s, address_));
+    engine_->wait(lock, began + job_patience, answered);
+  }
   const auto answer = engine_->job_answer();
   if (!answer) {
     return failure(ErrorCode::timed_out, "the head at " + address_ + " did not admit the job within 30 s");

@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/quantity.h"
 #include "base/time.h"
@@ -24,13 +26,21 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr Duration start_patience = 30s;
+constexpr Duration slow_start_delay = 3s;  // before a warning
 
 // Reads up to the first newline, the end, or the deadline.
 Result<std::string> read_line(int fd, Time deadline) {
   std::string line;
+  std::optional<Time> warn_at = monotonic_now() + slow_start_delay;
   while (true) {
-    const auto left = deadline - monotonic_now();
-    if (left <= Duration(0)) return failure(ErrorCode::timed_out, "mobula start was not ready within 30 s");
+    const Time now = monotonic_now();
+    if (now >= deadline) return failure(ErrorCode::timed_out, "mobula start was not ready within 30 s");
+    if (warn_at && now >= *warn_at) {
+      std::fprintf(stderr, "mobula: init has blocked for 3 s: the agent of this machine is not ready; a head that does not "
+                           "answer is the usual reason, and mobula status shows whether it runs\n");
+      warn_at.reset();
+    }
+    const auto left = (warn_at ? std::min(*warn_at, deadline) : deadline) - now;
     pollfd waiting{fd, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(left.count() / 1'000'000) + 1);
     if (ready < 0 && errno != EINTR) return errno_failure("wait for mobula start", errno);

@@ -1,4 +1,4 @@
-// What errors say, and which calls they end.
+// Texts and causes of errors, and the calls that cancellation ends.
 #include <unistd.h>
 
 #include <chrono>
@@ -54,7 +54,7 @@ int cancels_blocked(const Words&) {
   ends("blocked in get_view", mobula::task<views>.remote(std::vector{endless_vector}));
   const auto call = reader.call<&Reader::get>(refs);
   ends("a call of an actor", call);
-  report.equal("the actor goes on", mobula::get(reader.call<&Reader::ready>(), seconds(30)), 1);
+  report.equal("the actor still runs", mobula::get(reader.call<&Reader::ready>(), seconds(30)), 1);
   mobula::cancel(endless);
   mobula::cancel(endless_vector);
   return report.exit_code();
@@ -247,7 +247,7 @@ class Speaker {
 int throws_here(int number) { throw std::runtime_error("failure number " + std::to_string(number)); }
 int passes_on(int number) { return number; }
 
-// Two failures that nobody reads, and some that are read.
+// Two failures that no code reads, and some that are read.
 int leaves_errors(const Words&) {
   Report report;
   const auto settled = [](const auto& ref) { (void)mobula::wait(std::vector{ref}, {.timeout = seconds(30)}); };

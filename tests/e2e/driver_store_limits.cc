@@ -35,7 +35,7 @@ int until_released(const std::string& pipe, const StoreBlock& block) {
   return static_cast<int>(block.front());
 }
 
-// PIPE: so many large arguments as max_pending_bytes (8 MiB) allows, and one more.
+// PIPE: large arguments up to max_pending_bytes (8 MiB), and one more.
 int counts_large_arguments(const Words& words) {
   Report report;
   std::vector<mobula::ObjectRef<int>> refs;
@@ -56,7 +56,7 @@ int counts_large_arguments(const Words& words) {
   return report.exit_code();
 }
 
-// Views keep the whole store; the next one says why it does not return.
+// Views keep the whole store; the next one reports why it does not return.
 int views_fill_store(const Words&) {
   Report report;
   std::vector<mobula::View<StoreBlock>> views;

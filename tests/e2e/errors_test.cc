@@ -1,4 +1,5 @@
-// What errors say, and which calls they end.
+// Texts and causes of errors, and the calls that cancellation ends.
+#include <csignal>
 #include <sstream>
 
 #include "e2e/cluster.h"
@@ -34,6 +35,17 @@ TEST_F(Errors, ReportsUnreadFailuresAtTheEnd) {
   for (const char* number : {"3", "4"}) {
     EXPECT_EQ(report.find(std::string("failure number ") + number), std::string::npos) << report;
   }
+}
+
+TEST_F(Errors, InitWarnsWhenHeadIsDead) {
+  start_head({"--num-cpus", "1"});
+  ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
+  Process driver = start_driver({"init"});
+  EXPECT_TRUE(eventually(Milliseconds(20'000), [&] {
+    return driver.err().find("init has blocked for 3 s: the head at ") != std::string::npos;
+  })) << driver.err();
+  start_head({"--no-worker"});
+  EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
 TEST_F(Errors, LabelsOutputWithTheTaskThatPrints) {

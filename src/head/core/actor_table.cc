@@ -86,8 +86,8 @@ void ActorTable::note(const Actor& actor) const {
   const EventSubjects about{.node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
   const std::string name =
       spec.name.empty() ? spec.class_name : fmt::format("{} '{}'", spec.class_name, spec.name);
-  const bool asked_for = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended ||
-                         actor.cause.kind == EndKind::retired;
+  const bool is_planned = actor.cause.kind == EndKind::killed || actor.cause.kind == EndKind::intended ||
+                          actor.cause.kind == EndKind::retired || actor.cause.kind == EndKind::group_removed;
   switch (actor.state) {
     case ActorState::placing:
       return parts_.events.note(Severity::debug, "ACTOR_CREATED", about, name + " waits for a place");
@@ -103,7 +103,7 @@ void ActorTable::note(const Actor& actor) const {
                                 fmt::format("{} {}; restart {}", name, to_string(actor.cause),
                                             actor.row.restarts_used));
     case ActorState::dead:
-      return parts_.events.note(asked_for && !actor.refused && !actor.construction_error.is_error
+      return parts_.events.note(is_planned && !actor.refused && !actor.construction_error.is_error
                                     ? Severity::info
                                     : Severity::error,
                                 "ACTOR_DIED", about, fmt::format("{} {}", name, to_string(actor.cause)));

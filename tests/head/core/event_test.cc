@@ -139,6 +139,21 @@ TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
   EXPECT_EQ(list({{"severity", "error"}})["items"].size(), 1u);
 }
 
+TEST_F(Events, PlannedEndOfActorIsNoError) {
+  cluster.driver_starts_job(agent, 1);
+  const auto spec = cluster.actor(1, 1);
+  cluster.creates(agent, spec);
+  const auto slot = cluster.actor_comes_alive(agent);
+  cluster.driver_says(agent, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EndCause cause;
+  cause.kind = EndKind::retired;
+  cluster.actor_executor_dies(agent, slot, cause);
+  const auto died = of_kind("ACTOR_DIED");
+  ASSERT_EQ(died.size(), 1u);
+  EXPECT_EQ(died[0]["severity"], "INFO");
+  EXPECT_TRUE(list({{"severity", "warning"}})["items"].empty());
+}
+
 TEST_F(Events, WhatIsRepeatedIsCounted) {
   const auto dropped = [&] { cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"}); };
   for (int i = 0; i < 5; ++i) dropped();

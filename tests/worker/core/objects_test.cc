@@ -131,7 +131,7 @@ TEST_F(ObjectsTest, ProcessThatKeepsAnEmptySlabCannotMakeOthersWaitForEver) {
   release(home_);
   home_.say(2, ReserveObject{ObjectId::of(2), 900 << 10});
   world_.advance(9s);
-  EXPECT_TRUE(home_.heard<ObjectReserved>(2).empty()) << "a busy process may need so long";
+  EXPECT_TRUE(home_.heard<ObjectReserved>(2).empty()) << "a busy process may need 10 s";
   world_.advance(3s);
   EXPECT_EQ(home_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::resource_exhausted);
 }
