@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -103,6 +104,10 @@ class JobOutput {
   enum class Written { all, interrupted, closed };
 
   void add(const Output& bytes) {
+    if (discards_) {
+      dropped_ += bytes.size();
+      return;
+    }
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     waiting_ += guarded_ ? guard_.pass(text) : std::string(text);
   }
@@ -115,8 +120,8 @@ class JobOutput {
       pollfd item{STDOUT_FILENO, POLLOUT, 0};
       if (::poll(&item, 1, static_cast<int>(stdout_poll / 1ms)) <= 0) {
         if (!patience || monotonic_now() < until) continue;
-        std::fprintf(stderr, "mobula: %zu bytes of output were dropped because nothing read them\n",
-                     waiting_.size());
+        discards_ = true;
+        dropped_ += waiting_.size();
         waiting_.clear();
         break;
       }
@@ -132,12 +137,20 @@ class JobOutput {
   }
   // Before another message is printed.
   void end() {
-    waiting_ += guard_.end();
+    if (!discards_) waiting_ += guard_.end();
     (void)write(last_output_patience);
+    if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
+      std::fprintf(stderr, "mobula: %llu bytes of output were dropped because nothing read them\n",
+                   static_cast<unsigned long long>(dropped));
+    }
   }
+  // Nothing has read the output for too long: further output is dropped.
+  bool discards() const { return discards_; }
 
  private:
   std::string waiting_;
+  bool discards_ = false;
+  std::uint64_t dropped_ = 0;
   const bool guarded_;
   TerminalGuard guard_;
 };
@@ -242,6 +255,7 @@ class Follower {
       const auto written = output_.write(stopping_ ? std::optional(last_output_patience) : std::nullopt);
       if (written == JobOutput::Written::closed) return unheard();
       if (written == JobOutput::Written::interrupted) continue;
+      if (output_.discards()) at_ = std::max(at_, part->end);
       if (!part->fault.empty() && has_ended(part->job)) {
         std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
         return ended(part->job);
