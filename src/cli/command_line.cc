@@ -555,7 +555,7 @@ class Grammar {
   // The flag goes before MOBULA_RECORD; the limit has a variable alone.
   static void record_from_environment(RecordOptions& record) {
     auto said = taken("MOBULA_RECORD_LIMIT", record_options_from_environment());
-    if (!record.folder.empty()) said.folder = std::filesystem::absolute(record.folder).string();
+    if (!record.folder.empty()) said.folder = absolute_path(record.folder);
     record = std::move(said);
   }
 

@@ -1,6 +1,7 @@
 #include "cli/find_cluster.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,7 +41,9 @@ Result<ClusterAddress> from_folder(const std::string& state_folder, const std::s
   } else if (agent && !(own_died && agent->head_address == head->address)) {
     found.address = agent->head_address;
     found.key_path = fmt::format("{}/{}.key", folder, name);
-  } else if (head || fs::exists(folder + "/head/journal.sqlite")) {
+  } else if (const auto closed = why_closed(folder)) {
+    return *closed;
+  } else if (head || path_exists(folder + "/head/journal.sqlite")) {
     return failure(ErrorCode::unavailable,
                    fmt::format("the head of cluster '{}' does not run; start it again with: {}", name,
                                restart_command(state_folder, name)));
@@ -103,12 +106,27 @@ std::vector<std::string> clusters_of(const std::string& state_folder) {
   return names;
 }
 
+std::optional<std::string> keys_readable_by_jobs(const std::string& folder) {
+  const auto head = load_head_file(folder + "/head/head.json");
+  const auto agent = load_agent_file(folder + "/agent/agent.json");
+  if (!head || !agent || !runs(*head) || !runs(*agent) || agent->driver_agent) return std::nullopt;
+  const std::string key = folder + "/head/operator.key";
+  if (::access(key.c_str(), F_OK) != 0) return std::nullopt;
+  return fmt::format("jobs on this machine run as the user of the head and can read {}, with which they "
+                     "control the cluster; start the head with --no-worker before you give tokens to "
+                     "people whom you do not trust with that",
+                     key);
+}
+
 std::optional<Failure> why_closed(const std::string& state_folder) {
   if (::access(state_folder.c_str(), R_OK | X_OK) == 0 || errno != EACCES) return std::nullopt;
+  struct stat status {};
+  const bool has_owner = ::stat(state_folder.c_str(), &status) == 0;
   return failure(ErrorCode::permission_denied,
-                 fmt::format("user {} may not read the state folder {}: do this as the user who has started the "
+                 fmt::format("user {} may not read the state folder {}{}: do this as the user who has started the "
                              "cluster; `mobula status` also takes --address with --key FILE, or MOBULA_TOKEN",
-                             ::getuid(), state_folder));
+                             ::getuid(), state_folder,
+                             has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));
 }
 
 std::string known_key_for(const std::string& state_folder, const std::string& address) {

@@ -26,6 +26,10 @@ Result<ClusterAddress> find_cluster(const CommandLine& line);
 // The key file for joining the head at `address`: a known one of this machine; empty if none is.
 std::string known_key_for(const std::string& state_folder, const std::string& address);
 
+// The warning that jobs on this machine can read the keys of the head: an agent runs next to it, as the
+// same user. Nothing if they cannot.
+std::optional<std::string> keys_readable_by_jobs(const std::string& folder);
+
 // Names of the clusters that have files under the state folder, in order.
 std::vector<std::string> clusters_of(const std::string& state_folder);
 

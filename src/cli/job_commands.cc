@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -24,7 +26,6 @@
 #include "cli/state_commands.h"
 #include "cli/terminal_guard.h"
 #include "cli/tool_client.h"
-#include "cli/write_all.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -34,6 +35,8 @@ using Output = std::vector<std::byte>;
 
 constexpr Duration shortest_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
+constexpr Duration stdout_poll = 50ms;
+constexpr Duration last_output_patience = 1s;  // for output after an interruption, and at the end
 constexpr Duration head_patience = 60s;  // a head that is restarted
 constexpr std::int64_t tail_bytes = 1 << 20;
 
@@ -98,15 +101,56 @@ class JobOutput {
   ~JobOutput() { end(); }
   JobOutput(const JobOutput&) = delete;
   JobOutput& operator=(const JobOutput&) = delete;
-  // False: nobody takes it.
-  bool write(const Output& bytes) {
+  enum class Written { all, interrupted, closed };
+
+  void add(const Output& bytes) {
+    if (discards_) {
+      dropped_ += bytes.size();
+      return;
+    }
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return guarded_ ? write_all(STDOUT_FILENO, guard_.pass(text)) : write_all(STDOUT_FILENO, text);
+    waiting_ += guarded_ ? guard_.pass(text) : std::string(text);
   }
-  // Before anything else is said.
-  void end() { (void)write_all(STDOUT_FILENO, guard_.end()); }
+  // `interrupted`: the rest waits, and the next call continues with it. With `patience`, output that
+  // makes no progress for that time is dropped instead.
+  Written write(std::optional<Duration> patience) {
+    Time until = monotonic_now() + patience.value_or(Duration(0));
+    while (!waiting_.empty()) {
+      if (!patience && interruptions != 0) return Written::interrupted;
+      pollfd item{STDOUT_FILENO, POLLOUT, 0};
+      if (::poll(&item, 1, static_cast<int>(stdout_poll / 1ms)) <= 0) {
+        if (!patience || monotonic_now() < until) continue;
+        discards_ = true;
+        dropped_ += waiting_.size();
+        waiting_.clear();
+        break;
+      }
+      // A pipe that is writable takes this much without blocking.
+      const auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
+      const ssize_t count = ::write(STDOUT_FILENO, waiting_.data(), size);
+      if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (count <= 0) return Written::closed;
+      waiting_.erase(0, static_cast<std::size_t>(count));
+      if (patience) until = monotonic_now() + *patience;
+    }
+    return Written::all;
+  }
+  // Before another message is printed.
+  void end() {
+    if (!discards_) waiting_ += guard_.end();
+    (void)write(last_output_patience);
+    if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
+      std::fprintf(stderr, "mobula: %llu bytes of output were dropped because nothing read them\n",
+                   static_cast<unsigned long long>(dropped));
+    }
+  }
+  // Nothing has read the output for too long: further output is dropped.
+  bool discards() const { return discards_; }
 
  private:
+  std::string waiting_;
+  bool discards_ = false;
+  std::uint64_t dropped_ = 0;
   const bool guarded_;
   TerminalGuard guard_;
 };
@@ -185,6 +229,10 @@ class Follower {
   int follow() {
     const int code = follow_to_the_end();
     output_.end();
+    if (lost_bytes_ > 0) {
+      std::fprintf(stderr, "mobula: %llu bytes of output are no longer kept and were not printed\n",
+                   static_cast<unsigned long long>(lost_bytes_));
+    }
     return code;
   }
 
@@ -201,12 +249,13 @@ class Follower {
         return complain(part.error());
       }
       say_why_it_waits(part->job);
-      if (part->from > at_) {
-        std::fprintf(stderr, "mobula: %llu bytes that the job has printed are no longer kept\n",
-                     static_cast<unsigned long long>(part->from - at_));
-      }
+      if (part->from > at_) lost_bytes_ += part->from - at_;
       at_ = std::max(at_, part->from + part->bytes.size());
-      if (!output_.write(part->bytes)) return unheard();
+      output_.add(part->bytes);
+      const auto written = output_.write(stopping_ ? std::optional(last_output_patience) : std::nullopt);
+      if (written == JobOutput::Written::closed) return unheard();
+      if (written == JobOutput::Written::interrupted) continue;
+      if (output_.discards()) at_ = std::max(at_, part->end);
       if (!part->fault.empty() && has_ended(part->job)) {
         std::fprintf(stderr, "mobula: %s\n", part->fault.c_str());
         return ended(part->job);
@@ -259,6 +308,7 @@ class Follower {
   const std::string job_;
   const OnInterrupt policy_;
   std::uint64_t at_;
+  std::uint64_t lost_bytes_ = 0;
   bool stopping_ = false;
   std::string said_;
 };
@@ -354,7 +404,8 @@ int print_log(JobClient& client, const CommandLine& line) {
     if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
     if (line.tail < 0) {
-      if (!output.write(part->bytes)) return exit_done;
+      output.add(part->bytes);
+      if (output.write(std::nullopt) != JobOutput::Written::all) return exit_done;
     } else {
       kept.insert(kept.end(), part->bytes.begin(), part->bytes.end());
     }
@@ -364,7 +415,8 @@ int print_log(JobClient& client, const CommandLine& line) {
   }
   if (line.tail < 0) return exit_done;
   kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(begin_of_tail(kept, line.tail)));
-  if (!output.write(kept)) return exit_failed;
+  output.add(kept);
+  if (output.write(std::nullopt) != JobOutput::Written::all) return exit_failed;
   if (!line.follow) return exit_done;
   return Follower(client, output, *id, OnInterrupt::leaves_it, static_cast<std::uint64_t>(from)).follow();
 }

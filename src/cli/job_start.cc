@@ -164,7 +164,8 @@ class FilesCache {
     std::vector<Kept> kept;
     std::uint64_t sum = 0;
     std::error_code code;
-    for (const auto& each : fs::directory_iterator(start_.cache, code)) {
+    for (const auto& entry : entries_of(start_.cache)) {
+      const fs::directory_entry each(entry, code);
       std::error_code gone;
       if (each.path() == path_ || each.path().filename() == "lock") continue;
       const auto extension = each.path().extension();

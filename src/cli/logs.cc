@@ -48,7 +48,7 @@ std::vector<LogFile> files_below(const std::string& folder) {
   std::vector<LogFile> files;
   for (const char* name : {"head/head", "mobula", "agent/logs/agent"}) {
     const std::string path = folder + "/" + name;
-    if (fs::exists(path + ".log")) files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
+    if (path_exists(path + ".log")) files.push_back({fs::path(path).filename().string(), {path + ".log", path + ".1.log"}});
   }
   std::error_code code;
   for (fs::directory_iterator at(folder + "/agent/logs", code), end; !code && at != end; at.increment(code)) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stderr_queue.h"
 #include "cli/batch_command.h"
 #include "cli/build_kind.h"
 #include "cli/command_line.h"
@@ -123,7 +124,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
-    options.spill_folder = std::filesystem::absolute(options.spill_folder).string();
+    options.spill_folder = absolute_path(options.spill_folder);
   }
   options.spill_above_percent = plan.node.spill_above_percent;
   options.bulk_connections = plan.node.bulk_connections;
@@ -352,4 +353,12 @@ int main_of_mobula(int argc, char** argv) {
 }  // namespace
 }  // namespace mobula::internal::cli
 
-int main(int argc, char** argv) { return mobula::internal::cli::main_of_mobula(argc, argv); }
+int main(int argc, char** argv) {
+  mobula::internal::open_standard_descriptors();
+  try {
+    return mobula::internal::cli::main_of_mobula(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mobula: unexpected error: %s\n", error.what());
+    return mobula::internal::cli::exit_failed;
+  }
+}

@@ -234,7 +234,7 @@ class Start {
     }
     auto key = load_key_file(key_path_);
     if (!key) return key.error();
-    key_path_ = fs::absolute(key_path_).string();
+    key_path_ = absolute_path(key_path_);
     key_ = std::move(key).value();
     cluster_ = line_.cluster.empty() ? key_->cluster : line_.cluster;
     return {};

@@ -95,9 +95,14 @@ int stop(const CommandLine& line) {
   const double seconds = line.seconds < 0 ? default_grace_s : line.seconds;
   const Duration grace(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9));
   int ended = 0;
+  std::optional<Failure> first_closed;
   for (const auto& name : clusters_of(line.state_folder)) {
     if (!line.cluster.empty() && name != line.cluster) continue;
     const std::string folder = line.state_folder + "/" + name;
+    if (const auto closed = why_closed(folder)) {
+      if (!first_closed) first_closed = closed;
+      continue;
+    }
     auto records = records_of(folder);
     const auto gone = std::partition(records.begin(), records.end(),
                                      [](const RunRecord& each) { return each.alive(); });
@@ -125,6 +130,7 @@ int stop(const CommandLine& line) {
     std::printf("cluster '%s' has been stopped on this machine\n", name.c_str());
     ++ended;
   }
+  if (first_closed) return complain(*first_closed);
   if (ended > 0) return exit_done;
   if (const auto closed = why_closed(line.state_folder)) return complain(*closed);
   if (line.cluster.empty()) {

@@ -21,6 +21,7 @@
 #include "deploy/meeting.h"
 #include "deploy/own_address.h"
 #include "deploy/process.h"
+#include "protocol/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -241,7 +242,7 @@ class Rank {
       }
       const auto note = meeting_->look();
       if (!note) {
-        if (!fs::exists(folder_)) come_again();
+        if (!path_exists(folder_)) come_again();
         continue;
       }
       if (note->over && place_.unique)
@@ -350,7 +351,7 @@ class Rank {
   }
 
   void say(const std::string& state, const std::string& why = {}, bool gone = false) {
-    if (!meeting_ || !fs::exists(folder_)) return;
+    if (!meeting_ || !path_exists(folder_)) return;
     const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why, gone});
     if (!said && !gone)
       std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());

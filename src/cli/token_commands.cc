@@ -12,6 +12,7 @@
 #include "cli/asker.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
+#include "cli/find_cluster.h"
 #include "cli/output.h"
 #include "cli/tool_client.h"
 #include "protocol/token.h"
@@ -40,6 +41,15 @@ Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb, co
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
   return json;
+}
+
+// A token of a driver submits jobs, which run as the user of the agent.
+void warn_of_readable_keys(const CommandLine& line, const std::string& role) {
+  if (role != "driver") return;
+  for (const auto& name : clusters_of(line.state_folder)) {
+    const std::string folder = line.state_folder + "/" + name;
+    if (const auto risk = keys_readable_by_jobs(folder)) warn(*risk);
+  }
 }
 
 int create_token(const CommandLine& line, const ClusterAddress& cluster) {
@@ -88,6 +98,7 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
                id.c_str(), holder.c_str(),
                flags.role == "agent" ? join.c_str() : "");
+  warn_of_readable_keys(line, flags.role);
   return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n", lost);
 }
 

@@ -84,6 +84,45 @@ Result<void> make_private_folder(const std::string& path) {
   return {};
 }
 
+Result<void> make_runtime_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_private_folder(path);
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return errno_failure("inspect the folder " + path, errno);
+  const auto refuse = [&](const std::string& seen, const std::string& what_to_do) {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("use the folder {}: {}; it must be a directory of user {} with mode 0700; {}",
+                               path, seen, ::geteuid(), what_to_do));
+  };
+  const std::string elsewhere =
+      "remove it, or choose another one: export XDG_RUNTIME_DIR=$(mktemp -d /tmp/run-XXXXXX)";
+  if (!S_ISDIR(status.st_mode)) return refuse("it is a link or a file", elsewhere);
+  if (status.st_uid != ::geteuid()) return refuse(fmt::format("it belongs to user {}", status.st_uid), elsewhere);
+  if ((status.st_mode & 077) != 0) {
+    return refuse(fmt::format("its mode is {:04o}", status.st_mode & 07777), "run: chmod 700 " + path);
+  }
+  return {};
+}
+
+std::string absolute_path(const std::string& path) {
+  std::error_code code;
+  const auto absolute = fs::absolute(path, code);
+  return code ? path : absolute.string();
+}
+
+std::vector<std::string> entries_of(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code code;
+  for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    paths.push_back(at->path().string());
+  }
+  return paths;
+}
+
+bool path_exists(const std::string& path) {
+  std::error_code code;
+  return fs::exists(path, code);
+}
+
 Result<void> write_file(const std::string& path, const std::string& text, unsigned mode) {
   const std::string fresh = path + ".new-" + std::to_string(::getpid());
   const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));

@@ -83,12 +83,30 @@ Result<void> check_socket_path(const std::string& path) {
                              path, path.size(), max_socket_path));
 }
 
+namespace {
+
+// Another user may have made the folder of the path first.
+Result<void> check_peer_user(const Fd& socket, const std::string& path) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return errno_failure(fmt::format("read the user of the process at {}", path), errno);
+  }
+  if (peer.uid == ::geteuid()) return {};
+  return failure(ErrorCode::permission_denied,
+                 fmt::format("connect to {}: process {} there belongs to user {}, and this one to user {}",
+                             path, peer.pid, peer.uid, ::geteuid()));
+}
+
+}  // namespace
+
 Result<Fd> connect_local(const std::string& path) {
   if (auto good = check_socket_path(path); !good) return good.error();
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_failure("make a local socket", errno);
   const sockaddr_un address = address_of(path);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    if (auto own = check_peer_user(socket, path); !own) return own.error();
     return socket;
   }
   const int why = errno;

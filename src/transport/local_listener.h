@@ -51,7 +51,8 @@ class LocalListener {
 };
 
 // Connects without waiting: not_found without a socket file, unavailable when nobody listens there,
-// timed_out when its queue is full (try again).
+// timed_out when its queue is full (try again), permission_denied if the listener is a process of
+// another user.
 Result<Fd> connect_local(const std::string& path);
 
 }  // namespace mobula::internal

@@ -72,7 +72,8 @@ std::size_t AgentFolder::remove_old_logs() const {
   };
   std::vector<Log> logs;
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(path_ + "/logs", code)) {
+  for (const auto& path : entries_of(path_ + "/logs")) {
+    const fs::directory_entry entry(path, code);
     std::error_code at;
     if (entry.is_regular_file(at)) {
       logs.push_back({entry.last_write_time(at), entry.file_size(at), entry.path()});
@@ -93,12 +94,12 @@ std::size_t AgentFolder::remove_old_logs() const {
 void remove_dead_sockets(const std::string& runtime_folder) {
   std::error_code code;
   std::vector<fs::path> dead;
-  for (const auto& entry : fs::directory_iterator(runtime_folder, code)) {
-    const fs::path socket = entry.path() / "agent.sock";
+  for (const std::string& entry : entries_of(runtime_folder)) {
+    const fs::path socket = fs::path(entry) / "agent.sock";
     std::error_code at;
     if (!fs::exists(fs::symlink_status(socket, at))) continue;  // perhaps one that begins just now
     const auto answer = connect_local(socket.string());
-    if (!answer && answer.error().code == ErrorCode::unavailable) dead.push_back(entry.path());
+    if (!answer && answer.error().code == ErrorCode::unavailable) dead.emplace_back(entry);
   }
   for (const fs::path& path : dead) fs::remove_all(path, code);
 }

@@ -115,7 +115,7 @@ class Machine(Case):
         os.chmod(os.path.join(runtime, "mobula"), 0o777)
         code, found = self.doctor(env={"XDG_RUNTIME_DIR": runtime})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "runtime folder", "0777", "chmod go-w")
+        self.assert_mend(found, "runtime folder", "0777", "chmod 700")
 
     def test_programs_only_where_they_are_asked_for(self):
         _, found = self.doctor()

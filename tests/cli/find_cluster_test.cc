@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "cli/exit_code.h"
+#include "cli/stop.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -61,6 +62,31 @@ TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_FALSE(why_closed(folder_ + "/none"));
+}
+
+// Of a state folder that others may read, with a cluster that they may not.
+TEST_F(FindCluster, NamesClusterFolderOfAnotherUser) {
+  const std::string cluster = folder_ + "/default";
+  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(::mkdir(cluster.c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((cluster + "/head").c_str(), 0700), 0);
+  if (::geteuid() != 0) ASSERT_EQ(::chmod(cluster.c_str(), 0), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t nobody = 65'534;
+    if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
+    CommandLine line;
+    line.state_folder = folder_;
+    const auto found = find_cluster(line);
+    const bool named = !found && found.error().code == ErrorCode::permission_denied &&
+                       found.error().text.find(cluster) != std::string::npos;
+    if (!named) ::_exit(2);
+    ::_exit(stop(line) == exit_refused ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ::chmod(cluster.c_str(), 0700);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -440,6 +441,48 @@ TEST_F(ProgramTest, TheLogOfAJobThatHasEndedIsFollowedFromItsTail) {
   ASSERT_EQ(mobula({"run", "--name", "three", "--", "sh", "-c", "echo a; echo b; echo c"}).code, 0);
   EXPECT_EQ(mobula({"job", "logs", "three", "--tail", "1", "-f"}).out, "c\n");
   EXPECT_EQ(mobula({"job", "logs", "three", "-f"}).out, "a\nb\nc\n");
+}
+
+TEST_F(ProgramTest, RunWithBlockedStdout_ObeysInterrupt) {
+  ASSERT_EQ(start_head().code, 0);
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::vector<std::string> words{program, "run", "--", "yes"};
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  ASSERT_EQ(::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ), 0);
+  ::posix_spawn_file_actions_destroy(&actions);
+  const int capacity = ::fcntl(ends[1], F_GETPIPE_SZ);
+  int held = 0;
+  EXPECT_TRUE(until([&] { return ::ioctl(ends[0], FIONREAD, &held) == 0 && held == capacity; })) << held;
+  ::kill(pid, SIGINT);
+  int status = 0;
+  const bool ended = until([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
+  EXPECT_TRUE(ended) << "it waits for its reader";
+  if (!ended) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
+  }
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 130);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_F(ProgramTest, DriverTokenNextToWorker_WarnsOfKeys) {
+  ASSERT_EQ(start_head().code, 0);
+  const auto made = mobula({"token", "create", "--role", "driver", "--name", "wheel"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("operator.key"));
+  EXPECT_THAT(made.err, HasSubstr("--no-worker"));
+  ASSERT_EQ(mobula({"stop"}).code, 0);
+  ASSERT_EQ(mobula({"start", "--head", "--no-worker"}).code, 0);
+  EXPECT_THAT(mobula({"token", "create", "--role", "driver", "--name", "other"}).err,
+              ::testing::Not(HasSubstr("operator.key")));
 }
 
 // The first one's ssh waits until the test lets it and all after it go on.

@@ -1,7 +1,9 @@
 #include "transport/local_listener.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -101,6 +103,30 @@ TEST_F(LocalListenerPlaces, TheOwnerMayDestroyTheListenerInItsCallback) {
   const Fd second = connect_local(listener->path()).value();
   ASSERT_TRUE(turn_until(*loop_, [&] { return listener == nullptr; }));
   EXPECT_EQ(calls, 1);
+}
+
+TEST_F(LocalListenerPlaces, RefusesListenerOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to listen as another user";
+  const std::string path = folder_.file("taken.sock");
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0);
+  const auto pipe = make_local_pair().value();
+  Child child([&] {
+    if (::setresuid(12'345, 12'345, 12'345) != 0) return;
+    const Fd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return;
+    if (::listen(socket.get(), 1) != 0) return;
+    (void)send_frame(pipe.second, bytes_of("listens"), {}, monotonic_now() + 10s);
+    ::pause();
+  });
+  ASSERT_TRUE(receive_frame(pipe.first, monotonic_now() + 10s).ok());
+  const auto connected = connect_local(path);
+  ASSERT_FALSE(connected.ok());
+  EXPECT_EQ(connected.error().code, ErrorCode::permission_denied);
+  EXPECT_NE(connected.error().text.find("belongs to user 12345"), std::string::npos)
+      << connected.error().text;
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ Fault fault_of(const std::string& path, unsigned closed_bits) {
   if ((status.st_mode & closed_bits) != 0) {
     const bool folder = S_ISDIR(status.st_mode);
     return {fmt::format("{} has mode {:04o}, so that others can get at it", path, status.st_mode & 07777U),
-            fmt::format("chmod {} {}", folder ? "go-w" : "600", path)};
+            fmt::format("chmod {} {}", !folder ? "600" : closed_bits == 077 ? "700" : "go-w", path)};
   }
   return {};
 }
@@ -150,7 +150,7 @@ Findings check_runtime_folder(const std::string& folder) {
                  fmt::format("export XDG_RUNTIME_DIR=/run/user/{}", ::geteuid()))};
   }
   Findings found;
-  check_private("runtime folder", folder, 022, found);
+  check_private("runtime folder", folder, 077, found);
   if (found.empty()) found.push_back(ok("runtime folder", folder));
   return found;
 }
@@ -183,6 +183,9 @@ Findings check_state(const std::string& state_folder, const std::string& cluster
     check_private("cluster folder", folder, 022, found);
     check_keys(folder, name, found);
     check_processes(folder, name, found);
+    if (const auto risk = keys_readable_by_jobs(folder)) {
+      found.push_back(note("keys", *risk, "only if driver tokens are given to others"));
+    }
   }
   return found;
 }
