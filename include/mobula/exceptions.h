@@ -37,7 +37,7 @@ struct ExceptionCodec {
 // A type that is registered already stays as it is.
 MOBULA_API bool add_exception(const ExceptionCodec& codec);
 
-// What a registered exception says where it is rethrown: its own text, and the task, node and process that threw it.
+// Text of a rethrown exception: its own text, and the task, node and process that threw it.
 class MOBULA_API RemoteText {
  public:
   // `own` is the exception's text. The task is that of the TaskError being handled, if one is.

@@ -164,7 +164,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
                                               std::span<detail::StoredValue> values, bool whole) {
   if (auto refused = check_device(request)) return *std::move(refused);
   const auto ids = ids_of(objects);
-  std::vector<TensorDesk::PullPtr> pulls;  // end after the lock
+  Pulls pulls;  // end after the lock
   auto lock = engine_->lock();
   GetBatch batch(*engine_, ids, whole);
   const WaitFor what{"get", [&] { return why_pending(objects); }, {}};
@@ -197,7 +197,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
 // Pulls the elements of the values' tensors. `values_settled` waits for values that are recomputed because their
 // elements were lost with their process.
 detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
-                                          const detail::GetRequest& request, std::vector<TensorDesk::PullPtr>& pulls,
+                                          const detail::GetRequest& request, Pulls& pulls,
                                           const std::function<detail::Done()>& values_settled) {
   std::optional<DirectWish> wish;
   if (request.tensor_transport == Transport::object_store) {

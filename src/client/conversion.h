@@ -41,7 +41,7 @@ ValueRecord error_value_of(const detail::ErrorRecord& error);
 detail::ErrorRecord error_of(const ValueRecord& value, std::span<const std::byte> bytes);
 
 // A failure of the runtime as the public error it becomes. Only the caller knows what was exhausted: failures of the
-// node's object store and of tensors have functions of their own.
+// node's object store and of tensors have separate functions.
 detail::ErrorRecord error_of(const Failure& failure);
 detail::ErrorRecord store_error_of(const Failure& failure);
 detail::ErrorRecord tensor_error_of(const Failure& failure);

@@ -130,8 +130,7 @@ class ProcessRuntime final : public detail::Runtime,
   // One more of each in this process's hands; it may not have known them.
   void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
   enum class Waited : std::uint8_t { ready, timed_out, cancelled };
-  // What the thread waits for, for messages: the public operation, and a reason, which is asked for only when
-  // it is printed.
+  // Describes a wait in messages: the public operation, and a reason, which is computed only when it is printed.
   struct WaitFor {
     std::string_view operation;
     std::function<std::string()> reason;
@@ -147,8 +146,9 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects, const detail::GetRequest& request,
                                         std::span<detail::StoredValue> values, bool whole);
+  using Pulls = std::vector<TensorDesk::PullPtr>;
   detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
-                            const detail::GetRequest& request, std::vector<TensorDesk::PullPtr>& pulls,
+                            const detail::GetRequest& request, Pulls& pulls,
                             const std::function<detail::Done()>& values_settled);
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
   CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;

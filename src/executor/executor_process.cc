@@ -125,7 +125,7 @@ class ExecutorProcess {
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
   std::uint64_t refused_ = 0;  // callers
   RunningReports running_;
-  OutputLabel label_{STDERR_FILENO};  // of the thread that runs tasks
+  OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
   std::unique_ptr<Timer> says_running_;  // the loop's
   Residence told_held_;
   bool evacuating_ = false;

@@ -44,7 +44,7 @@ struct ErrorRecord {
   std::string last_lines;
   Payload exception;  // the encoded exception, if its type is registered
   ActorId actor;      // actor_died, actor_unavailable
-  Payload cause;      // the encoded ErrorRecord of what led to this error; empty: none
+  Payload cause;      // the encoded ErrorRecord that led to this error; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),

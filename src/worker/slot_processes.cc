@@ -422,8 +422,10 @@ void SlotProcesses::tell_printed(Executor& executor, std::vector<std::string> li
   executor.tail.append(text);
   ExecutorPrinted event{executor.slot, executor.generation, std::move(lines), executor.label};
   if (CappedLog* log = logs_.open(executor.slot, executor.job)) {
+    // Programs of the previous release write no labels.
+    const std::string& name = executor.label.empty() ? executor.running : executor.label;
     const std::string head = fmt::format("{} [{} pid={}] ", stamp_of(std::chrono::system_clock::now()),
-                                         executor.label.empty() ? "executor" : executor.label, executor.stamp.pid);
+                                         name.empty() ? "executor" : name, executor.stamp.pid);
     std::string named;
     for (const std::string& line : event.lines) named += head + line + "\n";
     log->append(named);

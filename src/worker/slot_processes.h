@@ -106,7 +106,7 @@ class SlotProcesses {
     LinkId link = 0;
     ProcessStamp stamp{};
     std::string running{};
-    std::string label{};  // of its output: the class of its actor, or the task that printed last
+    std::string label{};  // names its output: the class of its actor, or the task that printed last
     LineTail tail{};
     std::optional<JobLog> log{};  // of a command
     std::string own_folder{};     // likewise

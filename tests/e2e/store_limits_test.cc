@@ -1,5 +1,6 @@
 // Values that are larger than the node's store together, and calls that wait for memory.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -16,7 +17,7 @@ TEST_F(StoreLimits, ReadsVectorLargerThanTheStore) {
 }
 
 TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
-  const std::string pipe = folder() + "/pipe";
+  const std::string pipe = testing::TempDir() + "mobula-pipe-" + std::to_string(::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"counts_large_arguments", pipe, "--mobula-num-cpus=1", "--mobula-max-pending-bytes=8388608"});
   ASSERT_TRUE(driver.prints("refused")) << driver.err();
@@ -25,6 +26,7 @@ TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
   std::ofstream(pipe) << "go" << std::endl;
   const Ended ended = driver.wait();
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  ::unlink(pipe.c_str());
 }
 
 TEST_F(StoreLimits, ViewsFillStore_NextOneSaysWhy) {

@@ -177,7 +177,7 @@ struct CancelObject {
   friend bool operator==(const CancelObject&, const CancelObject&) = default;
 };
 
-// Code of this process has read the error that stands in the place of the object.
+// Code of this process has read the error that replaces the object.
 struct ErrorRead {
   ObjectId object;
   template <class Visit>

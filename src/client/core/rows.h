@@ -213,7 +213,7 @@ struct ActorRow {
   ProcessId executor;             // of the open stream
   TaskQueue queue;                // unsent calls in order of submission
   std::int64_t calls = 0;         // unfinished
-  std::int64_t argument_bytes = 0;  // of the constructor's, by value, counted as pending until it has run
+  std::int64_t argument_bytes = 0;  // by value, of the constructor call; pending until it has run
   std::int32_t max_task_retries = 0;
   // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has reported the actor of
   // another process.

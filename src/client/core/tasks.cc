@@ -141,7 +141,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty()) continue;
     mark_argument_error.hit();
-    unread_.read(row->creator);  // it goes on in the failure of this call
+    unread_.read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
     error.in_store = false;
     finish(task, Results(tasks_.at(task).call.form->num_returns, error));

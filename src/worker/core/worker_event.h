@@ -165,7 +165,7 @@ struct ExecutorPrinted {
   SlotId slot;
   std::uint32_t generation = 0;
   std::vector<std::string> lines;
-  std::string label{};  // of the task, or class of the actor, that printed; empty: not known
+  std::string label{};  // task, or class of the actor, that printed; empty: not known
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorPrinted::slot),

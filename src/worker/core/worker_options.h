@@ -72,7 +72,7 @@ struct WorkerOptions {
   Duration spill_again_after = 10s; // when the disk would not take any more
   Duration return_within = 200ms;   // for a process to return a place that it was asked for
   Duration read_room_within = 30s;  // for room for what somebody wants to read
-  Duration memory_return_timeout = 10s;  // writers wait so long after processes were asked to return memory
+  Duration memory_return_timeout = 10s;  // wait of a writer after processes were asked to return memory
 
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -203,7 +203,7 @@ TEST_F(ActorCalls, PendingBytesCountTheConstructorUntilItRan) {
   EXPECT_EQ(core_.pending_bytes(), 0);
 }
 
-TEST_F(ActorCalls, IsActorCallOnlyUntilItEnds) {
+TEST_F(ActorCalls, ActorCallIsKnownUntilItEnds) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 20, 1);
   const TaskId task = call(actor);
