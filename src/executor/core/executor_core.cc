@@ -20,14 +20,9 @@ const Mark mark_argument_lost("executor.argument_lost");
 const Mark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
 const Mark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
 const Mark mark_round_over("executor.call_of_a_round_that_is_over");
-const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
 const Mark mark_stays("executor.stays_for_its_results");
 const Mark mark_resident("executor.resident");
 const Mark mark_over_share("executor.call_over_its_share");
-const Mark mark_left_unacknowledged("executor.left_at_the_bound");
-const Mark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
-const Mark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
-const Mark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
   ErrorRecord error;
@@ -87,12 +82,6 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   consider(tell_residence_at_);
   consider(leave_deadline());
   return earliest;
-}
-
-std::optional<Time> ExecutorCore::leave_deadline() const {
-  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed) return std::nullopt;
-  if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
-  return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
 }
 
 // ---- calls come in -----------------------------------------------------------------------------
@@ -514,124 +503,6 @@ void ExecutorCore::on(const ShareExceeded& event) {
     emit(CancelRunning{token, false});
   }
   if (running_.empty() && !is_actor()) leave_when_done(EndKind::retired);
-}
-
-// ---- leaving -----------------------------------------------------------------------------------
-
-void ExecutorCore::on(const EndAsked& event) {
-  if (event.graceful) return leave_when_done(EndKind::retired);
-  if (event.orderly && (running_.empty() || is_actor())) return end_in_order();
-  const bool planned = event.stores && (running_.empty() || held_.any());
-  if (!planned) {
-    left_ = true;
-    return emit(Leave{EndKind::killed, false});
-  }
-  if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
-  leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
-  // Who called has given it back, or is gone: nobody has to hear.
-  say_farewell();
-  leave_by_ = now_;
-  if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
-}
-
-// The job has ended: calls that run are asked to return, and the agent kills this process if they do not.
-void ExecutorCore::end_in_order() {
-  mark_hurries.hit();
-  for (auto& [token, row] : running_) {
-    row.cancelled = true;
-    emit(CancelRunning{token, true});
-  }
-  hurries_ = true;
-  if (!leaving_ || *leaving_ == EndKind::killed) leaving_ = EndKind::retired;
-  queue_.clear();
-  farewell_said_ = true;
-}
-
-// User code: also after that it may submit calls.
-bool ExecutorCore::object_destroyed() {
-  if (!is_actor() || object_ == Object::destroyed) return true;
-  if (object_ == Object::lives) {
-    object_ = Object::being_destroyed;
-    emit(DestroyActor{});
-  }
-  return false;
-}
-
-void ExecutorCore::leave_when_done(EndKind kind) {
-  if (leaving_) return;
-  leaving_ = kind;
-  hand_back_queue();
-}
-
-void ExecutorCore::say_farewell() {
-  if (std::exchange(farewell_said_, true)) return;
-  leave_by_ = now_ + options_.leave_bound;
-  for (auto& [id, caller] : callers_) {
-    if (!caller.closed) say(id, StreamRetires{caller.last_number});
-  }
-}
-
-// Work that this process has submitted would be lost with it. Until that is finished it may need devices no more:
-// after a moment others get them.
-bool ExecutorCore::submitted_done() {
-  if (submitted_ == Submitted::unknown) {
-    submitted_ = Submitted::asked;
-    emit(AwaitSubmitted{});
-  }
-  if (submitted_ == Submitted::pending && release_at_ && *release_at_ <= now_) {
-    mark_departed.hit();
-    release_at_.reset();
-    tell_departing(true);
-  }
-  return submitted_ == Submitted::done;
-}
-
-void ExecutorCore::on(const SubmittedPending& event) {
-  if (submitted_ != Submitted::asked) return;
-  mark_awaits_submitted.hit();
-  submitted_ = Submitted::pending;
-  pending_ = event;
-  release_at_ = now_ + options_.release_delay;
-  tell_departing(false);
-}
-
-void ExecutorCore::tell_departing(bool released) {
-  ExecutorBlocked message;
-  message.on = released;
-  message.departing = true;
-  message.kind = *leaving_;
-  message.submitted = pending_.calls;
-  message.example = pending_.example;
-  emit(TellAgent{std::move(message)});
-}
-
-// Leaves once nothing runs, every caller has all answers and holds what they contain, and the calls that this process
-// has submitted are finished.
-void ExecutorCore::try_leave() {
-  if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
-  say_farewell();
-  if (*leaving_ != EndKind::killed && !object_destroyed()) return;
-  if (hurries_) {
-    left_ = true;
-    return emit(Leave{EndKind::killed, true});
-  }
-  const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
-    return (each.second.closed || each.second.session.drained()) && each.second.pinned.empty();
-  });
-  if (!settled && now_ < leave_by_) return;
-  if (*leaving_ != EndKind::killed && !submitted_done()) return;
-  if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
-    if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
-      emit(Evacuate{});
-      evacuate_by_ = now_ + options_.evacuation_bound;
-    }
-    if (now_ < evacuate_by_) return;
-    mark_left_unevacuated.hit();
-  }
-  if (!settled) mark_left_unacknowledged.hit();
-  left_ = true;
-  emit(TellAgent{ExecutorRetires{*leaving_}});
-  emit(Leave{*leaving_, *leaving_ != EndKind::killed});
 }
 
 }  // namespace mobula::internal::executor
