@@ -44,7 +44,7 @@ class StderrQueue {
   const int fd_;
   const std::size_t max_bytes_;
   mutable std::mutex mutex_;
-  std::string waiting_;          // guarded by mutex_, as all that follows
+  std::string waiting_;          // guarded by mutex_, as the members below
   std::uint64_t unreported_ = 0;
   std::uint64_t dropped_ = 0;
   bool broken_ = false;          // the other end is closed
