@@ -74,17 +74,20 @@ struct ConstructorEntry;
 
 template <class C, class... P>
 struct ConstructorEntry<C, TypeList<P...>> {
-  static std::shared_ptr<C> make(Incoming<P>... incoming) {
+  // A template although `incoming` is always Incoming<P>...: nvcc loses the expansion in a call of another function.
+  template <class... Arguments>
+  static std::shared_ptr<C> make(Arguments... incoming) {
     if constexpr (std::is_constructible_v<C, P...>)
       return std::make_shared<C>(incoming.pass()...);
     else
       return std::shared_ptr<C>(new C{incoming.pass()...});
   }
+  template <std::size_t... I>
+  static std::shared_ptr<C> make_from(const Invocation& call, std::index_sequence<I...>) {
+    return make(Incoming<P>(call.arguments[I])...);
+  }
   static void run_body(const Invocation& call) {
-    [&call]<std::size_t... I>(std::index_sequence<I...>) {
-      *call.created = make(Incoming<P>(call.arguments[I])...);
-    }
-    (std::index_sequence_for<P...>{});
+    *call.created = make_from(call, std::index_sequence_for<P...>{});
   }
   static Outcome invoke(const Invocation& call) { return guarded(call, &run_body); }
 

@@ -247,13 +247,18 @@ Refs refs_from(Anchors<count> anchors) {
   }
 }
 
-// Calls `function` with the arguments of `call` and stores what it returns.
+// Passes each argument to `function`. A function and no nested lambda: the front end of nvcc does not expand a pack of
+// the enclosing template there.
+template <class R, class Function, class... Arguments>
+R pass_all(Function& function, Arguments... arguments) {
+  return function(arguments.pass()...);
+}
+
+// Calls `function` with the arguments of `call` and stores its result.
 template <bool split, class R, class... P, class Function>
 void run(const Invocation& call, TypeList<P...>, Function function) {
   const auto apply = [&]<std::size_t... I>(std::index_sequence<I...>)->R {
-    return [&](Incoming<P>... incoming) -> R {
-      return function(incoming.pass()...);
-    }(Incoming<P>(call.arguments[I])...);
+    return pass_all<R>(function, Incoming<P>(call.arguments[I])...);
   };
   using Indices = std::index_sequence_for<P...>;
   if constexpr (std::is_void_v<R>) {

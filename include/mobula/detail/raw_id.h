@@ -16,6 +16,7 @@ struct RawId {
   std::uint64_t low = 0;
 
   constexpr bool empty() const { return high == 0 && low == 0; }
+  friend constexpr bool operator==(const RawId&, const RawId&) = default;  // explicit for the front end of nvcc
   friend constexpr auto operator<=>(const RawId&, const RawId&) = default;
 };
 

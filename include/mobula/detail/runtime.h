@@ -32,6 +32,7 @@ struct FunctionKey {
   RawId image;
   std::uint64_t offset = 0;
 
+  friend bool operator==(const FunctionKey&, const FunctionKey&) = default;  // explicit for the front end of nvcc
   friend auto operator<=>(const FunctionKey&, const FunctionKey&) = default;
 };
 

@@ -1,0 +1,116 @@
+"""Feeds small trees to tools/check_prose.py and tools/hooks/commit-msg, each with one fault, and expects exactly that fault."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOL = ROOT / "tools" / "check_prose.py"
+HOOK = ROOT / "tools" / "hooks" / "commit-msg"
+CONTRACT = "// Counts blocks.\n// Thread: any.\n#pragma once\n"
+
+
+def run_tool(root, *arguments):
+    return subprocess.run([sys.executable, TOOL, "--root", root, *arguments], capture_output=True, text=True)
+
+
+class CheckProse(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.root = Path(self.directory.name)
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        self.write("docs/glossary.md", (ROOT / "docs" / "glossary.md").read_text())
+        self.write("tools/README", "")
+        self.write("src/a/block.h", CONTRACT)
+        self.assertEqual(run_tool(self.root, "--update").returncode, 0)
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def expect(self, path, text, name):
+        self.write(path, text)
+        result = run_tool(self.root)
+        self.assertEqual(result.returncode, 1, result.stdout)
+        found = {line.split(": ")[1] for line in result.stdout.splitlines() if line.startswith(path + ":")}
+        self.assertEqual(found, {name}, result.stdout)
+
+    def expect_clean(self, path, text):
+        self.write(path, text)
+        result = run_tool(self.root)
+        self.assertEqual(result.returncode, 0, result.stdout)
+
+    def test_comment(self):
+        self.expect("src/a/block.cc", "// What is stored here is unclear.\n", "headless-subject")
+
+    def test_joins_lines_of_a_comment(self):
+        self.expect("src/a/block.cc", "// The value is\n// said.\nint x;\n", "said")
+
+    def test_string_literal(self):
+        self.expect("src/a/block.cc", 'auto x = f("the list is none of ours");\n', "is-none")
+
+    def test_start_of_an_error(self):
+        self.expect("src/a/block.cc", 'return failure(ErrorCode::corrupt, "it broke");\n', "error-start")
+
+    def test_names(self):
+        self.expect("src/a/block.cc", "int agent_told = 0;\n", "name-word")
+        self.expect("src/a/desk.cc", "", "name-word")
+
+    def test_test_names(self):
+        self.expect("tests/a/block_test.cc", "TEST(Block, WhatIsStored) {}\n", "test-lead")
+        self.expect("tests/a/block_test.cc", f"TEST(Block, Frees{'x' * 45}) {{}}\n", "test-length")
+
+    def test_sentence_length(self):
+        self.expect("docs/page.md", "one " * 31 + "\n", "long-sentence")
+
+    def test_header_contract(self):
+        self.expect("src/a/other.h", "// Counts blocks.\n#pragma once\n", "header-contract")
+        self.expect("src/a/other.h", "// Thread: any.\n" + "// More.\n" * 8 + "#pragma once\n", "header-contract")
+
+    def test_markdown_and_scripts(self):
+        self.expect("docs/page.md", "| a | lies in a file |\n", "lies")
+        self.expect("dev", "#!/bin/sh\n# nobody reads this\n", "nobody")
+
+    def test_exemptions(self):
+        self.expect_clean("docs/page.md", "`what is told`\n\n```\nwhat is told\n```\n<!-- prose: off -->\nis told\n")
+        self.expect_clean("src/a/block.cc", '#include "what is told here.h"\n// The name `is told` is code.\nauto x = "is told";\n')
+
+    def test_count_falls_in_one_directory_only(self):
+        self.write("src/a/block.cc", "// The value is said.\n")
+        self.assertEqual(run_tool(self.root, "--update").returncode, 0)
+        self.write("src/a/block.cc", "")
+        self.expect("src/b/block.cc", "// The value is said.\n", "said")
+
+    def test_update_refuses_a_higher_total(self):
+        self.write("src/a/block.cc", "// The value is said.\n")
+        run_tool(self.root, "--update")
+        self.write("src/a/block.cc", "// The value is said. The name is told.\n")
+        result = run_tool(self.root, "--update")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("said rises from 1 to 2", result.stdout)
+
+
+class CommitMessage(unittest.TestCase):
+    def status(self, subject):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(subject + "\n\nThe reason.\n")
+            file.flush()
+            return subprocess.run([HOOK, file.name], capture_output=True).returncode
+
+    def test_accepts(self):
+        for subject in ("store: evict replicas first", "head/core: count leases", "Merge branch 'x'"):
+            self.assertEqual(self.status(subject), 0, subject)
+
+    def test_rejects(self):
+        for subject in ("store: evict; free", "store: evict.", "evict replicas", "store: " + "x" * 66, "Store: evict"):
+            self.assertEqual(self.status(subject), 1, subject)
+
+
+if __name__ == "__main__":
+    unittest.main()
