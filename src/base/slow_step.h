@@ -1,6 +1,6 @@
 // Reports steps of a core that kept a loop for too long, with the kinds of the event: a line such as
 // `head: slow step event=AgentSaid/AgentFrame/FromProcess/Demand took_ms=2310`.
-// Thread: any. Not: what the step did.
+// Thread: any. Not: logging itself.
 #pragma once
 
 #include <array>

@@ -123,7 +123,7 @@ std::optional<Failure> why_closed(const std::string& state_folder) {
   struct stat status {};
   const bool has_owner = ::stat(state_folder.c_str(), &status) == 0;
   return failure(ErrorCode::permission_denied,
-                 fmt::format("user {} may not read the state folder {}{}: do this as the user who has started the "
+                 fmt::format("user {} may not read the state directory {}{}: do this as the user who has started the "
                              "cluster; `mobula status` also takes --address with --key FILE, or MOBULA_TOKEN",
                              ::getuid(), state_folder,
                              has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));

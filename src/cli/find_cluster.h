@@ -28,7 +28,7 @@ std::string known_key_for(const std::string& state_folder, const std::string& ad
 
 // The warning that jobs on this machine can read the keys of the head: an agent runs next to it, as the
 // same user. Nothing if they cannot.
-std::optional<std::string> keys_readable_by_jobs(const std::string& folder);
+std::optional<std::string> keys_readable_by_jobs(const std::string& cluster_directory);
 
 // Names of the clusters that have files under the state folder, in order.
 std::vector<std::string> clusters_of(const std::string& state_folder);

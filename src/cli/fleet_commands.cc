@@ -211,7 +211,7 @@ std::string own_program() {
 // Two that change the same machines would undo each other's steps. Held while this process lives.
 Result<Fd> lock_of(const deploy::Inventory& inventory) {
   const std::string folder = default_runtime_folder();
-  if (auto made = make_runtime_folder(folder); !made) return made.error();
+  if (auto made = make_runtime_directory(folder); !made) return made.error();
   const std::string path = fmt::format("{}/fleet-{:016x}.lock", folder, fnv1a(inventory.cluster + "@" + inventory.hosts.front().name));
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return errno_failure("open the lock " + path, errno);

@@ -28,7 +28,7 @@ class OwnFolder {
  public:
   static Result<OwnFolder> make() {
     const std::string runtime = default_runtime_folder();
-    if (auto made = make_runtime_folder(runtime); !made) return made.error();
+    if (auto made = make_runtime_directory(runtime); !made) return made.error();
     remove_leftovers(runtime);
     const std::string path =
         fmt::format("{}/{}{}-{}", runtime, prefix, ::getpid(), hex_of(random_bits()).substr(0, 8));

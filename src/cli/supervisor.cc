@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 // With the driver gone nobody waits for an orderly end.
 constexpr Duration together_patience = 1s;
-constexpr int signal_codes = 128;  // plus the signal: the exit code of what it ended
+constexpr int signal_codes = 128;  // plus a signal: exit code of a process that the signal ended
 constexpr int poll_ms = 20;  // should the signal of a child's end have been read with another one
 
 struct StartFault {

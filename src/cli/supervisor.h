@@ -24,7 +24,7 @@ struct SupervisorPlan {
   int starter_fd = -1;  // readable once nobody waits for the start any more: it is given up then
   Duration unsaid = std::chrono::seconds(10);  // after so long without a word of an agent that starts, that is said
   int life_fd = -1;     // end of file there ends everything
-  Duration restart_backoff_initial = std::chrono::milliseconds(200);  // of a head that crashed
+  Duration restart_backoff_initial = std::chrono::milliseconds(200);  // before a crashed head is restarted
   Duration restart_backoff_max = std::chrono::seconds(30);
 };
 

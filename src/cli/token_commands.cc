@@ -47,8 +47,7 @@ Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb, co
 void warn_of_readable_keys(const CommandLine& line, const std::string& role) {
   if (role != "driver") return;
   for (const auto& name : clusters_of(line.state_folder)) {
-    const std::string folder = line.state_folder + "/" + name;
-    if (const auto risk = keys_readable_by_jobs(folder)) warn(*risk);
+    if (const auto risk = keys_readable_by_jobs(line.state_folder + "/" + name)) warn(*risk);
   }
 }
 

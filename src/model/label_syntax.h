@@ -15,7 +15,7 @@
 namespace mobula::internal {
 
 inline constexpr std::size_t max_fallback_selectors = 16;
-inline constexpr std::size_t max_label_conditions = 64;  // of one selector
+inline constexpr std::size_t max_label_conditions = 64;  // per selector
 
 struct LabelCondition {
   std::string key;

@@ -18,7 +18,7 @@
 namespace mobula::internal {
 
 // Limits that clients keep and the head enforces: the scheduler walks over these lists.
-inline constexpr std::size_t max_resource_names = 64;  // of a request, a bundle, or a node
+inline constexpr std::size_t max_resource_names = 64;  // per request, bundle, or node
 inline constexpr std::size_t max_env_variables = 1024;
 inline constexpr std::size_t max_env_variable_bytes = 64u << 10;  // name and value; Linux: 128 KiB
 inline constexpr std::size_t max_env_bytes = 512u << 10;          // in total; Linux: 2 MiB and more

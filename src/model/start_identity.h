@@ -1,6 +1,6 @@
 // The identity under which a failed start is remembered: a program together with its environment,
 // because the environment decides which libraries a loader finds.
-// Thread: any. Not: who remembers it, and until when.
+// Thread: any. Not: how long a failure is remembered.
 #pragma once
 
 #include "model/request.h"

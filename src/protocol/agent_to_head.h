@@ -33,7 +33,7 @@ struct Register {
   Facts facts;
   std::uint32_t oldest = own_protocol.oldest;
   std::string release;  // of Mobula, for people
-  std::uint64_t head_epoch = 0;  // the latest one that has admitted this incarnation
+  std::uint64_t head_epoch = 0;  // latest epoch that has admitted this incarnation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("version", &Register::version), field("address", &Register::address),

@@ -84,13 +84,13 @@ Result<void> make_private_folder(const std::string& path) {
   return {};
 }
 
-Result<void> make_runtime_folder(const std::string& path) {
+Result<void> make_runtime_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_private_folder(path);
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return errno_failure("inspect the folder " + path, errno);
+  if (::lstat(path.c_str(), &status) != 0) return errno_failure("inspect the directory " + path, errno);
   const auto refuse = [&](const std::string& seen, const std::string& what_to_do) {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("use the folder {}: {}; it must be a directory of user {} with mode 0700; {}",
+                   fmt::format("use the directory {}: {}; it must be one of user {} with mode 0700; {}",
                                path, seen, ::geteuid(), what_to_do));
   };
   const std::string elsewhere =

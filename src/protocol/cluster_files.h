@@ -26,13 +26,13 @@ std::string default_state_folder();
 std::string default_runtime_folder();
 // Makes it, and those above it, with mode 0700. Fails naming the folder and the user.
 Result<void> make_private_folder(const std::string& path);
-// The same for a folder below one that other users may write to, as /tmp: refuses a symbolic link, and
-// a folder of another user or with access for others.
-Result<void> make_runtime_folder(const std::string& path);
+// The same below a directory that other users may write to, as /tmp: refuses a symbolic link, and a
+// directory of another user or with access for others.
+Result<void> make_runtime_directory(const std::string& path);
 // Absolute and without a trailing slash; `path` itself if the working directory is gone.
 std::string absolute_path(const std::string& path);
-// Paths of the entries, in no particular order; none if the folder cannot be read.
-std::vector<std::string> entries_of(const std::string& folder);
+// Paths of the entries, in no particular order; none if the directory cannot be read.
+std::vector<std::string> entries_of(const std::string& directory);
 bool path_exists(const std::string& path);
 // Writes a file of this mode by way of a new one, so that readers see all or nothing.
 Result<void> write_file(const std::string& path, const std::string& text, unsigned mode);

@@ -138,7 +138,7 @@ std::optional<std::string> ConnectionGuard::beyond_limit(int fd, Connection& con
   connection.over_limit = held > limit;
   if (!closes) return std::nullopt;
   return fmt::format("{} bytes {}; the limit is {}", held,
-                     connection.proven ? "of one connection wait to be read"
+                     connection.proven ? "wait to be read from one connection"
                                        : "came before a key was proven",
                      limit);
 }

@@ -40,7 +40,7 @@ class ConnectionGuard {
   // The bus has read a message that proves the connection.
   void proven(int fd);
   // Reads the kernel's counters and closes connections beyond their limits. `all_read`: since the
-  // last check the bus has read everything that libzmq held. `handshake_proves`: a completed CURVE
+  // last check the bus has read all messages that libzmq held. `handshake_proves`: a completed CURVE
   // handshake proves a connection, because the bus admits known keys alone.
   void check(bool all_read, bool handshake_proves);
   // Shuts the connection at `fd` down.

@@ -85,7 +85,7 @@ Result<void> check_socket_path(const std::string& path) {
 
 namespace {
 
-// Another user may have made the folder of the path first.
+// Another user may have made the directory of the path first.
 Result<void> check_peer_user(const Fd& socket, const std::string& path) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -183,7 +183,7 @@ Result<void> WorkerService::open_sockets() {
 
   address_ = {options_.node, incarnation_, advertised(*control), advertised(*bytes),
               peers_->public_key()};
-  if (auto made = make_runtime_folder(options_.runtime_folder); !made) return made;
+  if (auto made = make_runtime_directory(options_.runtime_folder); !made) return made;
   socket_path_ = sockets_folder_ + "/agent.sock";
   return links_.listen(socket_path_);
 }

@@ -10,11 +10,11 @@ struct Inner {};
 struct Frame {
   std::optional<Inner> message;
 };
-struct Heard {
+struct Received {
   Frame frame;
 };
 struct Said {
-  std::variant<Heard, Tick> message;
+  std::variant<Received, Tick> message;
 };
 }  // namespace slow_step_events
 
@@ -25,8 +25,8 @@ using Event = std::variant<Tick, Said>;
 
 TEST(EventKind, NamesMessagesWithinEvent) {
   EXPECT_EQ(EventKind(Event(Tick{})).text(), "Tick");
-  EXPECT_EQ(EventKind(Event(Said{Heard{}})).text(), "Said/Heard");
-  EXPECT_EQ(EventKind(Event(Said{Heard{Frame{Inner{}}}})).text(), "Said/Heard/Inner");
+  EXPECT_EQ(EventKind(Event(Said{Received{}})).text(), "Said/Received");
+  EXPECT_EQ(EventKind(Event(Said{Received{Frame{Inner{}}}})).text(), "Said/Received/Inner");
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
   EXPECT_FALSE(why_closed(folder_ + "/none"));
 }
 
-// Of a state folder that others may read, with a cluster that they may not.
+// The state directory is open to others, and the cluster in it is closed.
 TEST_F(FindCluster, NamesClusterFolderOfAnotherUser) {
   const std::string cluster = folder_ + "/default";
   ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);

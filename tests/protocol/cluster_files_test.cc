@@ -164,23 +164,23 @@ TEST_F(ClusterFiles, WritingLeavesNothingButTheFile) {
 
 TEST_F(ClusterFiles, RefusesRuntimeFolderOfOthers) {
   const std::string own = at("own");
-  ASSERT_TRUE(make_runtime_folder(own).ok());
+  ASSERT_TRUE(make_runtime_directory(own).ok());
   EXPECT_EQ(mode_of(own), 0700u);
-  EXPECT_TRUE(make_runtime_folder(own).ok());
+  EXPECT_TRUE(make_runtime_directory(own).ok());
 
   ASSERT_EQ(::chmod(own.c_str(), 0755), 0);
-  const auto open = make_runtime_folder(own);
+  const auto open = make_runtime_directory(own);
   ASSERT_FALSE(open.ok());
   EXPECT_EQ(open.error().code, ErrorCode::permission_denied);
   EXPECT_NE(open.error().text.find("chmod 700 " + own), std::string::npos) << open.error().text;
 
   ASSERT_EQ(::symlink("own", at("link").c_str()), 0);
   ASSERT_EQ(::chmod(own.c_str(), 0700), 0);
-  EXPECT_EQ(make_runtime_folder(at("link")).error().code, ErrorCode::permission_denied);
+  EXPECT_EQ(make_runtime_directory(at("link")).error().code, ErrorCode::permission_denied);
 
-  if (::geteuid() != 0) return;  // root alone can give a folder away
+  if (::geteuid() != 0) return;  // root alone can change an owner
   ASSERT_EQ(::chown(own.c_str(), 12'345, 12'345), 0);
-  const auto foreign = make_runtime_folder(own);
+  const auto foreign = make_runtime_directory(own);
   ASSERT_FALSE(foreign.ok());
   EXPECT_NE(foreign.error().text.find("belongs to user 12345"), std::string::npos) << foreign.error().text;
   EXPECT_NE(foreign.error().text.find("XDG_RUNTIME_DIR"), std::string::npos) << foreign.error().text;

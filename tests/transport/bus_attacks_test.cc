@@ -109,7 +109,7 @@ TEST_F(BusAttacks, OldestSilentConnectionGivesWay) {
   EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
 }
 
-// Of a key that the table does not know, few bytes are taken until its owner has been checked.
+// The bus takes few bytes from a key that its table does not know, until the owner checked it.
 TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
   table_.set_unknown(UnknownKeys::unproven);
   open_server();
@@ -135,8 +135,8 @@ TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
   EXPECT_EQ(server_.bus->counters().closed, 1u);
 }
 
-// libzmq keeps the messages of a connection that claims another one's routing id, and nobody reads
-// them.
+// libzmq keeps the messages of a connection that claims another one's routing id, and no call
+// reads them.
 TEST_F(BusAttacks, ClosesPeerWhoseMessagesStayUnread) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();

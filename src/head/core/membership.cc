@@ -148,7 +148,7 @@ void NodeTable::raise_epoch(const Rival& who) {
   parts_.journal.wait(EpochGate{});
 }
 
-// Nodes that had registered with the lower epoch come back as new ones; they have run for seconds.
+// Nodes that had registered with the lower epoch register as new incarnations; they have run for seconds.
 void NodeTable::take_raised_epoch() {
   if (parts_.raised_epoch <= parts_.epoch) return;
   parts_.epoch = parts_.raised_epoch;

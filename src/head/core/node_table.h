@@ -99,7 +99,7 @@ class NodeTable {
   void said(AgentSaid event);
   // All agents get their tickets again, because the wall clock has jumped.
   void renew_tickets();
-  // The raised epoch is durable: from now on it is this head's.
+  // The raised epoch is durable: from now on this head has it.
   void take_raised_epoch();
   void link_lost(LinkId link);
   void probed(const NodeProbed& event);

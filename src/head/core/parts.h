@@ -50,7 +50,7 @@ struct Parts {
   std::vector<Command> commands;  // of this step
 
   std::uint64_t epoch = 0;
-  std::uint64_t raised_epoch = 0;  // that the journal is to have instead; 0: none
+  std::uint64_t raised_epoch = 0;  // written to the journal instead; 0: no raise
   Hash128 epoch_id;
   Time started_at;
   std::int64_t wall_at_start_ms = 0;

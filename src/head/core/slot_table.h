@@ -30,7 +30,7 @@ struct Slot {
   JobId job;
   ClassId class_id;
   ProgramId program;
-  ProgramId start_identity;  // of the program and its environment
+  ProgramId start_identity;  // the program with its environment
   std::string name;  // of a task for which it was granted, for people; not known after a head restart
   ProcessId lessee;  // empty: an actor's slot
   ActorId actor;
