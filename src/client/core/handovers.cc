@@ -1,0 +1,113 @@
+// Tasks that move to another owner with the refs of their results.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_given_away("client.task_given_away");
+const Mark mark_handover("client.task_taken_over");
+
+}  // namespace
+
+// The unfinished tasks that make these objects, and those whose results they need, which come first.
+std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
+  std::vector<TaskId> tasks;
+  std::set<TaskId> seen;
+  struct Visit {
+    TaskId task;
+    std::size_t next_argument = 0;
+  };
+  std::vector<Visit> open;
+  const auto enter = [&](ObjectId object) {
+    const auto* row = objects_.find(object);
+    if (row == nullptr || !row->owned || row->ready) return;
+    const auto* task = tasks_.find(row->creator);
+    if (task == nullptr || task->call.form->kind != CallKind::task || task->cancelled) return;
+    // A new owner would run it again. This process finishes it.
+    if (task->state == TaskState::sent && task->retries_left == 0) return;
+    if (seen.insert(row->creator).second) open.push_back({row->creator});
+  };
+  for (const auto& ref : refs) {
+    if (find_object(ref.object) == nullptr) continue;
+    enter(ref.object);
+    while (!open.empty()) {
+      const TaskId task = open.back().task;
+      const auto& arguments = *tasks_.at(task).call.arguments;
+      const std::size_t next = open.back().next_argument++;
+      if (next == arguments.size()) {
+        tasks.push_back(task);
+        open.pop_back();
+      } else if (arguments[next].is_ref) {
+        enter(arguments[next].ref.object);
+      }
+    }
+  }
+  return tasks;
+}
+
+void ClientCore::on(const HandOver& event) {
+  const std::vector<TaskId> tasks = unfinished_tasks_of(event.refs);
+  HandedOver given;
+  for (const TaskId task : tasks) given.tasks.push_back(give_away(task, event, given));
+  for (const auto& ref : event.refs) {
+    const auto* row = objects_.find(ref.object);
+    if (row == nullptr || !row->unsaid) escape(ref.object);
+  }
+  emit(std::move(given));
+}
+
+// What was sent already is cancelled: the new owner runs it again, as after any executor's death.
+Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& given) {
+  mark_given_away.hit();
+  TaskRow& row = tasks_.at(task);
+  Handover handover{row.call, classes_.at(row.demand_class).spec, row.retries_left};
+  for (auto& argument : handover.call.arguments.edit()) {
+    if (argument.is_ref && objects_.at(argument.ref.object).ready) {
+      CallRecord single;
+      single.arguments.edit().push_back(argument);
+      argument = resolved(single).arguments->front();
+    }
+    const auto refs = argument.is_ref ? RefRecords{argument.ref} : argument.value.contained;
+    for (const auto& ref : refs) {
+      escape(ref.object);
+      pin(ref);
+      given.pinned.push_back(ref);
+    }
+  }
+  for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
+    const ObjectId object = result_id(task, i);
+    given.objects.push_back(object);
+    auto* result = objects_.find(object);
+    if (result == nullptr) continue;
+    if (result->exported) tell_agent(ReleaseObject{object});
+    result->owned = result->exported = result->released = false;
+    result->creator = {};
+    result->ref = RefRecord{object, to.home, to.owner, {}};
+  }
+  row.call.form.edit().num_returns = 0;
+  row.live_results = 0;
+  cancel_task(task, false, true);
+  return handover;
+}
+
+// A task of an executor that is about to end is ours from here on: its results are in what we got.
+void ClientCore::take_over(const Handover& handover) {
+  if (tasks_.contains(handover.call.task)) return;
+  mark_handover.hit();
+  SubmitTask submit;
+  submit.call = handover.call;
+  submit.demand_class = handover.demand_class;
+  submit.max_retries = handover.retries_left;
+  submit.retry_exceptions = handover.call.form->retry_exceptions;
+  on(submit);
+  for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
+    const ObjectId object = result_id(handover.call.task, i);
+    escape(object);
+    --objects_.at(object).refs;  // the value that contains it takes its own
+  }
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,235 @@
+// Call streams: how calls leave for executors, and the consequences of an executor's end.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
+const Mark mark_death_before_data("client.death_notice_before_the_last_data");
+const Mark mark_reopened("client.stream_to_an_actor_reopened");
+const Mark mark_reconnected("client.stream_reconnected_for_answers");
+const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
+
+}  // namespace
+
+StreamRow& ClientCore::open_stream(const Endpoint& endpoint) {
+  auto [stream, fresh] = streams_.ensure(endpoint.process);
+  if (auto* before = fresh ? closed_.find(endpoint.process) : nullptr) {
+    mark_reopened.hit();
+    stream->session = std::move(before->session);
+    stream->next_number = before->next_number;
+    stream->round = before->round;
+    closed_.forget(endpoint.process);
+  }
+  if (fresh) {
+    stream->endpoint = endpoint;
+    stream->last_reply = now_;
+    stream->armed.reset();
+    watch(*stream);
+    emit(OpenStream{endpoint});
+  }
+  return *stream;
+}
+
+bool ClientCore::is_quiet(ProcessId executor) const {
+  const auto* stream = streams_.find(executor);
+  return stream == nullptr || (stream->in_flight.empty() && stream->session.drained() &&
+                               !stream->session.next_deadline() && !stream->ending && !unheld_.any_of(executor));
+}
+
+// Nothing is owed on the stream any more; its numbers stay, since the executor remembers them too.
+void ClientCore::close_stream(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr) return;
+  if (stream->next_number > 1 && !stream->ending) {
+    say(*stream, ReplyHeld{0, false, true});  // it acknowledges as well
+  } else {
+    send_acknowledgement(*stream);
+  }
+  unheld_.forget(executor);
+  closed_.remember(executor, std::move(*stream));
+  streams_.erase(executor);
+  emit(CloseStream{executor});
+}
+
+void ClientCore::say(StreamRow& stream, CallerMessage message) {
+  frames_.clear();
+  stream.session.send(now_, std::move(message), frames_);
+  send_frames(stream, frames_);
+  watch(stream);
+}
+
+void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
+  for (auto& frame : frames) emit(TellExecutor{stream.endpoint.process, std::move(frame)});
+}
+
+void ClientCore::send_acknowledgement(StreamRow& stream) {
+  emit(TellExecutor{stream.endpoint.process, stream.session.acknowledgement()});
+}
+
+void ClientCore::on(ExecutorSaid& event) {
+  auto* stream = streams_.find(event.executor);
+  if (stream == nullptr) return;
+  stream->ended = false;
+  stream->reconnect_at.reset();
+  stream->give_up_at.reset();
+  stream->reconnect_wait = StreamRow{}.reconnect_wait;
+  frames_.clear();
+  auto message = stream->session.receive(now_, std::move(event.frame), frames_);
+  send_frames(*stream, frames_);
+  watch(*stream);
+  if (!message) return;
+  std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
+  stream = streams_.find(event.executor);
+  if (stream && stream->retires) {
+    // The executor ends on purpose; telling it at once that all was taken lets it go sooner.
+    send_acknowledgement(*stream);
+  }
+  // A stream whose executor is known to have ended is over with its last call.
+  if (stream && stream->ending) {
+    mark_death_before_data.hit();
+    if (stream->in_flight.empty()) conclude_stream(event.executor);
+  }
+}
+
+void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
+  const TaskId task = stream.in_flight.at(number);
+  stream.in_flight.erase(number);
+  stream.last_reply = now_;
+  if (stream.in_flight.size() < 2) stream.taking_back = false;
+  if (stream.slot.empty()) return;
+  if (auto* slot = slots_.find(stream.slot)) slot->idle_since = now_;
+  stale_.push_back(tasks_.at(task).demand_class);
+}
+
+void ClientCore::executor_says(ProcessId executor, StreamRetires) {
+  streams_.at(executor).retires = true;
+}
+
+void ClientCore::executor_says(ProcessId executor, HoldsResults message) {
+  auto* slot = slots_.find(streams_.at(executor).slot);
+  if (slot == nullptr || slot->executor != executor) return;
+  slot->holds_results = message.on;
+  slot->idle_since = now_;
+  stale_.push_back(slot->demand_class);
+}
+
+void ClientCore::on(const StreamEnded& event) {
+  auto* stream = streams_.find(event.executor);
+  if (stream == nullptr) return;
+  stream->ended = true;
+  if (stream->ending) return conclude_stream(event.executor);
+  // Answers come only over a connection of ours, and nothing of ours may be left to send. That an executor holds
+  // results no more is awaited as an answer is.
+  const auto* slot = slots_.find(stream->slot);
+  const bool resides = slot != nullptr && slot->executor == event.executor && slot->holds_results;
+  if (stream->in_flight.empty() && !resides) return;
+  stream->reconnect_at = now_ + stream->reconnect_wait;
+  stream->reconnect_wait = std::min<Duration>(stream->reconnect_wait * 2, 2s);
+  if (!stream->give_up_at && !stream->in_flight.empty()) stream->give_up_at = now_ + options_.unreachable_after;
+  watch(*stream);
+}
+
+// The executor is known to be dead. Its last data may still be on the way: results never race deaths.
+void ClientCore::end_stream(ProcessId executor, EndCause cause) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || stream->ending) return;
+  stream->ending = std::move(cause);
+  stream->drain_until = now_ + options_.drain_bound;
+  watch(*stream);
+  if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
+}
+
+// The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
+// before the slot serves again. Calls of actors wait, because other processes may reach the actor.
+void ClientCore::give_up_executor(ProcessId executor) {
+  auto* stream = streams_.find(executor);
+  if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+  EndCause cause;
+  // An executor that never sent a frame may not have received a call.
+  cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
+  cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
+  emit(Warn{"executor " + executor.brief() + " on node " + stream->endpoint.node.brief() + " " + cause.text +
+            (stream->slot.empty() ? ": calls of its actor wait" : ": its tasks run elsewhere")});
+  if (stream->slot.empty()) return;
+  mark_unreachable.hit();
+  const SlotId slot = stream->slot;
+  const auto* row = slots_.find(slot);
+  if (row == nullptr || row->executor != executor) return end_stream(executor, cause);
+  stale_.push_back(row->demand_class);
+  tell_head(ReturnSlot{slot, "executor " + executor.brief() + " " + cause.text});
+  returned_.remember(slot, true);
+  forget_slot(slot);
+  stream->ended = true;
+  end_stream(executor, std::move(cause));
+}
+
+void ClientCore::conclude_stream(ProcessId executor) {
+  StreamRow stream = std::move(streams_.at(executor));
+  streams_.erase(executor);
+  emit(CloseStream{executor});
+  unheld_.forget(executor);
+  keep_lent(stream);
+  if (stream.slot.empty()) {
+    conclude_actor_stream(stream, *stream.ending);
+  } else {
+    conclude_task_stream(stream, *stream.ending);
+  }
+}
+
+// The oldest call without a reply was running (calls run in order); the others never started.
+void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
+  std::vector<TaskId> calls;
+  for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
+  for (auto task = calls.rbegin(); task != calls.rend(); ++task) {
+    const bool ran = *task == calls.front() && cause.kind != EndKind::retired;
+    if (ran) {
+      attempt_failed(*task, cause);
+    } else {
+      requeue(*task);
+    }
+  }
+  if (const auto* slot = slots_.find(stream.slot)) stale_.push_back(slot->demand_class);
+}
+
+void ClientCore::tick_streams() {
+  std::vector<ProcessId> over;
+  std::vector<ActorId> tried;
+  std::vector<ProcessId> due, unreachable;
+  const auto find = [this](ProcessId id) { return streams_.find(id); };
+  stream_deadlines_.take_due(now_, find, due);
+  for (const ProcessId executor : due) {
+    StreamRow& stream = streams_.at(executor);
+    if (stream.try_at && *stream.try_at <= now_) {
+      stream.try_at.reset();
+      tried.push_back(stream.actor);
+    }
+    if (stream.ending && stream.drain_until <= now_) {
+      mark_drained_late.hit();
+      over.push_back(executor);
+      continue;
+    }
+    if (stream.give_up_at && *stream.give_up_at <= now_) {
+      stream.give_up_at.reset();
+      unreachable.push_back(executor);
+    }
+    frames_.clear();
+    if (stream.reconnect_at && *stream.reconnect_at <= now_) {
+      mark_reconnected.hit();
+      stream.reconnect_at.reset();
+      stream.session.reconnected(now_, frames_);
+    }
+    stream.session.tick(now_, frames_);
+    send_frames(stream, frames_);
+    watch(stream);
+  }
+  for (const ProcessId executor : over) conclude_stream(executor);
+  for (const ProcessId executor : unreachable) give_up_executor(executor);
+  for (const ActorId actor : tried) advance_actor(actor);
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,120 @@
+// The I/O around the executor core: takes events from callers, the agent and the client runtime, and carries out its
+// commands. The core and the client core of the process share the engine's lock.
+// Thread: any; members are guarded by the engine's lock. Errors: start(). Not: decisions about calls (ExecutorCore).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/queue.h"
+#include "base/recycled.h"
+#include "base/table.h"
+#include "client/process_runtime.h"
+#include "executor/call_runner.h"
+#include "executor/callers.h"
+#include "executor/core/executor_core.h"
+#include "executor/core/pull_ahead.h"
+#include "executor/core/running_reports.h"
+#include "executor/output_label.h"
+#include "executor/thread_limits.h"
+#include "protocol/encoder.h"
+#include "protocol/messages.h"
+#include "protocol/recorder.h"
+#include "protocol/ticket_clock.h"
+#include "transport/process_sockets.h"
+
+namespace mobula::internal::executor {
+
+class ExecutorShell {
+ public:
+  ExecutorShell(PrepareExecutor prepare, AssignExecutor assignment, std::unique_ptr<ProcessSockets> sockets,
+                  Fd link)
+      : prepare_(std::move(prepare)),
+        assignment_(std::move(assignment)),
+        sockets_(std::move(sockets)),
+        link_(std::move(link)) {}
+
+  Result<void> start();
+  [[noreturn]] void run_calls();
+
+ private:
+  struct Fetch {
+    std::vector<ObjectId> objects;
+    RefRecords tensors;  // of arguments that came as values; from when the objects are here, of all
+    bool has_all_tensors = false;
+    client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
+    bool told = false;
+  };
+
+  RecordOptions open_recording();
+  void flush_recordings();
+  client::EngineHooks hooks();
+  void step(Event event);
+  void step_one(Event&& event);
+  void carry_out(std::vector<Command>& commands);
+  void carry_out(FetchArguments& command);
+  // Returns what was pulled: the last share of it goes without the lock.
+  client::TensorDesk::PullPtr drop_fetched(std::uint64_t token);
+  void check_fetches();
+  void tensors_changed();
+  void tell_held();
+  void find_tensors(Fetch& fetch) const;
+  std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
+  void agent_said(const AgentToProcess& message);
+  void cut_callers(const std::vector<std::string>& void_keys);
+  void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void called(ProcessId caller, std::span<const std::byte> bytes);
+  void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void starts(const RunCall& run);
+  void tell_running();
+  void leave(int code, bool exit_handlers = false);
+  void destroy_actor(client::ProcessEngine::Lock& lock);
+  void be_replaced(const std::string& why);
+  void serve(Queue<RunCall>& calls);
+
+  const PrepareExecutor prepare_;
+  AssignExecutor assignment_;
+  const ThreadLimits thread_limits_{assignment_.allocation};
+  std::unique_ptr<ProcessSockets> sockets_;  // both: until the engine has them
+  Fd link_;
+  std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
+  std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
+  ExecutorCore core_;
+  std::unique_ptr<Recorder> recorder_;
+  ActorInstance actor_;
+  std::shared_ptr<const detail::ContextRecord> record_of_process_;
+
+  // Guarded by the engine's lock.
+  bool ready_ = false;  // start() is through: before, the loop thread keeps out
+  std::vector<AgentToProcess> said_early_;
+  std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
+  bool stepping_ = false;
+  std::vector<Event> events_;      // to step when the one being stepped is through
+  std::vector<Command> commands_;  // of the event being stepped; both kept for their memory
+  Encoder encode_frame_;           // likewise
+  Queue<RunCall> to_run_;
+  Queue<RunCall> to_run_beside_;
+  std::thread beside_;             // from the first such call on
+  Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
+  RecycledMap<std::uint64_t, Fetch> fetches_;
+  PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
+  bool room_ahead_ = false;  // perhaps: since fetches were looked at last
+  TicketClock ticket_clock_;
+  Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
+  std::uint64_t refused_ = 0;  // callers
+  RunningReports running_;
+  OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
+  std::unique_ptr<Timer> says_running_;  // the loop's
+  Residence told_held_;
+  bool evacuating_ = false;
+  bool to_destroy_ = false;  // the actor, by the next thread that would run a call
+  bool is_lost_ = false;  // it ends when nothing runs here
+  std::unique_ptr<Timer> replaced_;  // the loop's
+  bool leaving_ = false;
+};
+
+}  // namespace mobula::internal::executor
