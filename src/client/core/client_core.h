@@ -1,9 +1,7 @@
-// What a process that submits work has to decide: which task waits for what, which slot takes it,
-// what happens when an executor ends, who may still read an object. It is the owner of the tasks
-// and objects of its process. Pure: events in, commands out; no clock, I/O or thread. In drivers
-// and executors it belongs to the lock of the process's runtime (docs/concurrency.md).
-//
-// It does not run tasks (executor core), place anything (head) or touch bytes (shell).
+// Decides what becomes of the work that a process submits: which task waits for which argument, which slot takes it, the
+// consequences of an executor's end, and which process may still read an object. Owner of the process's tasks and objects.
+// Thread: owner; drivers and executors step it under the lock of ProcessEngine.
+// Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
 
 #include <cstdint>
@@ -28,8 +26,7 @@ class ClientCore : ClientTables {
   using Event = client::Event;
   using Command = client::Command;
 
-  explicit ClientCore(ClientOptions options)
-      : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
+  explicit ClientCore(ClientOptions options) : ClientTables(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
   // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing
@@ -297,17 +294,6 @@ class ClientCore : ClientTables {
   void emit(Command command) { out_->push_back(std::move(command)); }
   void tell_agent(ProcessToAgent message) { emit(TellAgent{std::move(message)}); }
   void tell_head(ProcessToHead message) { tell_agent(ForHead{std::move(message)}); }
-
-  ClientOptions options_;
-  NodeId node_;
-  bool attached_ = false;
-  StartJob job_;
-  bool job_started_ = false;
-  bool job_over_ = false;  // the head has ended it under its driver
-  bool awaits_submitted_ = false;  // the process exits as planned
-  Lineage lineage_;
-  Time now_;                             // of the running step
-  std::vector<Command>* out_ = nullptr;  // of the running step
 };
 
 }  // namespace mobula::internal::client

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/core/group_events.h"
+#include "client/core/object_events.h"
 #include "client/core/tensor_events.h"
 #include "model/task.h"
 #include "protocol/call_stream.h"
@@ -65,104 +66,6 @@ struct SubmitActorCall {
                  field("stored_bytes", &SubmitActorCall::stored_bytes));
   }
   friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
-};
-
-// A small value; the caller gets one ref.
-struct PutInline {
-  ObjectId object;
-  ValueRecord value;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &PutInline::object), field("value", &PutInline::value));
-  }
-  friend bool operator==(const PutInline&, const PutInline&) = default;
-};
-
-// Room in the node's store for a value that a thread of this process will write: a put (owner is
-// this process: the caller gets one ref) or a result of a running call (owner is its caller).
-struct ReserveRoom {
-  ObjectId object;
-  std::int64_t size_bytes = 0;
-  ProcessId owner;
-  NodeId home;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveRoom::object),
-                 field("size_bytes", &ReserveRoom::size_bytes), field("owner", &ReserveRoom::owner),
-                 field("home", &ReserveRoom::home));
-  }
-  friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
-};
-
-struct ValueWritten {
-  ObjectId object;
-  bool is_error = false;
-  RefRecords contained;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ValueWritten::object), field("is_error", &ValueWritten::is_error),
-                 field("contained", &ValueWritten::contained));
-  }
-  friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
-};
-
-// The value that RoomMade wanted copied cannot be read in this process (any more).
-struct ValueUnreadable {
-  ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ValueUnreadable::object));
-  }
-  friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
-};
-
-// One more or one fewer ref in this process's hands.
-struct RetainRef {
-  ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &RetainRef::object));
-  }
-  friend bool operator==(const RetainRef&, const RetainRef&) = default;
-};
-struct ReleaseRef {
-  ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReleaseRef::object));
-  }
-  friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
-};
-
-// A ref came out of a value: one more in this process's hands, of an object it may not know yet.
-struct AdoptRef {
-  RefRecord ref;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &AdoptRef::ref));
-  }
-  friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
-};
-
-// Somebody waits for the object or looks at its bytes: see to it that they come here, and stay.
-struct WantObject {
-  ObjectId object;
-  bool argument = false;  // of a call that waits for it
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &WantObject::object), field("argument", &WantObject::argument));
-  }
-  friend bool operator==(const WantObject&, const WantObject&) = default;
-};
-
-// Of those one less. When there is none the bytes may move.
-struct UnwantObject {
-  ObjectId object;
-  template <class Visit>
-  static constexpr auto fields(Visit visit) {
-    return visit(field("object", &UnwantObject::object));
-  }
-  friend bool operator==(const UnwantObject&, const UnwantObject&) = default;
 };
 
 struct CancelObject {

@@ -20,6 +20,9 @@
 namespace mobula::internal::client {
 
 struct ClientTables {
+  explicit ClientTables(ClientOptions options) : options_(std::move(options)), lineage_(options_.max_lineage_bytes) {}
+
+  ClientOptions options_;
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
   Backlog backlog_;  // tasks and their results that have no rows
@@ -55,6 +58,15 @@ struct ClientTables {
   std::uint64_t submissions_ = 0;
   std::uint64_t fetches_ = 0;
   std::int64_t pending_bytes_ = 0;
+  NodeId node_;
+  bool attached_ = false;
+  StartJob job_;
+  bool job_started_ = false;
+  bool job_over_ = false;  // the head has ended it under its driver
+  bool awaits_submitted_ = false;  // the process exits as planned
+  Lineage lineage_;
+  Time now_;                             // of the running step
+  std::vector<Command>* out_ = nullptr;  // of the running step
 };
 
 }  // namespace mobula::internal::client

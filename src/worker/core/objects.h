@@ -1,19 +1,8 @@
-// The objects of this node: the object table with its process holds, and around it what nodes agree
-// on. Part of WorkerCore.
-//
-// The home of an object is the node of its owner's agent. There the entry says who holds it
-// (processes here, other nodes) and who has its bytes (this node, keepers that keep them for us,
-// copies). A node where a process borrows it asks the home for a hold, once for all its processes,
-// and gives it back with its last one. Whoever stores an object that contains references holds
-// those, too. Everything that waits here ends: with the bytes, or with a failure that names the
-// cause.
-//
-// When memory is short, what nobody looks at leaves it: copies of what other nodes have at once, the
-// rest by way of this node's disk, from where it comes back when it is wanted. A process that has
-// the place of an object is asked for it first. Who waits for room waits while some is being made.
-//
-// Bounds: entries by the holds of processes; waiting reservations by `max_waiting_for_room`; one
-// file is written at a time, and `max_restores` objects are read back.
+// Objects of this node: the object table with the holds of its processes, and the agreement between nodes about them.
+// The home of an object, the node of its owner's agent, tracks its holders and replicas. A node that borrows an object
+// takes one hold at the home for all its processes. The store of an object that contains refs holds these refs, too.
+// Memory is freed by dropping replicas first, then by spilling objects that no process reads.
+// Thread: owner (WorkerCore). Errors: every wait ends with the bytes or with a failure that names its cause.
 #pragma once
 
 #include <deque>
