@@ -18,6 +18,7 @@
 #include "client/process_runtime.h"
 #include "transport/process_sockets.h"
 #include "exchange/machine.h"
+#include "executor/agent_handshake.h"
 #include "executor/call_runner.h"
 #include "executor/callers.h"
 #include "executor/gpu_start.h"
@@ -36,7 +37,6 @@
 namespace mobula::internal::executor {
 namespace {
 
-constexpr Duration agent_patience = 30s;
 constexpr std::uint64_t refusals_told = 10;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
@@ -577,46 +577,10 @@ void ExecutorProcess::run_calls() {
   leave_executor(0);
 }
 
-[[noreturn]] void refuse_to_start(const Failure& why) {
-  std::fprintf(stderr, "mobula: this executor cannot start: %s\n", why.text.c_str());
-  leave_executor(1);
-}
-
-template <class Message>
-Message hear(const Fd& link, Time deadline) {
-  auto frame = receive_frame(link, deadline);
-  if (!frame) refuse_to_start(frame.error());
-  auto message = decode<AgentToProcess>(frame->bytes);
-  if (!message) refuse_to_start(message.error());
-  auto* expected = std::get_if<Message>(&*message);
-  if (expected == nullptr) {
-    refuse_to_start(failure(ErrorCode::corrupt, "the agent said something else than was expected"));
-  }
-  return std::move(*expected);
-}
-
-std::unique_ptr<ProcessSockets> open_sockets(const PrepareExecutor& prepare) {
-  SocketOptions options;
-  options.keys = {prepare.curve_public_key, prepare.curve_secret_key};
-  options.local_bind = prepare.local_endpoint;
-  if (!prepare.bind_host.empty()) options.host_bind = prepare.bind_host + ":0";
-  auto sockets = ProcessSockets::open(options);
-  if (!sockets) refuse_to_start(sockets.error());
-  return std::move(*sockets);
-}
-
-// In reserve it may be for long; when the agent ends, so does this process.
-AssignExecutor wait_for_assignment(const Fd& link) {
-  pollfd readable{link.get(), POLLIN, 0};
-  while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
-  }
-  return hear<AssignExecutor>(link, monotonic_now() + agent_patience);
-}
-
 }  // namespace
 
 [[noreturn]] void run_executor(ForkedExecutor start) {
-  auto prepare = hear<PrepareExecutor>(start.link, monotonic_now() + agent_patience);
+  auto prepare = receive_prepare(start.link);
   auto sockets = open_sockets(prepare);
   AssignExecutor assignment = wait_for_assignment(start.link);
   for (const auto& [name, value] : assignment.accelerator_env) ::setenv(name.c_str(), value.c_str(), 1);

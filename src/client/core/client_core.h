@@ -67,11 +67,7 @@ class ClientCore : ClientTables {
   std::string why_pending(Time now, ObjectId object) const;
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
-  // Work that this process has submitted and that is not finished.
-  struct Unfinished {
-    std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
-    std::string example;      // name of one of them
-  };
+  using Unfinished = UnfinishedWork;
   Unfinished unfinished() const;
   bool empty() const;
   using Sizes = TableSizes;
@@ -151,8 +147,7 @@ class ClientCore : ClientTables {
   void executor_says(ProcessId executor, StreamRetires message);
   void executor_says(ProcessId executor, HoldsResults message);
 
-  // objects.cc
-  ObjectRow& own_object(ObjectId object, TaskId creator);
+  ObjectRow& own_object(ObjectId object, TaskId creator);  // objects.cc
   ObjectRow& borrow(const RefRecord& ref);
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);
@@ -176,8 +171,7 @@ class ClientCore : ClientTables {
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
 
-  // loans.cc
-  void lenders_died();
+  void lenders_died();  // loans.cc
   void forget_loan(ObjectId object, const ObjectRow& row);
   void keep_lent(const StreamRow& stream);
   void put_off_hold(ObjectId object, ObjectRow& row);
@@ -188,8 +182,7 @@ class ClientCore : ClientTables {
   void tick_loans();
   void forget_settled_loans();
 
-  // tasks.cc
-  std::size_t count_missing(const Arguments& arguments);
+  std::size_t count_missing(const Arguments& arguments);  // tasks.cc
   void argument_ready(ObjectId object);
   void task_ready(TaskId task);
   bool fail_on_argument_errors(TaskId task);
@@ -214,26 +207,22 @@ class ClientCore : ClientTables {
   void collect_handover(ObjectId object, std::vector<TaskId>& tasks) const;
   Handover give_away(TaskId task, const HandOver& to, HandedOver& given);
 
-  // lineage.cc
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
   void give_up_lineage(TaskId task);
   void remake_elements(ObjectId elements);
   bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
 
-  // queues.cc
-  void join_queue(TaskId task, const TaskRow& row);
+  void join_queue(TaskId task, const TaskRow& row);  // queues.cc
   void leave_queue(TaskId task, ClassId demand_class);
   void bring_near(ClassRow& demand);
   void make_whole(Backlog::Whole small);
   void make_children_whole(TaskId parent);
-  // Its row, made if it has none yet.
-  ObjectRow* find_object(ObjectId object);
+  ObjectRow* find_object(ObjectId object);  // its row, made if it has none yet
   // All that is queued for slots of the class ends with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 
-  // slots.cc
-  void want(ClassId demand_class);
+  void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
@@ -260,8 +249,7 @@ class ClientCore : ClientTables {
   void send_acknowledgement(StreamRow& stream);
   void say(StreamRow& stream, CallerMessage message);
 
-  // actors.cc
-  void ask_for_actor(ActorId actor);
+  void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
@@ -272,14 +260,12 @@ class ClientCore : ClientTables {
   void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
-  // planned_end.cc
-  bool has_unfinished() const;
+  bool has_unfinished() const;  // planned_end.cc
   static bool is_acknowledged(const ActorRow& actor);
   void conclude_submitted();
   void entrust_actors();
 
-  // groups.cc
-  void restate_groups();
+  void restate_groups();  // groups.cc
   std::string why_group_pending(ObjectId object) const;
   void end_groups(const std::string& why);
 

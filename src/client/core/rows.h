@@ -217,6 +217,12 @@ struct TableSizes {
   std::size_t objects, tasks, streams, slots, classes, actors, writes;
 };
 
+// Work that a process has submitted and that is not finished.
+struct UnfinishedWork {
+  std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
+  std::string example;      // name of one of them
+};
+
 // The bytes of an error value.
 ValueRecord error_value(const ErrorRecord& error);
 
