@@ -75,8 +75,7 @@ struct EngineHooks {
   std::function<void(PeerHandle)> peer_gone;
   std::function<void(SpanAnswer&)> add_spans;  // of calls that ran here
   std::function<void()> submitted_done;        // after AwaitSubmitted
-  // A message of a caller that came by ring; on the thread that leads.
-  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
+  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;  // by ring; on the thread that leads
   // Called without the lock, on the loop thread: the agent has closed the link.
   std::function<void(const Failure&)> agent_lost;
 };

@@ -67,11 +67,7 @@ class ClientCore : ClientTables {
   std::string unread_errors() const { return unread_.report(); }
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
-  // Work that this process has submitted and that is not finished.
-  struct Unfinished {
-    std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
-    std::string example;      // name of one of them
-  };
+  using Unfinished = UnfinishedWork;
   Unfinished unfinished() const;
   bool empty() const;
   using Sizes = TableSizes;
@@ -149,8 +145,7 @@ class ClientCore : ClientTables {
   void executor_says(ProcessId executor, StreamRetires message);
   void executor_says(ProcessId executor, HoldsResults message);
 
-  // objects.cc
-  ObjectRow& own_object(ObjectId object, TaskId creator);
+  ObjectRow& own_object(ObjectId object, TaskId creator);  // objects.cc
   ObjectRow& borrow(const RefRecord& ref);
   bool has_home(const ObjectRow& row) const;
   void ensure_hold(ObjectId object, ObjectRow& row);
@@ -175,8 +170,7 @@ class ClientCore : ClientTables {
   void hold_contents(ProcessId executor, std::uint64_t number, const RefRecords& refs);
   void reconstruct(ObjectId object, const std::string& cause);
 
-  // loans.cc
-  void lenders_died();
+  void lenders_died();  // loans.cc
   void forget_loan(ObjectId object, const ObjectRow& row);
   void keep_lent(const StreamRow& stream);
   void put_off_hold(ObjectId object, ObjectRow& row);
@@ -187,8 +181,7 @@ class ClientCore : ClientTables {
   void tick_loans();
   void forget_settled_loans();
 
-  // tasks.cc
-  std::size_t count_missing(const Arguments& arguments);
+  std::size_t count_missing(const Arguments& arguments);  // tasks.cc
   void argument_ready(ObjectId object);
   void serve_waiters(ObjectId object);
   void task_ready(TaskId task);
@@ -221,24 +214,22 @@ class ClientCore : ClientTables {
   void end_doubt(ObjectId object);
   void return_to_waiting(TaskId task);
 
-  // lineage.cc
   std::int64_t lineage_bytes_of(const CallRecord& call) const;
   void keep_as_lineage(TaskId task);
   void give_up_lineage(TaskId task);
   void remake_elements(ObjectId elements);
   bool refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const;
 
-  // queues.cc
-  void join_queue(TaskId task, const TaskRow& row);
+  void join_queue(TaskId task, const TaskRow& row);  // queues.cc
   void leave_queue(TaskId task, ClassId demand_class);
   void bring_near(ClassRow& demand);
   void make_whole(Backlog::Whole small);
   void make_children_whole(TaskId parent);
-  ObjectRow* find_object(ObjectId object);  // made if it has no row yet
+  ObjectRow* find_object(ObjectId object);  // its row, made if it has none yet
   // All that is queued for slots of the class ends with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 
-  // slots.cc
+  void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);
   void dispatch(ClassId demand_class);
   std::size_t pipeline_depth(const ClassRow& row) const;
@@ -267,8 +258,7 @@ class ClientCore : ClientTables {
   void say(StreamRow& stream, CallerMessage message);
   void watch(StreamRow& stream) { stream_deadlines_.watch(stream.endpoint.process, stream.deadline(), stream.armed); }
 
-  // actors.cc
-  void ask_for_actor(ActorId actor);
+  void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
@@ -280,14 +270,12 @@ class ClientCore : ClientTables {
   void end_actor(EndActor end);
   void forget_actor(ActorId actor);
 
-  // planned_end.cc
-  bool has_unfinished() const;
+  bool has_unfinished() const;  // planned_end.cc
   static bool is_acknowledged(const ActorRow& actor);
   void conclude_submitted();
   void entrust_actors();
 
-  // groups.cc
-  void restate_groups();
+  void restate_groups();  // groups.cc
   std::string why_group_pending(ObjectId object) const;
   void end_groups(const std::string& why);
   void restate();

@@ -252,6 +252,12 @@ inline bool wants_devices(const Request& request) {
 // Reason that the bytes of an object, as an argument, cannot be read in this process. Nothing: they can, or are awaited.
 std::optional<Failure> why_unread(const ObjectRow& row);
 
+// Work that a process has submitted and that is not finished.
+struct UnfinishedWork {
+  std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
+  std::string example;      // name of one of them
+};
+
 // The bytes of an error value.
 ValueRecord error_value(const ErrorRecord& error);
 

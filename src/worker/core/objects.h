@@ -71,7 +71,6 @@ class Objects {
   void restate();
   // `kept`: processes of the job here that live on. `lingers`: there are more, elsewhere or later.
   void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
-  // At most `limit` of them.
   ObjectsListed list(std::uint64_t limit, bool largest_first);
   StoreFact store() const;
   void slab_failed(const SlabFailed& failed);
@@ -97,8 +96,7 @@ class Objects {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;
   };
-  // What others still have to get from this node, while it is drained.
-  Left left_to_others() const;
+  Left left_to_others() const;  // what others have to get from this node, while it is drained
 
   const ObjectTable& table() const { return table_; }
   std::size_t entries() const { return entries_.size(); }
@@ -107,13 +105,10 @@ class Objects {
   // search for replicas runs. Their owner must be computing them.
   std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;  // with the owner
   const SpillFiles& spill_files() const { return files_; }
-  // Writing to and reading from disk that is under way.
-  std::size_t moving() const { return restores_.size() + spill_.items.size(); }
-  // Whether this process may be looking at the bytes in place.
-  bool in_place(ProcessId process, ObjectId object) const;
+  std::size_t moving() const { return restores_.size() + spill_.items.size(); }  // to and from disk
+  bool in_place(ProcessId process, ObjectId object) const;  // whether it may be reading the bytes there
   std::set<JobId> jobs() const;
-  // Actors whose owners have exited as planned, until their jobs end.
-  std::vector<EntrustedActor> entrusted() const;
+  std::vector<EntrustedActor> entrusted() const;  // until their jobs end
 
  private:
   enum class TimerKind : unsigned char { claim, locate, orphan };
@@ -168,7 +163,6 @@ class Objects {
   void retire(const std::vector<RetiredSlab>& slabs);
   void watch_idle_memory();
   void give_back_idle_memory();
-  // When it will fire.
   Time start_timer(ObjectId object, TimerKind kind, Duration after);
   void fire(const Timer& timer);
 
