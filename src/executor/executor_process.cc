@@ -82,7 +82,7 @@ class ExecutorProcess {
   void find_tensors(Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
   void agent_said(const AgentToProcess& message);
-  void cut_callers(const std::vector<std::string>& void_keys);
+  void change_trust(const TrustChanged& trust);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
@@ -471,23 +471,19 @@ void ExecutorProcess::agent_said(const AgentToProcess& message) {
       step(CallerGone{process});
     }
   }
-  if (const auto* trust = std::get_if<TrustChanged>(&message)) {
-    if (!trust->agent_ticket.empty()) ticket_clock_.received(trust->agent_ticket, monotonic_now());
-    cut_callers(trust->void_keys);
-  }
+  if (const auto* trust = std::get_if<TrustChanged>(&message)) change_trust(*trust);
 }
 
 // Nothing that a key has vouched for is honoured after its end, also over connections that are there.
-void ExecutorProcess::cut_callers(const std::vector<std::string>& void_keys) {
-  for (const ProcessId process : callers_.cut(void_keys)) {
-    print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
-                 process.brief());
+void ExecutorProcess::change_trust(const TrustChanged& trust) {
+  if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, monotonic_now());
+  for (const ProcessId process : callers_.cut(trust.void_keys)) {
+    print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired", process.brief());
     step(CallerGone{process});
   }
 }
 
-void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin,
-                                std::span<const std::byte> bytes) {
+void ExecutorProcess::peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes) {
   if (!ready_) return;
   const ProcessId* known = callers_.find(peer);
   if (known == nullptr) return hello(peer, origin, bytes);
@@ -505,8 +501,7 @@ void ExecutorProcess::called(ProcessId caller, std::span<const std::byte> bytes)
 
 // The first message of a connection proves who calls: a ticket, for the key that the connection has if
 // it comes from another machine.
-void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin,
-                            std::span<const std::byte> bytes) {
+void ExecutorProcess::hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes) {
   const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
   if (greeted) engine_->trust_peer(peer);
   if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= refusals_told) return;
