@@ -418,15 +418,13 @@ void ExecutorShell::agent_said(const AgentToProcess& message) {
       step(CallerGone{process});
     }
   }
-  if (const auto* trust = std::get_if<TrustChanged>(&message)) {
-    if (!trust->agent_ticket.empty()) ticket_clock_.received(trust->agent_ticket, monotonic_now());
-    cut_callers(trust->void_keys);
-  }
+  if (const auto* trust = std::get_if<TrustChanged>(&message)) change_trust(*trust);
 }
 
 // Nothing that a key has vouched for is honoured after its end, also over connections that are there.
-void ExecutorShell::cut_callers(const std::vector<std::string>& void_keys) {
-  for (const ProcessId process : callers_.cut(void_keys)) {
+void ExecutorShell::change_trust(const TrustChanged& trust) {
+  if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, monotonic_now());
+  for (const ProcessId process : callers_.cut(trust.void_keys)) {
     print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
                  process.brief());
     step(CallerGone{process});

@@ -65,7 +65,7 @@ class ExecutorShell {
   void find_tensors(Fetch& fetch) const;
   std::uint64_t bytes_to_hold(const RefRecords& tensors) const;
   void agent_said(const AgentToProcess& message);
-  void cut_callers(const std::vector<std::string>& void_keys);
+  void change_trust(const TrustChanged& trust);
   void peer_said(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void called(ProcessId caller, std::span<const std::byte> bytes);
   void hello(PeerHandle peer, const PeerOrigin& origin, std::span<const std::byte> bytes);
