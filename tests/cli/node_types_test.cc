@@ -68,9 +68,13 @@ TEST(NodeTypes, AGoodFileIsReadInFull) {
 
 TEST(NodeTypes, AcceleratorTypeResourceNamesDevices) {
   const auto read = parse_node_types(R"(
+max_workers: 4
 available_node_types:
   gpu:
-    resources: {CPU: 8, GPU: 2, accelerator_type:H100: 1}
+    resources:
+      CPU: 8
+      GPU: 2
+      accelerator_type:H100: 1
 )", "types.yaml");
   ASSERT_TRUE(read) << read.error().text;
   for (const auto& device : read->types[0].shape.find("GPU")->instances) {
