@@ -67,7 +67,7 @@ class ActorHandle {
   // 32 digits; empty for a handle of no actor.
   std::string id() const { return empty() ? std::string() : detail::hex(raw_id()); }
 
-  // h.call<&C::add>(5): a ref to what the method will return. Compilers print the parameter's name when
+  // h.call<&C::add>(5): a ref to the future result of the method. Compilers print the parameter's name when
   // the method is overloaded.
   template <auto method_or_if_overloaded_use_call_as, class... Args>
   auto call(Args&&... args) const {

@@ -246,8 +246,8 @@ std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
   return format;
 }
 
-// `mobula bench ...` is the program mobula-bench beside this one, a user's program like any other. It writes tables and
-// JSON; its JSON becomes every other format here.
+// `mobula bench ...` runs the program mobula-bench from the same directory. It writes tables and JSON;
+// the other formats are made of its JSON here.
 int run_benchmarks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

@@ -177,18 +177,18 @@ void Carrier::poll() {
 void Carrier::post() {
   {
     const MutexLock lock(mutex_);
-    if (std::exchange(told_, true)) return;
+    if (std::exchange(notified_, true)) return;
   }
   if (thread_->loop().post([this] { flush(); })) return;
   const MutexLock lock(mutex_);
-  told_ = false;  // its mailbox is full: the timer sends
+  notified_ = false;  // its mailbox is full: the timer sends
 }
 
 void Carrier::flush() {
   std::vector<std::pair<std::uint64_t, std::deque<std::vector<std::byte>>>> all;
   {
     const MutexLock lock(mutex_);
-    told_ = false;
+    notified_ = false;
     for (Side& side : sides_) {
       if (side.link == 0 || side.out.empty() || !side.broken.empty()) continue;
       all.emplace_back(side.link, std::exchange(side.out, {}));

@@ -85,7 +85,7 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
 
   mutable Mutex mutex_;
   std::vector<Side> sides_ MOBULA_GUARDED_BY(mutex_);  // by rank
-  bool told_ MOBULA_GUARDED_BY(mutex_) = false;
+  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;
 
   // The thread's.
   mobula_carrier_host host_{};

@@ -1,5 +1,5 @@
 // What keeps the memory of a tensor that came in parts, for the tensors over it. When the last of them has gone, the
-// exchange is told, so that nobody is given it any more. Any thread, under any lock but the exchange's.
+// exchange is notified, so that no process is given it any more. Any thread, under any lock but the exchange's.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace mobula::internal::exchange {
 // Whom to tell; nobody any more once it is closed. Shared by the exchange and what it has given out.
 class Withdrawals {
  public:
-  explicit Withdrawals(std::function<void(ObjectId, std::uint64_t copy)> told) : told_(std::move(told)) {}
+  explicit Withdrawals(std::function<void(ObjectId, std::uint64_t copy)> notify) : notify_(std::move(notify)) {}
   void withdraw(ObjectId object, std::uint64_t copy) {
     const MutexLock lock(mutex_);
-    if (told_) told_(object, copy);
+    if (notify_) notify_(object, copy);
   }
   void close() {
     const MutexLock lock(mutex_);
-    told_ = nullptr;
+    notify_ = nullptr;
   }
 
  private:
   Mutex mutex_;
-  std::function<void(ObjectId, std::uint64_t)> told_ MOBULA_GUARDED_BY(mutex_);  // called with it held: only leaves word
+  std::function<void(ObjectId, std::uint64_t)> notify_ MOBULA_GUARDED_BY(mutex_);  // called with it held: only leaves word
 };
 
 class KeptMemory {

@@ -108,11 +108,11 @@ void TensorExchange::post(std::function<void()> task) {
   {
     const MutexLock lock(mutex_);
     inbox_.push_back(std::move(task));
-    if (std::exchange(told_, true)) return;
+    if (std::exchange(notified_, true)) return;
   }
   if (sockets_->loop().post([this] { take_up(); })) return;
   const MutexLock lock(mutex_);
-  told_ = false;  // the mailbox is full: who posts next tries again
+  notified_ = false;  // the mailbox is full: who posts next tries again
 }
 
 // Before anything of a peer is heard: what it knows of this process was said before that.
@@ -123,7 +123,7 @@ void TensorExchange::take_up() {
     const MutexLock lock(mutex_);
     tasks.swap(inbox_);
     fresh.swap(fresh_);
-    told_ = false;
+    notified_ = false;
   }
   for (auto& each : fresh) {
     const auto at = published_.insert_or_assign(each.first, std::move(each.second)).first;

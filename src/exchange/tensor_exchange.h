@@ -232,9 +232,9 @@ class TensorExchange {
   std::shared_ptr<Arena> arena_;  // shared with the tensors in it
 
   Mutex mutex_;
-  std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // what was said and is not taken up yet
-  bool told_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread will take it up
-  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);  // published, and not taken up yet
+  std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // requests that the thread has not taken yet
+  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread is notified
+  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);  // registered, not yet taken by the thread
 
   // The thread's.
   transfer::RegionExchange core_;

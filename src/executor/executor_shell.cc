@@ -40,7 +40,7 @@
 namespace mobula::internal::executor {
 namespace {
 
-constexpr std::uint64_t refusals_told = 10;
+constexpr std::uint64_t max_reported_rejections = 10;
 // Answers of calls as short as this one may wait for those of the next.
 constexpr Duration answers_gather_below = 50us;
 // What fails with the devices is told to those who wait for it before the process goes.
@@ -193,9 +193,9 @@ void ExecutorShell::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
     if (auto* frame = std::get_if<TellCaller>(&command)) {
       const Bytes& bytes = encode_frame_(frame->frame);
-      const bool told = engine_->tell_caller(frame->caller, bytes);
+      const bool sent = engine_->tell_caller(frame->caller, bytes);
       detail::stages().pass(detail::Stage::answered);
-      if (told) continue;
+      if (sent) continue;
       if (const auto peer = callers_.connection_of(frame->caller)) engine_->tell_peer(*peer, bytes);
     } else if (auto* agent = std::get_if<TellAgent>(&command)) {
       engine_->tell_agent(std::move(agent->message));
@@ -263,14 +263,14 @@ void ExecutorShell::check_fetches() {
   RecycledVector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
-    if (fetch.told || !std::ranges::all_of(fetch.objects, settled)) continue;
+    if (fetch.reported || !std::ranges::all_of(fetch.objects, settled)) continue;
     if (!fetch.pull) {
       find_tensors(fetch);
       if (!ahead_.may_pull(token, bytes_to_hold(fetch.tensors))) continue;
       fetch.pull = runtime_->tensors().pull(fetch.tensors, true);
     }
     if (!runtime_->tensors().ready(*fetch.pull)) continue;
-    fetch.told = true;
+    fetch.reported = true;
     ArgumentsFetched& news = fetched.emplace_back();
     news.token = token;
     for (const ObjectId object : fetch.objects) {
@@ -321,7 +321,7 @@ void ExecutorShell::tensors_changed() {
 // What of its calls' results stays here.
 void ExecutorShell::tell_held() {
   const Residence held = runtime_->tensors().residence();
-  if (std::exchange(told_held_, held) != held) step(ResultsHeld{held});
+  if (std::exchange(reported_held_, held) != held) step(ResultsHeld{held});
 }
 
 client::TensorDesk::PullPtr ExecutorShell::drop_fetched(std::uint64_t token) {
@@ -349,13 +349,13 @@ void ExecutorShell::starts(const RunCall& run) {
     case RunningReports::Say::later: break;
   }
   (void)engine_->loop().post([this] {
-    if (!says_running_) {
-      says_running_ = std::make_unique<Timer>(engine_->loop(), [this] {
+    if (!running_timer_) {
+      running_timer_ = std::make_unique<Timer>(engine_->loop(), [this] {
         const auto held = engine_->lock();
         if (running_.again()) tell_running();
       });
     }
-    says_running_->arm(monotonic_now() + RunningReports::pause);
+    running_timer_->arm(monotonic_now() + RunningReports::pause);
   });
 }
 
@@ -454,7 +454,7 @@ void ExecutorShell::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
   const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
   if (greeted) engine_->trust_peer(peer);
-  if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= refusals_told) return;
+  if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= max_reported_rejections) return;
   print_stderr("mobula: a caller is refused: {}", greeted.error().text);
 }
 

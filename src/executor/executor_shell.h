@@ -47,7 +47,7 @@ class ExecutorShell {
     RefRecords tensors;  // of arguments that came as values; from when the objects are here, of all
     bool has_all_tensors = false;
     client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
-    bool told = false;
+    bool reported = false;
   };
 
   RecordOptions open_recording();
@@ -108,8 +108,8 @@ class ExecutorShell {
   std::uint64_t refused_ = 0;  // callers
   RunningReports running_;
   OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
-  std::unique_ptr<Timer> says_running_;  // the loop's
-  Residence told_held_;
+  std::unique_ptr<Timer> running_timer_;  // the loop's
+  Residence reported_held_;
   bool evacuating_ = false;
   bool to_destroy_ = false;  // the actor, by the next thread that would run a call
   bool is_lost_ = false;  // it ends when nothing runs here

@@ -36,7 +36,7 @@ class CudaMemory final : public DeviceMemory {
   const std::vector<std::shared_ptr<DeviceArena>>
       arenas_;  // shared with who offers what lies there
   Mutex mutex_;
-  std::map<std::thread::id, GpuStream> streams_ MOBULA_GUARDED_BY(mutex_);  // of the threads that requested one
+  std::map<std::thread::id, GpuStream> streams_ MOBULA_GUARDED_BY(mutex_);  // by the thread that requested one
 };
 
 }  // namespace mobula::internal

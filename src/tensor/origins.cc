@@ -24,7 +24,7 @@ struct Known {
 // Of the process that it was begun in.
 struct Book {
   internal::Mutex mutex;
-  pid_t of MOBULA_GUARDED_BY(mutex) = 0;  // as all that follows
+  pid_t of MOBULA_GUARDED_BY(mutex) = 0;
   std::uint64_t process MOBULA_GUARDED_BY(mutex) = 0;  // unlikely to be any other's
   std::uint64_t last MOBULA_GUARDED_BY(mutex) = 0;
   std::map<std::uint64_t, Known> storages MOBULA_GUARDED_BY(mutex);

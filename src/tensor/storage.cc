@@ -17,7 +17,7 @@ struct Free {
 
 struct MemoryInUse {
   internal::Mutex mutex;
-  std::shared_ptr<TensorMemory> memory MOBULA_GUARDED_BY(mutex);  // shared with who allocates
+  std::shared_ptr<TensorMemory> memory MOBULA_GUARDED_BY(mutex);  // shared with allocating threads
 };
 
 MemoryInUse& memory_in_use() {

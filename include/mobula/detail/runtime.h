@@ -155,7 +155,7 @@ class MOBULA_API Runtime {
 
 // Throws NotInitializedError where none is installed.
 MOBULA_API std::shared_ptr<Runtime> runtime();
-// Whether this process was forked from one that had a runtime, and has not called exec since.
+// True in a process that was forked from a process with a runtime and has not called exec since.
 MOBULA_API bool in_forked_child();
 // NotInitializedError in such a process.
 MOBULA_API void refuse_forked_child();

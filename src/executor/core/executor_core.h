@@ -145,8 +145,8 @@ class ExecutorCore {
   bool farewell_said_ = false;      // StreamRetires sent
   Time leave_by_;
   enum class Object { lives, being_destroyed, destroyed };
-  Object object_ = Object::lives;  // of an actor
-  bool hurries_ = false;           // the job has ended: nothing of it is awaited but destructors
+  Object object_ = Object::lives;  // state of the actor object
+  bool hurries_ = false;           // the job has ended: only destructors are awaited
   enum class Submitted { unknown, asked, pending, done };
   Submitted submitted_ = Submitted::unknown;  // the calls that this process has submitted
   SubmittedPending pending_;                  // the last answer

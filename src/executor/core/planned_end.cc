@@ -1,4 +1,4 @@
-// How an executor leaves: what it awaits, what it destroys, and what it reports. Part of ExecutorCore.
+// Planned exit of an executor: the work that it awaits, the destructors, and the report. Part of ExecutorCore.
 #include <algorithm>
 
 #include "base/mark.h"

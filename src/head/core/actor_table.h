@@ -44,7 +44,7 @@ struct Actor {
   bool refused = false;
   ValueRecord construction_error;
   bool ending = false;     // not to be restarted
-  bool unheld = false;     // its last handle was released, and a process has found it by its name meanwhile
+  bool unheld = false;     // its last handle was released, and a process has found it by its name since
   bool moving = false;     // off a node that is drained: the loss of this executor is no restart
   std::string drained_why; // a command that ends since its node is drained
   bool waits = false;      // the scheduler knows that it wants a slot

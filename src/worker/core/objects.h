@@ -283,7 +283,7 @@ class Objects {
   std::deque<std::pair<ObjectId, int>> to_save_;  // and how often it was tried
   std::map<ObjectId, int> saving_;                // likewise; pulls under way
   std::map<ActorId, EntrustedActor> entrusted_;
-  std::deque<ActorId> unheld_actors_;  // of them, the latest: the head may not have heard of them
+  std::deque<ActorId> unheld_actors_;  // latest ones, which the head may not know yet
   std::map<JobId, std::set<ProcessId>> ended_jobs_;  // with processes that live on
 };
 

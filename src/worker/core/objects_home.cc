@@ -123,7 +123,7 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   peers_.send(node, std::move(status));
 }
 
-// Each asker gets another order of who has it, so that not all begin with the same.
+// Each asker gets another order of the locations, so that not all begin with the same node.
 // Nodes in `unread` are left out: the asker failed to read from them.
 ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
                                  const std::vector<NodeId>& unread) const {

@@ -142,7 +142,7 @@ class Executor : public testing::Test {
   std::vector<RunCall> running_;  // in the order in which they were started
   std::uint64_t round_ = 0;       // of calls
   bool has_submitted_ = false;     // calls that are not finished when it is to leave
-  bool destructor_hangs_ = false;  // of the actor
+  bool destructor_hangs_ = false;  // the actor object never ends
   bool keeps_tensors_ = false;    // what it keeps is not gone when it is to leave
   std::map<std::uint64_t, std::uint64_t> sent_;
 };
