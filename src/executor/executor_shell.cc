@@ -466,8 +466,9 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
   while (true) {
     auto lock = engine_->lock();
     const bool destroys = &calls == &to_run_;
-    engine_->wait(lock, std::nullopt, [&] { return !calls.empty() || (destroys && to_destroy_); },
-                  client::LeaderSleep::Until::calls_have_gathered);
+    const auto has_work = [&] { return !calls.empty() || (destroys && to_destroy_); };
+    // By reference: a std::function that holds these captures would allocate for each call.
+    engine_->wait(lock, std::nullopt, std::ref(has_work), client::LeaderSleep::Until::calls_have_gathered);
     if (destroys && to_destroy_ && calls.empty()) {
       destroy_actor(lock);
       continue;

@@ -462,7 +462,8 @@ TEST_F(ProgramTest, RunWithBlockedStdout_ObeysInterrupt) {
   EXPECT_TRUE(until([&] { return ::ioctl(ends[0], FIONREAD, &held) == 0 && held == capacity; })) << held;
   ::kill(pid, SIGINT);
   int status = 0;
-  const bool ended = until([&] { return ::waitpid(pid, &status, WNOHANG) == pid; });
+  bool ended = false;
+  until([&] { return ended = ended || ::waitpid(pid, &status, WNOHANG) == pid; });
   EXPECT_TRUE(ended) << "it waits for its reader";
   if (!ended) {
     ::kill(pid, SIGKILL);
@@ -564,11 +565,12 @@ TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
 }
 
 TEST_F(ProgramTest, AStartForADriverThatFailsSaysWhy) {
-  OwnedProgram local(
-      {"start", "--head", "--local", "--num-cpus", "1", "--resources", "{\"CPU\": 3}"});
+  ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+  OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1", "--num-gpus", "4"});
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
   const Json told = local.ready();
   ASSERT_TRUE(told.is_object());
-  EXPECT_THAT(told.value("error", ""), HasSubstr("CPU"));
+  EXPECT_THAT(told.value("error", ""), HasSubstr("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ class Programs(OnACluster):
                 ("call mean [1, null]", 2, "at [1]"),
                 ("call sqare 1", 7, "did you mean 'square'"),
                 ("call square zz", 2, "let zz = call"),
-                ("call mean []", 1, "TaskError: the mean of nothing"),
+                ("call mean []", 1, "std::invalid_argument: the mean of nothing"),
                 ("call square 1 with gpus=2", 2, "num_gpus"),
                 ("call square 1 with num_gpus=1.5", 2, "InvalidRequestError"),
                 ("call square 1 with num_gpus=9 fail_if_infeasible=true", 6, "UnschedulableError"),

@@ -70,18 +70,6 @@ bool held_back_for_other_classes(const Difference& at) {
   return wanted > at.item["node"]["CPU"].get<double>() && of_class > granted / classes.size();
 }
 
-// A request for any bundle is in the first one that has room: by index here, in an order of its own
-// there. So they part when a bundle is asked for by its number after that.
-bool any_bundle_was_another(const Difference& at) {
-  const auto& asked = at.asked();
-  if (asked[0] != "task" || asked.size() < 4 || asked[3] == -1) return false;
-  for (const auto request : at.running()) {
-    const auto& step = at.step_of(request);
-    if (step.size() == 4 && step[2] == asked[2] && step[3] == -1) return true;
-  }
-  return false;
-}
-
 // The same started, with other instances of what several bundles of the group hold.
 bool bundles_took_instances_in_another_order(const Difference& at) {
   const auto& asked = at.asked();
@@ -121,7 +109,6 @@ std::string describe(const Difference& at) {
 TEST(RayDifferential, EveryDifferenceHasItsRow) {
   Row rows[] = {
       {"Fair share of a node", &held_back_for_other_classes},
-      {"First bundle that fits", &any_bundle_was_another},
       {"Instances of bundles", &bundles_took_instances_in_another_order},
   };
   const auto recording = read_recording();

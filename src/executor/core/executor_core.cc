@@ -299,7 +299,8 @@ void ExecutorCore::on(CallFinished& event) {
   if (!row.over_share.empty() && !is_actor()) leave_when_done(EndKind::retired);
   // Before the answer, which makes the caller look for where its next call may go.
   if (leaving_ && running_.empty()) say_farewell();
-  reply(row, std::move(answer));
+  // The actor or its job has ended: callers learn the cause from the head, not a cancellation that they did not request.
+  if (!hurries_) reply(row, std::move(answer));
 }
 
 void ExecutorCore::reply(const CallRow& row, CallReply answer) {
