@@ -109,13 +109,17 @@ void Checkers::reads_that_elements_are_lost(const Process& process, ObjectId obj
   }
 }
 
-// A slot that is kept for its results is given back only where somebody wants it.
+// A slot that is kept for its results is returned only after a recall, or when its lessee exits as planned.
 void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   const auto* relay = std::get_if<ToProcess>(&message);
   const auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;
   if (recall != nullptr) wanted_slots_.insert(recall->slot);
+  if (const auto* start = std::get_if<StartSlot>(&message)) lessees_[start->slot] = start->lessee;
   const auto* stop = std::get_if<StopSlot>(&message);
   if (stop == nullptr || lossy_ || stop->why != "returned by its lessee" || wanted_slots_.contains(stop->slot)) return;
+  const auto lessee = lessees_.find(stop->slot);
+  const Process* holder = lessee == lessees_.end() ? nullptr : world_.process_of(lessee->second);
+  if (holder == nullptr || !holder->alive()) return;
   for (const Process* executor : agent.node().executors) {
     if (executor->slot() != stop->slot || executor->held().empty()) continue;
     world_.violation("tensors", "slot " + stop->slot.brief() + " of " + agent.name() +

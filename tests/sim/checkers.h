@@ -222,6 +222,7 @@ class Checkers {
   bool some_run_once_ = false;    // for many seconds, and nobody may end them
   std::set<SlotId> preempted_slots_;
   std::set<SlotId> wanted_slots_;  // that were recalled
+  std::map<SlotId, ProcessId> lessees_;
   struct InMemory {
     TaskId task;
     bool once = false;  // may not run again, whatever has become of it before
