@@ -119,7 +119,7 @@ void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   if (stop == nullptr || lossy_ || stop->why != "returned by its lessee" || wanted_slots_.contains(stop->slot)) return;
   const auto lessee = lessees_.find(stop->slot);
   const Process* holder = lessee == lessees_.end() ? nullptr : world_.process_of(lessee->second);
-  if (holder == nullptr || !holder->alive()) return;
+  if (holder == nullptr || !holder->alive() || holder->exits()) return;
   for (const Process* executor : agent.node().executors) {
     if (executor->slot() != stop->slot || executor->held().empty()) continue;
     world_.violation("tensors", "slot " + stop->slot.brief() + " of " + agent.name() +

@@ -345,6 +345,7 @@ void Process::carry_out(executor::Command& command) {
   } else if (std::holds_alternative<DestroyActor>(command)) {
     world().kernel().after(Duration(10us), [this] { receive([this] { step_executor(ActorDestroyed{}); }); });
   } else if (std::holds_alternative<AwaitSubmitted>(command)) {
+    exits_ = true;
     const auto work = client_.unfinished();
     if (work.calls > 0) step_executor(SubmittedPending{work.calls, work.example});
     step_client(client::AwaitSubmitted{});

@@ -86,6 +86,7 @@ class Process final : public Role {
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
   bool departed() const { return departed_; }  // it holds no resources any more
+  bool exits() const { return exits_; }  // as planned, after the work that it has submitted
   const std::vector<ObjectId>& held() const { return here_; }  // elements of tensors
   RefRecord new_tensor();
   void tell_held();
@@ -140,6 +141,7 @@ class Process final : public Role {
   bool ending_ = false;
   bool ended_ = false;
   bool departed_ = false;
+  bool exits_ = false;
   bool hangs_ = false;       // user code keeps it from ending by itself
   Time idle_since_;
 
