@@ -28,7 +28,7 @@ RegionLinks::RegionLinks(ProcessSockets& sockets, LinkOptions options, RegionRea
       callbacks_(std::move(callbacks)),
       later_(sockets.loop()),
       timer_(sockets.loop(), [this] { look(); }) {
-  ticket_clock_.received(options_.ticket, monotonic_now());
+  ticket_clock_.received(options_.ticket, wall_clock_ms(), monotonic_now());
 }
 
 RegionLinks::~RegionLinks() { sockets_.close(); }
@@ -310,7 +310,7 @@ void RegionLinks::dead(ProcessId peer) {
 
 void RegionLinks::trust(const std::string& ticket, const std::vector<std::string>& void_keys) {
   options_.ticket = ticket;
-  ticket_clock_.received(ticket, monotonic_now());
+  ticket_clock_.received(ticket, wall_clock_ms(), monotonic_now());
   options_.void_keys.add(void_keys);
   std::vector<ProcessId> cut;
   for (const auto& [id, link] : links_) {

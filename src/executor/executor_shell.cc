@@ -60,7 +60,7 @@ Result<void> ExecutorShell::start() {
   options.core.job = assignment_.demand_class.job;
   options.core.name_space = assignment_.name_space;
   options.ticket = assignment_.ticket;
-  ticket_clock_.received(assignment_.ticket, monotonic_now());
+  ticket_clock_.received(assignment_.ticket, wall_clock_ms(), monotonic_now());
   options.record = open_recording();
   options.record_role = "executor_client";
   auto engine = client::ProcessEngine::start(std::move(options), hooks(), std::move(sockets_),
@@ -423,7 +423,7 @@ void ExecutorShell::agent_said(const AgentToProcess& message) {
 
 // Nothing that a key has vouched for is honoured after its end, also over connections that are there.
 void ExecutorShell::change_trust(const TrustChanged& trust) {
-  if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, monotonic_now());
+  if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
   for (const ProcessId process : callers_.cut(trust.void_keys)) {
     print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
                  process.brief());

@@ -12,7 +12,7 @@ constexpr std::int64_t ticket_life_ms = std::int64_t{10} * 366 * 24 * 60 * 60 * 
 
 void Signer::use(std::string ticket, std::string head_signing_key) {
   ticket_ = std::move(ticket);
-  clock_.received(ticket_, monotonic_now());
+  clock_.received(ticket_, wall_clock_ms(), monotonic_now());
   head_signing_key_ = std::move(head_signing_key);
 }
 

@@ -77,7 +77,7 @@ class Process {
     ticket.node = NodeId::of(member.node);
     ticket.curve_key = keys->public_key;
     ticket.admitted_as = member.admitted_as;
-    ticket.expires_ms = wall_clock_ms() + (member.expired ? -3'600'000 : 24 * 3'600'000);
+    ticket.expires_ms = wall_clock_ms() + (member.expired ? -3'600'000 : 3'600'000);
     ExchangeOptions options;
     options.self.process = id_;
     options.self.node = NodeId::of(member.node);
