@@ -351,7 +351,11 @@ void Process::carry_out(executor::Command& command) {
     step_client(client::AwaitSubmitted{});
   } else if (std::holds_alternative<Leave>(command)) {
     if (!stored_) world().checkers().leaves_with(*this, here_);
-    if (std::get<Leave>(command).kind != EndKind::killed) world().checkers().exits_as_planned(*this);
+    // Without exit handlers: it is cut off. Only the end of its job, a drain or a fault does that to an executor that
+    // awaits calls.
+    const auto& leave = std::get<Leave>(command);
+    const bool cut = exits_ && !leave.exit_handlers;
+    if (leave.kind != EndKind::killed || cut) world().checkers().exits_as_planned(*this);
     if (hangs_) return world().log(*this, [] { return std::string("hangs instead of ending"); });
     world().kernel().after(Duration(10us), [this] {
       EndCause cause;

@@ -24,11 +24,12 @@ int Author::unawaited_work() {
   const int m = method();
   Plan child = leaf();
   child.steps.push_back(unawaited_call(m));
+  if (random_.chance(500)) child.shape = "gpu";
   let_exit(child, random_);
   const int inner = add(std::move(child));
   Plan parent = leaf();
   parent.name = "parent";
-  if (random_.chance(300)) parent.shape = "gpu";
+  if (random_.chance(500)) parent.shape = "gpu";
   parent.steps.push_back(unawaited_call(m));
   Step start = submit(inner, {value()});
   start.given.front().pass_refs = true;

@@ -43,7 +43,9 @@ void Slots::stop(const StopSlot& stop) {
     return;
   }
   SlotRow& row = rows_.at(stop.slot);
-  if (!row.stopping && stop.store_within > Duration(0)) {
+  // A repeated order keeps its first deadline. A departed executor is stopping already, but no order has set a deadline.
+  const bool ordered = row.stopping && !row.graceful;
+  if (!ordered && stop.store_within > Duration(0)) {
     row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
   }
   // A drain and the end of the job cut what an executor awaits.

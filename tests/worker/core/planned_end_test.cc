@@ -74,6 +74,19 @@ TEST_F(PlannedEndTest, HasTimeWhenTheSlotReturnsLater) {
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
 }
 
+// The head may send the order before it hears of the departure.
+TEST_F(PlannedEndTest, AwaitsCallsWhenStoppedAfterDeparture) {
+  agent_.say(executor_link, departing(true));
+  world_.settle();
+  agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
+  world_.settle();
+  const auto end = agent_.heard<EndExecutor>(executor_link);
+  ASSERT_EQ(end.size(), 1u);
+  EXPECT_TRUE(end[0].stores);
+  world_.advance(100s);
+  EXPECT_TRUE(agent_.did<KillExecutor>().empty());
+}
+
 TEST_F(PlannedEndTest, ReportsCallsThatAreCut) {
   agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
