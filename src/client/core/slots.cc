@@ -269,7 +269,7 @@ void ClientCore::forget_slot(SlotId slot) {
 // ---- dispatch ----------------------------------------------------------------------------------
 
 // How many calls may be at one executor of the class: more than one only while the work that waits
-// there stays small (docs/decisions/0012-calls-in-flight.md).
+// there stays small (docs/decisions/0012-queue-several-short-calls-at-one-executor.md).
 std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   if (!row.measured) return 1;
   const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);

@@ -3,7 +3,7 @@
 // a channel, which both sides ask for, or one transfer: pull() here, serve() there. One step at a time on a
 // device; a second one is refused. One transport for each device of the process. What fails or is stopped
 // costs the channel, and where that cannot even be ended, the process. See tensor_transport.h for what is
-// promised, docs/decisions/0027-gpus-of-our-own.md for why it is so.
+// promised, docs/decisions/0027-open-gpu-libraries-at-run-time-with-our-own-prototypes.md for why it is so.
 #pragma once
 
 #include <functional>

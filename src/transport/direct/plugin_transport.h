@@ -1,6 +1,6 @@
 // Transfers by a library that a plug-in brings (mobula/transport_plugin.h): opened at run time, one lane
 // for all peers, plain bytes, so for trusted fabrics alone. See tensor_transport.h for what is promised,
-// docs/decisions/0028-carriers-and-links.md for why it is so.
+// docs/decisions/0028-plugins-carry-messages-mobula-builds-transfers.md for why it is so.
 #pragma once
 
 #include <memory>

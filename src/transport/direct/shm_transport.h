@@ -1,7 +1,7 @@
 // Transfers between processes of one machine and one user, by memory they share. What lies in a
 // memfd is read in place; other memory of the holder is read by process_vm_readv where both
 // processes can, and else copied by the holder when it is offered. See tensor_transport.h for what
-// is promised, docs/decisions/0020-tensor-transports.md for why it is so.
+// is promised, docs/decisions/0020-put-each-tensor-path-behind-one-transport-interface.md for why it is so.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Transfers over the network: several connections to each holder, each with a thread at both ends,
 // chunks, AES-256-GCM unless both sides say that the fabric is trusted. See tensor_transport.h for
-// what is promised, docs/decisions/0020-tensor-transports.md for why it is so.
+// what is promised, docs/decisions/0020-put-each-tensor-path-behind-one-transport-interface.md for why it is so.
 #pragma once
 
 #include <memory>

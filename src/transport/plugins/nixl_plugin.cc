@@ -8,7 +8,7 @@
 // that is gone is told of by the next send alone, so links that wait for a word ask now and then; an agent has no
 // descriptor to wait for, so its thread looks, at once while something is under way, else a thousand times a second;
 // a connection over a dead network may hold it up for long, so the host's thread never waits for it.
-// docs/decisions/0045-nixl-as-a-plug-in.md says why it is so.
+// docs/decisions/0045-use-nixl-for-messages-only.md says why it is so.
 #include <nixl.h>
 #include <poll.h>
 
