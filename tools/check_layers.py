@@ -52,7 +52,7 @@ class Page:
                     self.links.append((number, target))
             cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
             name = re.fullmatch(r'`([^`]+)`', cells[0])
-            if section == "Who may include whom" and len(cells) == 3 and name:
+            if section == "Include rules" and len(cells) == 3 and name:
                 everything = cells[2] == "everything"
                 self.allowed[name[1]] = None if everything else set(re.findall(r'`([^`]+)`', cells[2]))
 
@@ -106,7 +106,7 @@ class Check:
 
     def run(self):
         if not self.page.allowed:
-            self.breach(PAGE, "the table under 'Who may include whom' was not found")
+            self.breach(PAGE, "the table under 'Include rules' was not found")
         for tree in TREES:
             for path in sorted((self.root / tree).rglob("*")):
                 if path.suffix in SOURCE_ENDINGS and path.is_file():

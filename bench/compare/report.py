@@ -122,18 +122,15 @@ def machine(results):
     rounds = "one round" if count == 1 else f"{count} rounds"
     text = (f'Measured on {results["date"]}, in {rounds}, on {of["cpu"]} with {of["cores"]} cores '
             f'and {of["memory_gib"]:.0f} GiB, {of["kernel"]}. Versions: {versions}. The load '
-            f'average was {min(loads):.1f} to {max(loads):.1f}, what was measured included; '
-            f'everything else on the machine took {min(others):.2f} to {max(others):.2f} of its '
+            f'average was {min(loads):.1f} to {max(loads):.1f}, including the benchmarks. '
+            f'Other processes used {min(others):.2f} to {max(others):.2f} of its '
             f'{of["cores"]} cores during a turn.')
     if max(others) > 0.1 * of["cores"]:
-        text += (' **So other work ran meanwhile**: the figures are of a loaded machine, their '
-                 'ratios are rougher than the digits look, and a system with more processes and '
-                 'threads loses more by the load than one with few.')
+        text += (' **On this machine other work ran**: it was loaded, and the ratios are rough.')
     if results["quick"]:
-        text += (' **Shortened runs** (`--quick`: 0.5 s to settle, 0.3 s to warm up, four runs of '
-                 '0.5 s, fewer where one call takes seconds; Ray with a tenth of the batches of the '
-                 'rows "4 clients" and "n to n", and 20 actors instead of 200): a first look, not '
-                 'the full measurement.')
+        text += (' **Shortened runs** (`--quick`): 0.5 s to settle, 0.3 s to warm up, four runs of '
+                 '0.5 s. Ray has a tenth of the batches of "4 clients" and "n to n", and 20 actors '
+                 'instead of 200.')
     return text
 
 
@@ -160,7 +157,7 @@ def other_bars(results):
         sign = "≤" if bar.less_is_better else "≥"
         out.append([bar.title, spread(values), f"{sign} {bar.bound:g}",
                     verdict(values, bar.bound, bar.less_is_better)])
-    return table_of(["what", "Mobula", "bar", "bar met?"], out)
+    return table_of(["measure", "Mobula", "bar", "bar met?"], out)
 
 
 def grpc_table(results):
@@ -172,22 +169,13 @@ def grpc_table(results):
 
 
 def reading(results, row, notes):
-    values = ratios(results, row)
-    if not values:
-        text = "there is no figure of Ray's beside Mobula's in this run."
-    else:
-        word = "Ray takes" if row.less_is_better else "Mobula does"
-        much = "as much" if row.less_is_better else "as many"
-        text = (f"{word} {number(statistics.median(values))} times {much} by the median of the "
-                "rounds")
-        if len(values) > 1:
-            text += f", {number(min(values))} in the worst and {number(max(values))} in the best"
-        text += f"; the bar of {row.bar:g} is {verdict(values, row.bar)}." if row.bar else "."
+    """Failures and the note of a row; empty if it has neither."""
     failures = {(PEERS[turn["peer"]], turn["failed"][row.key]) for turn in results["turns"]
                 if row.key in turn["failed"]}
-    for peer, why in sorted(failures):
-        text += f" {peer} failed: {escape(why, quote=False)}."
-    return f"- **{row.title}**: {text} {notes.get(row.key, '')}".rstrip()
+    texts = [f"{peer} failed: {escape(why, quote=False)}." for peer, why in sorted(failures)]
+    if row.key in notes:
+        texts.append(notes[row.key])
+    return f"- **{row.title}**: {' '.join(texts)}" if texts else ""
 
 
 def skipped(results):
@@ -204,7 +192,7 @@ def page(results, template):
     parts = {
         "machine": machine(results), "table": table(results), "other_bars": other_bars(results),
         "grpc": grpc_table(results), "skipped": skipped(results),
-        "readings": "\n".join(reading(results, row, notes) for row in measured_rows(results)),
+        "readings": "\n".join(filter(None, (reading(results, row, notes) for row in measured_rows(results)))),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 

@@ -10,7 +10,7 @@ TOOL = Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
 
 TABLE = """# Architecture
 
-## Who may include whom
+## Include rules
 
 | folder | what lives there | may include besides `base`, `model` |
 | --- | --- | --- |
