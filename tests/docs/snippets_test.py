@@ -19,7 +19,8 @@ HEADERS = ["chrono", "iostream", "map", "memory", "numeric", "optional", "span",
 
 
 def squeezed(text):
-    return re.sub(r"\s+", "", text)
+    """Code without comments and white space."""
+    return re.sub(r"\s+", "", re.sub(r"//.*", "", text))
 
 
 def check_excerpt(root, block):
