@@ -88,6 +88,21 @@ class CommandLines(Tree):
         self.assertEqual(len(self.faults("```\n$ mobula strat\n```\n")), 1)
 
 
+class Outputs(Tree):
+    def test_ignores_numbers_ids_paths_and_widths(self):
+        self.assertEqual(commands_test.shape(["head at 127.0.0.1:40", "app  /home/a/x.key", "memory   0 B  22.1 GiB"]),
+                         commands_test.shape(["head at 10.1.2.3:5", "example_hello /tmp/y.key", "", "memory 12 KiB 1 GiB"]))
+
+    def test_finds_other_words(self):
+        self.assertNotEqual(commands_test.shape(["nodes: 2 ALIVE"]), commands_test.shape(["nodes: 2 DEAD"]))
+
+    def test_writes_outputs(self):
+        (block,) = self.blocks("```console\n$ a\nold\nold\n\n$ b\n```\n")
+        first, second = block.commands()
+        commands_test.write_outputs(self.root / "docs/a.md", [(first, "new\n"), (second, "last\n")])
+        self.assertEqual((self.root / "docs/a.md").read_text(encoding="utf-8"), "```console\n$ a\nnew\n\n$ b\nlast\n```\n")
+
+
 class Pages(Tree):
     def test_finds_broken_links(self):
         self.write("docs/a.md", "# A title\n\n[x](none.md) [y](#no-heading) [z](#a-title) [w](https://example.org)\n")

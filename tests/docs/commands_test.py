@@ -2,9 +2,11 @@
 """Runs the commands that pages show, and checks every command line of `mobula` against its help.
 
 Blocks of `sh` and `console` run in the order of their page, in a private directory with its own state directory and home. The
-programs that pages call are examples (PROGRAMS). A block with `no-run: REASON` and all other command lines are only parsed.
+programs that pages call are examples (PROGRAMS). The output in a `console` block must equal the real one, except for numbers, ids,
+and paths. A block with `no-run: REASON` and all other command lines are only parsed.
 
-usage: commands_test.py ROOT BIN [--page PAGE] [--show]
+usage: commands_test.py ROOT BIN [--page PAGE] [--update]
+  --update  write the real output into the pages where it differs
 """
 import os
 import re
@@ -19,6 +21,8 @@ from cli_grammar import Grammar
 
 TIMEOUT = 90  # seconds of one command; the machine may be busy
 PROGRAMS = {"app": "example_hello", "build/app": "example_hello", "direct_basic": "example_direct_basic", "console": "example_console"}
+REAL_GPUS = Path("/proc/driver/nvidia").exists()  # pages show the output of a machine without
+HOME_OF_PAGES = "/home/ada"
 JOIN = re.compile(r"mobula start --address (\S+) --key (\S+)")
 
 
@@ -48,6 +52,13 @@ class Session:
             self.shown_values.update(zip(shown.groups(), real.groups()))
         return ended
 
+    def as_page(self, text):
+        """Output of this run with the values that the page shows."""
+        for shown, real in self.shown_values.items():
+            text = text.replace(real, shown)
+        text = text.replace(str(self.directory / "state"), f"{HOME_OF_PAGES}/.local/state/mobula")
+        return text.replace(str(self.directory), HOME_OF_PAGES).replace(PROGRAMS["app"], "app")
+
     def close(self):
         for state in {path.parent.parent for path in self.directory.glob("*/*/*.key")} | {self.directory / "state"}:
             if state.is_dir():
@@ -56,24 +67,46 @@ class Session:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-def run_page(root, binaries, page, show):
-    blocks = [block for block in blocks_of(root, page) if block.runs]
-    commands = [command for block in blocks for command in block.commands()]
+def shape(lines):
+    """Lines of output without what differs between runs: numbers with units, ids, paths, and the width of columns."""
+    text = "\n".join(line.strip() for line in lines if line.strip())
+    for program, name in ((program, Path(name).name) for name, program in reversed(PROGRAMS.items())):
+        text = text.replace(program, name)
+    text = re.sub(r"(?<![\w.])/[\w./-]+", "PATH", text)
+    text = re.sub(r"\b[0-9a-f]{8,}\b|\b\d[\d.:]*(?: ?[KMGT]?i?B\b)?", "N", text)
+    return re.sub(r"[ \t]+", " ", text)
+
+
+def run_page(root, binaries, page, update):
+    commands = [(block, command) for block in blocks_of(root, page) if block.runs for command in block.commands()]
     if not commands:
         return 0, []
-    session, faults = Session(binaries), []
+    session, faults, changes = Session(binaries), [], []
     try:
-        for command in commands:
+        for block, command in commands:
             ended = session.run(command)
-            if show:
-                print(f"$ {command.text}\n{ended.stdout}", end="")
             if ended.returncode != command.code:
                 faults.append(f"{page}:{command.line}: exit code {ended.returncode}, expected {command.code}: {command.text}\n{ended.stdout}")
+            elif block.language == "console" and not REAL_GPUS and shape(command.output) != shape(ended.stdout.splitlines()):
+                changes.append((command, session.as_page(ended.stdout)))
     except subprocess.TimeoutExpired as error:
         faults.append(f"{page}: no end after {TIMEOUT} s: {error.cmd[-1]}")
     finally:
         session.close()
+    if update:
+        write_outputs(root / page, changes)
+    else:
+        faults += [f"{page}:{command.line}: the output differs from (--update writes it):\n{text}" for command, text in changes]
     return len(commands), faults
+
+
+def write_outputs(page, changes):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for command, text in reversed(changes):
+        last = command.line + len(command.output)
+        blank = [""] if command.output and not command.output[-1] else []
+        lines[command.line:last] = text.rstrip("\n").splitlines() + blank
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def unknown_words(root, grammar, page):
@@ -97,6 +130,7 @@ def unknown_words(root, grammar, page):
 
 def main():
     root, binaries, *more = sys.argv[1:]
+    root = Path(root)
     binaries = Path(binaries).resolve()
     chosen = [more[more.index("--page") + 1]] if "--page" in more else pages(root)
     grammar, parsed, ran, faults = Grammar(str(binaries / "mobula")), 0, 0, []
@@ -104,7 +138,7 @@ def main():
         count, found = unknown_words(root, grammar, page)
         parsed, faults = parsed + count, faults + found
     for page in chosen:
-        count, found = run_page(root, binaries, page, "--show" in more)
+        count, found = run_page(root, binaries, page, "--update" in more)
         ran, faults = ran + count, faults + found
     print("\n".join(faults))
     print(f"commands: {parsed} parsed, {ran} run, {len(faults)} faults")
