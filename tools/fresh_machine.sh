@@ -11,7 +11,7 @@ command -v debootstrap >/dev/null || { echo "fresh_machine: install debootstrap 
 
 commands=("$@")
 if ((${#commands[@]} == 0)); then
-  mapfile -t commands < <(sed -n '/^```/,/^```/p' "$root/README.md" | grep -oE '^(\$ )?\./dev [a-z -]*' | sed -E 's/^\$ //; s/  .*//; s/ +$//' | sort -u)
+  mapfile -t commands < <(sed -n '/^```/,/^```/p' "$root/README.md" | grep -oE '^(\$ )?\./dev [a-z~/ -]*' | sed -E 's/^\$ //; s/  .*//; s/ +$//' | sort -u)
 fi
 ((${#commands[@]} > 0)) || { echo "fresh_machine: the README names no ./dev command" >&2; exit 2; }
 
