@@ -54,7 +54,7 @@ enum class ReduceOp : std::uint8_t {
 
 // Options of `create_collective_group`.
 struct CollectiveGroupOptions {
-  Duration timeout = std::chrono::minutes(5);         // default timeout of the operations
+  Duration timeout = std::chrono::minutes(5);          // default timeout of the operations
   Duration create_timeout = std::chrono::seconds(60);  // until all actors run and are connected
   int device = 0;  // for `nccl`: the GPU of each member, counted as in `Device`
 };
@@ -65,18 +65,18 @@ struct CollectiveOptions {
 };
 // Options of a reduction without a root.
 struct ReduceOptions {
-  ReduceOp op = ReduceOp::sum;  // operation
+  ReduceOp op = ReduceOp::sum;           // operation
   std::optional<Duration> timeout = {};  // timeout; the group's default if absent
 };
 // Options of an operation with a root.
 struct RootOptions {
-  int root = 0;  // rank of the root
+  int root = 0;                          // rank of the root
   std::optional<Duration> timeout = {};  // timeout; the group's default if absent
 };
 // Options of a reduction with a root.
 struct RootReduceOptions {
-  int root = 0;  // rank of the root
-  ReduceOp op = ReduceOp::sum;  // operation
+  int root = 0;                          // rank of the root
+  ReduceOp op = ReduceOp::sum;           // operation
   std::optional<Duration> timeout = {};  // timeout; the group's default if absent
 };
 
@@ -85,11 +85,11 @@ struct CollectiveGroupState {
   // Path to each member by rank: "shm", "tcp, sealed", "tcp", or "gloo"; empty for this member.
   std::vector<std::string> paths = {};
   std::string device_path = {};     // path of GPU tensors: "nccl", or "staged" through host memory
-  std::int64_t operations = 0;          // number of operations that this member completed
-  std::int64_t bytes_sent = 0;  // bytes that this member sent
+  std::int64_t operations = 0;      // number of operations that this member completed
+  std::int64_t bytes_sent = 0;      // bytes that this member sent
   std::int64_t bytes_received = 0;  // bytes that this member received
-  std::int64_t staged_bytes = 0;        // bytes copied between devices and host memory
-  std::string device_reason = {};  // for `automatic`: the latest reason for staging GPU tensors
+  std::int64_t staged_bytes = 0;    // bytes copied between devices and host memory
+  std::string device_reason = {};   // for `automatic`: the latest reason for staging GPU tensors
 };
 
 // A handle of a group. Copies refer to the same group and can be passed and stored. A handle keeps

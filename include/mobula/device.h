@@ -14,7 +14,7 @@ struct Device {
     cuda  // CUDA device
   };
   Kind kind = cpu;  // kind of the device
-  int index = 0;  // index among the devices of this process
+  int index = 0;    // index among the devices of this process
 
   // Compares kind and index.
   friend bool operator==(const Device&, const Device&) = default;

@@ -14,24 +14,24 @@ namespace mobula {
 
 // The type of a tensor's elements. The numbers are part of the wire format: append only.
 enum class DType : std::uint8_t {
-  boolean = 0,  // bool, 1 byte
-  uint8 = 1,  // unsigned 8-bit integer
-  uint16 = 2,  // unsigned 16-bit integer
-  uint32 = 3,  // unsigned 32-bit integer
-  uint64 = 4,  // unsigned 64-bit integer
-  int8 = 5,  // signed 8-bit integer
-  int16 = 6,  // signed 16-bit integer
-  int32 = 7,  // signed 32-bit integer
-  int64 = 8,  // signed 64-bit integer
-  float16 = 9,  // IEEE 754 half precision
-  bfloat16 = 10,  // 8 exponent bits, 7 mantissa bits
-  float32 = 11,  // IEEE 754 single precision
-  float64 = 12,  // IEEE 754 double precision
-  complex64 = 13,  // two float32
-  complex128 = 14,  // two float64
+  boolean = 0,         // bool, 1 byte
+  uint8 = 1,           // unsigned 8-bit integer
+  uint16 = 2,          // unsigned 16-bit integer
+  uint32 = 3,          // unsigned 32-bit integer
+  uint64 = 4,          // unsigned 64-bit integer
+  int8 = 5,            // signed 8-bit integer
+  int16 = 6,           // signed 16-bit integer
+  int32 = 7,           // signed 32-bit integer
+  int64 = 8,           // signed 64-bit integer
+  float16 = 9,         // IEEE 754 half precision
+  bfloat16 = 10,       // 8 exponent bits, 7 mantissa bits
+  float32 = 11,        // IEEE 754 single precision
+  float64 = 12,        // IEEE 754 double precision
+  complex64 = 13,      // two float32
+  complex128 = 14,     // two float64
   float8_e4m3fn = 15,  // 4 exponent bits, 3 mantissa bits, no infinity
-  float8_e5m2 = 16,  // 5 exponent bits, 2 mantissa bits
-  float8_e8m0 = 17,  // 8 exponent bits, a power of two
+  float8_e5m2 = 16,    // 5 exponent bits, 2 mantissa bits
+  float8_e8m0 = 17,    // 8 exponent bits, a power of two
 };
 
 // Returns a name such as "float32", or "unknown" for a number without a type.

@@ -30,6 +30,7 @@ class MOBULA_API Error : public std::exception {
   const detail::ErrorRecord& record() const { return *record_; }
 
  protected:
+  // For the library.
   Error(detail::ErrorKind kind, std::string message);
 
  private:

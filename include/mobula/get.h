@@ -154,7 +154,7 @@ T&& get_view(T&& given, const Options&...) {
 // The result of `wait`: refs in the order given.
 template <class T>
 struct WaitResult {
-  std::vector<ObjectRef<T>> ready = {};  // refs with a value or an error
+  std::vector<ObjectRef<T>> ready = {};    // refs with a value or an error
   std::vector<ObjectRef<T>> pending = {};  // all other refs
 };
 

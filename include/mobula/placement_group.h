@@ -30,16 +30,16 @@ enum class Lifetime : std::uint8_t {
 
 // The distribution of the bundles over nodes.
 enum class Strategy : std::uint8_t {
-  pack,         // on few nodes, if possible
-  spread,       // on many nodes, if possible
-  strict_pack,  // all on one node
+  pack,          // on few nodes, if possible
+  spread,        // on many nodes, if possible
+  strict_pack,   // all on one node
   strict_spread  // each on a different node
 };
 
 // Options of `placement_group`.
 struct PlacementGroupOptions {
-  std::string name = {};  // name for `get_placement_group`; empty: none
-  Lifetime lifetime = Lifetime::counted;  // whether the group ends with its job
+  std::string name = {};                           // name for `get_placement_group`; empty: none
+  Lifetime lifetime = Lifetime::counted;           // whether the group ends with its job
   std::vector<Labels> bundle_label_selector = {};  // one selector per bundle, or empty
   // -1000 to 1000; order among the groups of jobs of equal priority, the higher one first.
   int priority = 0;
@@ -96,16 +96,16 @@ struct MOBULA_API Serializer<PlacementGroup> {
 
 // A row of `placement_group_table`.
 struct PlacementGroupInfo {
-  std::string id = {};  // 32 hexadecimal digits
-  std::string name = {};  // empty: none
-  std::string name_space = {};  // namespace of the name
-  std::string state = {};  // PENDING, CREATED, RESCHEDULING, or REMOVED
-  Strategy strategy = Strategy::pack;  // distribution of the bundles
-  bool detached = false;  // whether the group outlives its job
+  std::string id = {};                  // 32 hexadecimal digits
+  std::string name = {};                // empty: none
+  std::string name_space = {};          // namespace of the name
+  std::string state = {};               // PENDING, CREATED, RESCHEDULING, or REMOVED
+  Strategy strategy = Strategy::pack;   // distribution of the bundles
+  bool detached = false;                // whether the group outlives its job
   std::vector<Resources> bundles = {};  // bundles as requested
   std::vector<std::string> nodes = {};  // node id by bundle; empty: not placed
   std::string reason = {};              // reason for waiting or for the removal, if known
-  int priority = 0;  // -1000 to 1000
+  int priority = 0;                     // -1000 to 1000
 };
 
 // Requests a group and returns immediately. The group is placed when the cluster has capacity for

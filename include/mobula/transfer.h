@@ -22,17 +22,17 @@ struct Transfer {
   // object store.
   std::string path = {};
   std::int64_t bytes = 0;  // bytes received
-  Duration queue_time{};               // wait for capacity
-  Duration wire_time{};  // time of the transfer
+  Duration queue_time{};   // wait for capacity
+  Duration wire_time{};    // time of the transfer
   // Reasons against better paths, failed attempts, and a destination in host memory: "PATH:
   // REASON".
   std::vector<std::string> refusals = {};
-  bool encrypted = false;              // whether the bytes were encrypted in transit
-  std::string peer = {};               // process that held the tensor; empty for groups
-  bool in_place = false;               // whether the tensor was mapped without a copy
-  std::string group = {};              // name of the collective group, or its id
-  std::string operation = {};          // "all_reduce(sum), float32 [4] with ranks 1, 2"
-  std::int64_t sent_bytes = 0;         // bytes that this process sent in the operation
+  bool encrypted = false;       // whether the bytes were encrypted in transit
+  std::string peer = {};        // process that held the tensor; empty for groups
+  bool in_place = false;        // whether the tensor was mapped without a copy
+  std::string group = {};       // name of the collective group, or its id
+  std::string operation = {};   // "all_reduce(sum), float32 [4] with ranks 1, 2"
+  std::int64_t sent_bytes = 0;  // bytes that this process sent in the operation
 };
 
 // Returns the latest 1,024 transfers of this process, oldest first. Operations that move no bytes

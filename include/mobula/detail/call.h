@@ -262,8 +262,7 @@ Refs refs_from(Anchors<count> anchors) {
   }
 }
 
-// Passes each argument to `function`. A function instead of a nested lambda, because nvcc's front
-// end does not expand a pack of the enclosing template in a lambda.
+// Passes each argument to `function`. No nested lambda: nvcc does not expand an outer pack in it.
 template <class R, class Function, class... Arguments>
 R pass_all(Function& function, Arguments... arguments) {
   return function(arguments.pass()...);

@@ -75,6 +75,7 @@ class MOBULA_API Writer {
   template <class T>
   void write(const T& value);
 
+  // Writes bytes without a length.
   void write_bytes(const void* from, std::size_t size) {
     if (!counting_ && size != 0) {
       if (size > capacity_ - position_) detail::throw_unwritable("it grew while it was written");
@@ -94,6 +95,7 @@ class MOBULA_API Writer {
     return room;
   }
 
+  // Writes a number of elements.
   void write_count(std::size_t count) {
     const std::uint64_t number = count;
     write_bytes(&number, sizeof number);
@@ -124,15 +126,20 @@ class MOBULA_API Writer {
   // Returns the record that included tensors keep of their original memory.
   detail::Origins origins() const { return origins_; }
 
+  // Returns the number of bytes written.
   std::size_t position() const { return position_; }
+  // Reports whether this writer has no memory and only counts.
   bool is_counting() const { return counting_; }
+  // Returns the contained refs in serialization order.
   std::vector<detail::ContainedRef> take_contained() { return std::move(contained_); }
   // Returns the excluded tensors in the order of their refs.
   std::vector<std::shared_ptr<const void>> take_apart() { return std::move(apart_); }
 
+  // Begins a nested value; throws beyond the limit of the depth.
   void enter() {
     if (++depth_ > detail::max_depth) detail::throw_unwritable("it nests deeper than 512 levels");
   }
+  // Ends a nested value.
   void leave() { --depth_; }
 
  private:
@@ -161,6 +168,7 @@ class MOBULA_API Reader {
   template <class T>
   T read();
 
+  // Reads bytes without a length.
   void read_bytes(void* into, std::size_t size) {
     const auto from = take(size);
     if (size != 0) std::memcpy(into, from.data(), size);
@@ -183,8 +191,10 @@ class MOBULA_API Reader {
     return static_cast<std::size_t>(number);
   }
 
+  // Skips to the next multiple of `alignment`.
   void align_to(std::size_t alignment) { take((0 - position_) & (alignment - 1)); }
 
+  // Reads a ref of this kind and returns its id.
   detail::RawId read_ref(detail::RefKind kind) { return contained_[ref_index(kind)].id; }
   // Reads a tensor whose elements are stored outside the value.
   const detail::ApartTensor& read_apart() {
@@ -197,15 +207,21 @@ class MOBULA_API Reader {
 
   // Returns the requested location of tensors; absent: their default.
   const std::optional<Device>& device() const { return device_; }
+  // Sets the requested location of tensors.
   void set_device(std::optional<Device> device) { device_ = device; }
 
+  // Returns the number of bytes read.
   std::size_t position() const { return position_; }
+  // Returns the number of bytes left.
   std::size_t remaining() const { return bytes_.size() - position_; }
+  // Returns the owner that keeps the bytes valid.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
+  // Begins a nested value; throws beyond the limit of the depth.
   void enter() {
     if (++depth_ > detail::max_depth) detail::throw_corrupt("it nests deeper than 512 levels");
   }
+  // Ends a nested value.
   void leave() { --depth_; }
 
  private:
