@@ -12,10 +12,10 @@ namespace {
 
 constexpr std::size_t most_edits = 2;
 
-// The kind of the value of options whose value is not any word.
+// The kind of value of each option, for usage lines.
 constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
-    {"at-once", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
+    {"parallel", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
     {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
     {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"env", "NAME=VALUE"},
     {"executor-memory", "SIZE"},   {"expires", "TIME"},            {"file", "FILE"},
@@ -34,7 +34,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"ship-lib", "FILE"},          {"since", "TIME"},              {"spin-us", "MICROSECONDS"},
     {"state-dir", "DIR"},          {"tail", "N"},                  {"time-limit", "SECONDS"},
     {"shared-folder", "DIR"},      {"types", "FILE"},              {"wait", "SECONDS"},
-    {"watch", "SECONDS"},          {"workdir", "DIR"}};
+    {"watch", "SECONDS"},          {"workdir", "DIR"},;
 
 std::string value_kind_of(const CLI::Option& option) {
   for (const auto& [name, kind] : value_kinds) {
@@ -57,7 +57,7 @@ std::string unexpected_words(const CLI::App& app) {
   std::vector<const CLI::App*> chain{&app};
   for (std::size_t i = 0; i < chain.size(); ++i) {
     for (const CLI::Option* each : chain[i]->get_options()) {
-      if (each->get_group().empty()) continue;  // not for people
+      if (each->get_group().empty()) continue;  // hidden
       for (const auto& name : each->get_lnames()) known.push_back("--" + name);
     }
     const auto left = chain[i]->remaining(false);
@@ -98,7 +98,7 @@ CommandNode tree_of(const CLI::App& app) {
   node.name = app.get_name();
   node.about = app.get_description();
   for (const CLI::Option* each : app.get_options()) {
-    if (each->get_group().empty()) continue;  // not for people
+    if (each->get_group().empty()) continue;  // hidden
     OptionNode option;
     option.about = each->get_description();
     option.takes_value = each->get_items_expected_max() > 0;
