@@ -17,7 +17,12 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
     {"parallel", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
     {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
-    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"env", "NAME=VALUE"},
+    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"driver-absence", "SECONDS"},
+    {"env", "NAME=VALUE"},         {"for", "ID"},                 {"gpu-over-share", "ACTION"},
+    {"grep", "REGEX"},             {"local-rank", "N"},           {"preemption", "POLICY"},
+    {"rank", "N"},                 {"role", "ROLE"},              {"run", "NAME"},
+    {"severity", "LEVEL"},         {"size", "N"},                 {"sort-by", "NAME"},
+    {"trusted-fabric", "NAME"},    {"with", "LAUNCHER"},
     {"executor-memory", "SIZE"},   {"expires", "TIME"},            {"file", "FILE"},
     {"filter", "NAME=VALUE"},      {"folder", "DIR"},              {"grace", "SECONDS"},
     {"gpu-context-memory", "SIZE"}, {"gpu-memory", "SIZE"},        {"gpu-watch-period", "MILLISECONDS"},
@@ -40,7 +45,7 @@ std::string value_kind_of(const CLI::Option& option) {
   for (const auto& [name, kind] : value_kinds) {
     if (option.check_lname(std::string(name))) return std::string(kind);
   }
-  return "VALUE";
+  return option.check_sname("c") ? "COMMAND" : "VALUE";
 }
 
 }  // namespace

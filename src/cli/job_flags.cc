@@ -134,7 +134,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
   } else if (flags.workdir.empty()) {
     json["cwd"] = std::filesystem::current_path(code).string();
   }
-  // A program that travels is found by its name, wherever it comes to lie.
+  // A shipped program is found by its name, in any directory of the node.
   if (std::ranges::find(flags.ship, flags.argv.front()) != flags.ship.end()) {
     json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }

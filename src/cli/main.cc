@@ -118,10 +118,10 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
-  options.warden = {"/proc/self/exe", "job-warden"};
+  options.warden = {"/proc/self/exe", "job-shim"};
   options.job_starter = {"/proc/self/exe", "job-start"};
   options.gpu_libraries = {"/proc/self/exe", "gpu-libraries"};
-  options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
+  options.gpu_trial = {"/proc/self/exe", "gpu-probe"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
     options.spill_folder = absolute_path(options.spill_folder);
@@ -315,9 +315,14 @@ void put_command_first(int argc, char** argv) {
   if (first < argc && first > 1 && argv[first][0] != '-') std::rotate(argv + 1, argv + first, argv + first + 1);
 }
 
+// Matches a hidden command by its name or by the name that earlier releases used.
+bool is_one_of(std::string_view word, std::string_view name, std::string_view old_name) {
+  return word == name || word == old_name;
+}
+
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
-  if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
+  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden")) return worker::run_warden(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
@@ -332,7 +337,7 @@ int main_of_mobula(int argc, char** argv) {
   }
   if (is_fleet_command(argc, argv)) return run_fleet_command(argc, argv);
   // Part of an agent's start, in a separate process.
-  if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
+  if (argc == 2 && is_one_of(argv[1], "gpu-probe", "gpu-trial")) return hold_gpu_context();
   if (argc == 2 && std::string_view(argv[1]) == "gpu-libraries") return print_gpu_libraries();
   // For the completion of shells: prints possible next words of this line.
   if (argc == 3 && std::string_view(argv[1]) == "complete-line") return print_completions(argv[2]);

@@ -200,7 +200,7 @@ std::string gib_text(std::int64_t bytes) {
 // The isolation of processes that hold parts of GPUs.
 std::string gpus_text(const Json& gpus, bool coloured) {
   TextTable table;
-  table.add({"GPUS", "MEMORY", "PREVENTS", "DETECTS", "REACTS", "SUMMARY"});
+  table.add({"GPUS", "MEMORY", "ENFORCEMENT", "MONITORING", "ON_VIOLATION", "SUMMARY"});
   for (const auto& row : gpus) {
     const auto bytes = row.value("memory_bytes", std::int64_t{0});
     table.add({cell_at(row, "devices"), bytes == 0 ? "-" : gib_text(bytes),

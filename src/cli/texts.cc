@@ -17,11 +17,13 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr std::size_t about_column = 34;
+constexpr std::size_t help_width = 100;  // columns of a line of help
 constexpr const char* version_text = MOBULA_VERSION;
 
 struct Topic {
   const char* name;
   const char* title;
+  const char* about;
   std::vector<std::pair<const char*, const char*>> rows;
 };
 
@@ -29,6 +31,7 @@ const std::vector<Topic>& topics() {
   static const std::vector<Topic> all{
       {"exit-codes",
        "EXIT STATUS",
+       "Exit codes of commands",
        {{"0", "done"},
         {"1", "failed; submit, run, and wait exit with the program's own code, 128 + N for signal N"},
         {"2", "wrong use"},
@@ -40,6 +43,7 @@ const std::vector<Topic>& topics() {
         {"130", "interrupted"}}},
       {"environment",
        "ENVIRONMENT",
+       "Environment variables",
        {{"MOBULA_ADDRESS", "Default of --address: HOST:PORT of the head"},
         {"MOBULA_KEY_FILE", "Default of --key: key file of the cluster"},
         {"MOBULA_TOKEN", "Token of `mobula token create`, if no key file is given; also for programs"},
@@ -89,9 +93,31 @@ std::string synopsis_of(const CommandNode& node, const std::string& path) {
   return text + (node.options.empty() ? "" : " [OPTIONS]");
 }
 
+// Breaks `text` between words into lines of `help_width` columns that begin at `about_column`.
+std::string wrapped(const std::string& text) {
+  std::string lines;
+  std::size_t column = about_column;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t size = end - begin;
+    if (column > about_column && column + 1 + size > help_width) {
+      lines += "\n" + std::string(about_column, ' ');
+      column = about_column;
+    } else if (column > about_column) {
+      lines += ' ';
+      ++column;
+    }
+    lines.append(text, begin, size);
+    column += size;
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::string row_of(const std::string& name, const std::string& about) {
-  if (name.size() + 4 > about_column) return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, about);
-  return fmt::format("  {:{}}{}\n", name, about_column - 2, about);
+  if (name.size() + 4 > about_column) return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, wrapped(about));
+  return fmt::format("  {:{}}{}\n", name, about_column - 2, wrapped(about));
 }
 
 std::string help_of(const CommandNode& node, const std::string& path) {
@@ -105,7 +131,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
   for (const auto& each : node.commands) text += row_of(each.name, each.about);
   if (path == "mobula") {
     text += "\nTopics of 'mobula help':\n";
-    for (const auto& each : topics()) text += row_of(each.name, each.rows.front().second + std::string(" …"));
+    for (const auto& each : topics()) text += row_of(each.name, each.about);
   }
   return text;
 }

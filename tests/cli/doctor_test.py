@@ -45,16 +45,16 @@ class Case(unittest.TestCase):
         self.assertNotEqual(ended.stdout, "", ended.stderr)
         found = {}
         for each in json.loads(ended.stdout)["items"]:
-            self.assertIn(each["result"], ("ok", "note", "mend"))
-            if each["result"] == "mend":
+            self.assertIn(each["result"], ("ok", "note", "fix"))
+            if each["result"] == "fix":
                 self.assertTrue(each.get("fix"), each)
-            if each["name"] not in found or each["result"] == "mend":
+            if each["name"] not in found or each["result"] == "fix":
                 found[each["name"]] = each
         return ended.returncode, found
 
     def assert_mend(self, found, name, seen, fix=""):
         self.assertIn(name, found)
-        self.assertEqual(found[name]["result"], "mend", found[name])
+        self.assertEqual(found[name]["result"], "fix", found[name])
         self.assertIn(seen, found[name]["text"])
         self.assertIn(fix, found[name]["fix"])
 
@@ -71,17 +71,17 @@ class Case(unittest.TestCase):
 class Machine(Case):
     def test_without_a_cluster_it_ends_with_3_and_with_a_healthy_one_with_0(self):
         code, found = self.doctor()
-        wrong = [each for each in found.values() if each["result"] == "mend"]
+        wrong = [each for each in found.values() if each["result"] == "fix"]
         self.assertEqual((code, wrong), (3, []))
         self.assertIn("no cluster is known", found["cluster"]["text"])
         self.start_head()
         code, found = self.doctor()
-        wrong = [each for each in found.values() if each["result"] == "mend"]
+        wrong = [each for each in found.values() if each["result"] == "fix"]
         self.assertEqual((code, wrong), (0, []))
         for name in ("head port", "cluster", "clock", "version", "node ports", "key file", "head process", "agent process"):
             self.assertEqual(found[name]["result"], "ok", name)
         table = self.mobula("doctor").stdout
-        self.assertNotIn("to mend", table)
+        self.assertNotIn("to fix", table)
         self.assertRegex(table, r"(?m)^clock +ok +this machine's clock says 20\d\d-")
 
     def test_low_limits(self):
@@ -104,7 +104,7 @@ class Machine(Case):
         bound = "mount --bind %s /etc/hosts" % hosts
         _, found = self.doctor(shell=bound)
         self.assertIn("127.0.1.1", found["host name"]["text"])
-        self.assertNotEqual(found["host name"]["result"], "mend")
+        self.assertNotEqual(found["host name"]["result"], "fix")
         self.start_head("--advertise", socket.gethostname())
         _, found = self.doctor(shell=bound)
         self.assert_mend(found, "host name", "127.0.1.1", "--advertise")
@@ -115,7 +115,7 @@ class Machine(Case):
         os.chmod(os.path.join(runtime, "mobula"), 0o777)
         code, found = self.doctor(env={"XDG_RUNTIME_DIR": runtime})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "runtime folder", "0777", "chmod 700")
+        self.assert_mend(found, "runtime directory", "0777", "chmod 700")
 
     def test_programs_only_where_they_are_asked_for(self):
         _, found = self.doctor()
@@ -154,8 +154,8 @@ class SimulatedGpus(Case):
     def test_a_driver_without_its_library(self):
         code, found = self.doctor(shell=self.loaded("550.54.15"))
         self.assertEqual(code, 1)
-        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML cannot be used", "--gpus all")
-        self.assert_mend(found, "GPU device files", "no /dev/nvidia0", "nvidia-modprobe")
+        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML is unusable", "--gpus all")
+        self.assert_mend(found, "GPU device files", "/dev/nvidia0 is missing", "nvidia-modprobe")
 
     def test_nvml_of_another_driver(self):
         env = {**self.fake("driver|535.104.05", self.GPU), **self.simulated()}
@@ -259,11 +259,11 @@ class State(Case):
         code, found = self.doctor()
         os.chmod(self.state, 0o700)
         self.assertEqual(code, 1)
-        self.assert_mend(found, "state folder", "0777", "chmod go-w")
+        self.assert_mend(found, "state directory", "0777", "chmod go-w")
         self.assert_mend(found, "agent socket", stat.filemode(os.stat(sock).st_mode) and "0666", "chmod 600")
         os.unlink(sock)
         _, found = self.doctor()
-        self.assert_mend(found, "agent socket", "cannot reach their agent", "mobula stop")
+        self.assert_mend(found, "agent socket", "cannot reach the agent", "mobula stop")
 
 
 def running(pid):
@@ -316,7 +316,7 @@ class Network(Case):
         os.kill(agent, signal.SIGKILL)
         # Until the head counts it as dead it stands in the list.
         _, found = self.doctor()
-        if found.get("node ports", {}).get("result") == "mend":
+        if found.get("node ports", {}).get("result") == "fix":
             self.assert_mend(found, "node ports", "refuses")
         self.assert_mend(found, "agent process", "has died")
 

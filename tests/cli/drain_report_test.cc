@@ -43,7 +43,7 @@ TEST(DrainReport, SaysWhatStaysAndWhatHasFoundNoPlaceYet) {
   const DrainReport report(drained_node, before, items_list({submission_item("1", "RUNNING", drained_node)}),
                            items_list({actor_item("7", "ALIVE", drained_node), actor_item("8", "RESTARTING", nullptr, "", -1)}), 0);
   EXPECT_EQ(report.text(),
-            "1 actor is to start elsewhere and does not run there yet: 8 (Counter)\n"
+            "1 actor waits to start elsewhere: 8 (Counter)\n"
             "1 job stays until it ends: 1 (train)\n"
             "1 actor may not be restarted and stays until it is ended: 7 (Counter)\n");
 }
@@ -79,11 +79,11 @@ TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
   ObjectsMoved objects;
   EXPECT_EQ(objects.text(), "");
   objects.seen(drained_node, memory(3, 3 << 20));
-  EXPECT_EQ(objects.words(), "3 objects (3.0 MiB) that others hold are being copied");
+  EXPECT_EQ(objects.words(), "3 objects (3.0 MiB) with other holders are being copied");
   objects.seen(drained_node, memory(1, 1 << 20));
   EXPECT_EQ(objects.left(), 1);
   EXPECT_EQ(objects.copied_bytes(), 2u << 20);
-  EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to nodes that stay\n1 object (1.0 MiB) that others hold is not copied yet\n");
+  EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to other nodes\n1 object (1.0 MiB) with other holders is not copied yet\n");
   EXPECT_EQ(objects.json()["left"], 1);
   objects.seen(drained_node, Json::object());  // a head that does not say
   EXPECT_EQ(objects.left(), 0);
@@ -93,8 +93,8 @@ TEST(DrainReport, LeasesOfTheNodeAreCounted) {
   const auto left = leases_on(drained_node, items_list({{{"node_id", drained_node}, {"actor_id", nullptr}},
                                           {{"node_id", drained_node}, {"actor_id", "7"}},
                                           {{"node_id", other_node}, {"actor_id", nullptr}}}));
-  EXPECT_EQ(words_of(left), "2 leases are left on it (1 of actors and jobs)");
-  EXPECT_EQ(words_of(leases_on(drained_node, items_list({}))), "nothing is left on it");
+  EXPECT_EQ(words_of(left), "2 leases are left (1 of actors and jobs)");
+  EXPECT_EQ(words_of(leases_on(drained_node, items_list({}))), "no lease is left");
 }
 
 }  // namespace

@@ -133,9 +133,9 @@ TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
              {"devices": 1, "memory_bytes": 0, "prevents": "MIG", "detects": "none", "reacts": "none",
               "summary": "MIG"}]})");
   EXPECT_NE(format_status(status).find(
-                "GPUS     MEMORY  PREVENTS  DETECTS  REACTS  SUMMARY\n"
-                "   2  160.0 GiB  nothing   none     none    promise only\n"
-                "   1          -  MIG       none     none    MIG\n"),
+                "GPUS     MEMORY  ENFORCEMENT  MONITORING  ON_VIOLATION  SUMMARY\n"
+                "   2  160.0 GiB  nothing      none        none          promise only\n"
+                "   1          -  MIG          none        none          MIG\n"),
             std::string::npos)
       << format_status(status);
 }
@@ -193,7 +193,7 @@ TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
   EXPECT_EQ(format_explanation(explanation),
             "no\n"
             "all nodes together: GPU: 1.5 of 3 free, needs 2\n"
-            "a node that can hold it has GPU=2, gpu_memory=1000 B\n");
+            "a suitable node has GPU=2, gpu_memory=1000 B\n");
 }
 
 TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
@@ -202,8 +202,8 @@ TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
     "queue": {"before": 2, "text": "2 placement groups"}})");
   EXPECT_EQ(format_explanation(explanation),
             "it fits now\n"
-            "it would start on node ab\n"
-            "before it: 2 placement groups\n");
+            "fits on node ab\n"
+            "queued behind: 2 placement groups\n");
 }
 
 TEST(Output, LongListsAreCutInTables) {

@@ -113,7 +113,7 @@ TEST(PlanCommand, ThePlanIsSaidInSentencesAndAsADocument) {
             "waits: placement group 000000000000000000000000000000e1 (pair): gpu has its maximum of "
             "4\n"
             "note: a note\n");
-  EXPECT_EQ(format_plan(plan_document({}, {})), "nothing to launch and nothing to give back\n");
+  EXPECT_EQ(format_plan(plan_document({}, {})), "no node to launch or remove\n");
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
   }
   Findings found;
   if (const auto refused = wrong.find("refused"); refused != wrong.end()) {
-    found.push_back(mend(name, "connection refused at " + some_of(refused->second) + ",
+    found.push_back(mend(name, "connection refused at " + some_of(refused->second),
                          name == "head port" ? "start the head there: mobula start --head; if it runs, find its "
                                                "port: mobula status"
                                              : "on that machine: mobula doctor, and mobula start --address … if no agent runs"));
