@@ -15,7 +15,7 @@ constexpr std::size_t most_edits = 2;
 // The kind of value of each option, for usage lines.
 constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
-    {"parallel", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
+    {"parallel", "N"},             {"bind", "HOST"},               {"bulk-connections", "N"},
     {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
     {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"driver-absence", "SECONDS"},
     {"env", "NAME=VALUE"},         {"for", "ID"},                 {"gpu-over-share", "ACTION"},
@@ -39,9 +39,10 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"ship-lib", "FILE"},          {"since", "TIME"},              {"spin-us", "MICROSECONDS"},
     {"state-dir", "DIR"},          {"tail", "N"},                  {"time-limit", "SECONDS"},
     {"shared-folder", "DIR"},      {"types", "FILE"},              {"wait", "SECONDS"},
-    {"watch", "SECONDS"},          {"workdir", "DIR"},;
+    {"watch", "SECONDS"},          {"workdir", "DIR"}};
 
 std::string value_kind_of(const CLI::Option& option) {
+  if (option.check_lname("output") && !option.check_sname("o")) return "FILE";  // of `timeline`
   for (const auto& [name, kind] : value_kinds) {
     if (option.check_lname(std::string(name))) return std::string(kind);
   }

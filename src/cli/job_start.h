@@ -1,6 +1,6 @@
-// `mobula job-start`, which an agent runs in place of a job's program if the job has files. It fetches
-// and unpacks them, then becomes the program. The process stays the same, so signals, exit code, and
-// output need no forwarding.
+// `mobula job-start`, which an agent runs in place of a job's program if the job has files. It
+// fetches and unpacks them, then becomes the program. The process stays the same, so signals, exit
+// code, and output need no forwarding.
 // Thread: main, before any other thread starts.
 #pragma once
 

@@ -1,5 +1,6 @@
 // Records of the processes that `mobula start` starts, so that `mobula stop` ends those alone:
-// running/<pid>.json in the cluster's directory. A record identifies a process of one boot, because a pid is reused.
+// running/<pid>.json in the cluster's directory. A record identifies a process of one boot, because
+// a pid is reused.
 // Thread: any; reads and writes files.
 #pragma once
 
@@ -28,8 +29,8 @@ struct RunRecord {
 };
 
 Result<void> save(const RunRecord& record, const std::string& folder);
-// Returns all records of a cluster's directory, including exited processes. Records that were copied
-// from another directory are skipped.
+// Returns all records of a cluster's directory, including exited processes. Records that were
+// copied from another directory are skipped.
 std::vector<RunRecord> records_of(const std::string& folder);
 
 }  // namespace mobula::internal::cli

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/id.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/symmetric_options.h"
+#include "cli/texts.h"
 #include "cli/tool_client.h"
 #include "deploy/launch_folder.h"
 #include "deploy/meeting.h"

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of one process: its calls, one row per concurrent call, then two rows of the calls that it submitted.
+// Rows of one process: one row per concurrent call, then two rows of the calls that it submitted.
 constexpr int rows_of_process = 512;
 constexpr int submits_row = 200;
 constexpr int results_row = 201;

@@ -30,28 +30,41 @@ namespace {
 constexpr int deepest_source = 8;
 constexpr int id_number = 197;  // a command that submits writes the id of its job here
 
-constexpr const char* help_text =
-    "All commands of mobula work here without the word mobula; `help` lists them, `help COMMAND` explains one.\n"
-    "\n"
-    "  use PROGRAM ARGUMENTS…            select a program with functions and actors to call\n"
-    "  \\d                                list its functions and actors with their argument types\n"
-    "  call F ARGUMENTS… with num_gpus=1  call a function and print its result\n"
-    "  let x = call F ARGUMENTS…          call a function and store its result as x\n"
-    "  get x                              print the value of x\n"
-    "  let r = submit …                   store the job's id as r: wait r, job logs r, and $r in any command\n"
-    "  actor c = CLASS(ARGUMENTS…)        create an actor; c.METHOD(ARGUMENTS…) calls it, kill c ends it\n"
-    "\n"
-    "  \\o table|wide|json|jsonl|yaml|csv|name   set the output format\n"
-    "  \\timing                            toggle the display of the run time\n"
-    "  \\watch SECONDS COMMAND             repeat the command until Ctrl-C\n"
-    "  \\x                                 toggle one field per line (yaml)\n"
-    "  \\source FILE                       run the lines of a file\n"
-    "  \\! COMMAND                         run a shell command\n"
-    "  \\help                              print this text\n"
-    "  exit                               leave the console (also Ctrl-D)\n"
-    "\n"
-    "Arguments are JSON, or the name of a result. $_ is the last result; in commands, it is the id of the job that was\n"
-    "submitted or the actor that was created last. ';' separates statements, '#' begins a comment.\n";
+constexpr const char* help_begin =
+    "All commands of mobula work here without the word mobula. `help` lists them.\n\n";
+constexpr std::pair<const char*, const char*> help_rows[] = {
+    {"use PROGRAM ARGUMENTS…", "select a program with functions and actors to call"},
+    {"\\d", "list its functions and actors with their argument types"},
+    {"call F ARGUMENTS… with num_gpus=1", "call a function and print its result"},
+    {"let x = call F ARGUMENTS…", "call a function and store its result as x"},
+    {"get x", "print the value of x"},
+    {"let r = submit …", "store the job's id as r: wait r, job logs r, and $r in any command"},
+    {"actor c = CLASS(ARGUMENTS…)", "create an actor"},
+    {"c.METHOD(ARGUMENTS…)", "call a method of the actor c"},
+    {"kill c", "end the actor c"},
+    {"\\o FORMAT", "set the format: table, wide, json, jsonl, yaml, csv, or name"},
+    {"\\timing", "toggle the display of the run time"},
+    {"\\watch SECONDS COMMAND", "repeat the command until Ctrl-C"},
+    {"\\x", "toggle one field per line (yaml)"},
+    {"\\source FILE", "run the lines of a file"},
+    {"\\! COMMAND", "run a shell command"},
+    {"\\help", "print this text"},
+    {"exit", "leave the console (also Ctrl-D)"}};
+constexpr const char* help_end =
+    "\nArguments are JSON, or the name of a result. $_ is the last result. In commands, $_ is the id of the job\n"
+    "that was submitted or the actor that was created last. ';' separates statements. '#' begins a comment.\n";
+
+// Returns the page of `\help`. The first column is padded by characters, because some have several bytes.
+std::string help_page() {
+  constexpr std::size_t column = 36;
+  std::string text = help_begin;
+  for (const auto& [statement, about] : help_rows) {
+    const std::string_view words = statement;
+    const auto width = static_cast<std::size_t>(std::ranges::count_if(words, [](char c) { return (c & 0xc0) != 0x80; }));
+    text += fmt::format("  {}{}{}\n", words, std::string(width < column ? column - width : 1, ' '), about);
+  }
+  return text + help_end;
+}
 
 bool has_word(const std::vector<std::string>& words, std::initializer_list<const char*> wanted) {
   const auto end = std::ranges::find(words, "--");
@@ -345,7 +358,7 @@ int Shell::expand() {
 
 int Shell::run_meta(const Meta& meta) {
   if (meta.name == "help" || meta.name == "?") {
-    std::fputs(help_text, stdout);
+    std::fputs(help_page().c_str(), stdout);
     return exit_done;
   }
   if (meta.name == "o") return choose_output(meta.rest);
