@@ -176,7 +176,7 @@ class Grammar {
     command.add_option("--name", line_.cluster, "Name of the cluster");
   }
   void add_output(CLI::App& command) {
-    command.add_option("-o,--output,--format", texts_.format, output_formats_text);
+    command.add_option("-o,--output,--format", texts_.format, std::string("Output format: ") + output_formats_text);
   }
   void add_table(CLI::App& command) {
     command.add_option("--columns", line_.table.columns, "Columns of tables and csv, by header or member, such as state,name")->delimiter(',');

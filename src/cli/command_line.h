@@ -24,7 +24,7 @@
 namespace mobula::internal::cli {
 
 enum class OutputFormat { table, wide, json, jsonl, yaml, csv, name };
-inline constexpr const char* output_formats_text = "table, wide, json, jsonl, yaml, csv or name";
+inline constexpr const char* output_formats_text = "table, wide, json, jsonl, yaml, csv, or name";
 
 // Explicitly given resources of a node.
 struct NodeFlags {

@@ -18,7 +18,7 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"parallel", "N"},             {"bind", "HOST"},               {"bulk-connections", "N"},
     {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
     {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"driver-absence", "SECONDS"},
-    {"env", "NAME=VALUE"},         {"for", "ID"},                 {"gpu-over-share", "ACTION"},
+    {"env", "NAME=VALUE"},         {"format", "FORMAT"},          {"for", "ID"},                 {"gpu-over-share", "ACTION"},
     {"grep", "REGEX"},             {"local-rank", "N"},           {"preemption", "POLICY"},
     {"rank", "N"},                 {"role", "ROLE"},              {"run", "NAME"},
     {"severity", "LEVEL"},         {"size", "N"},                 {"sort-by", "NAME"},

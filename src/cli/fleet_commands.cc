@@ -68,7 +68,7 @@ void add_options(CLI::App& app, FleetLine& line) {
   if (sessions.contains(line.command)) {
     app.add_option("--host", line.host, "Machine of the file (default: the machine of the head)");
   } else {
-    app.add_option("-o,--output,--format", line.format, output_formats_text);
+    app.add_option("-o,--output,--format", line.format, std::string("Output format: ") + output_formats_text);
     app.add_option("--color", line.colour, "Colors: auto, always, never (default: auto)")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->envname("MOBULA_COLOR");

@@ -31,7 +31,7 @@ std::string spelled(const CLI::Option& option) {
 
 void add_described_commands(CLI::App& app) {
   CLI::App& bench = *app.add_subcommand("bench", "Measure this installation on this machine");
-  bench.add_option("-o,--output,--format", output_formats_text);
+  bench.add_option("-o,--output,--format")->description(std::string("Output format: ") + output_formats_text);
   bench.add_flag("--list")->description("List the names of the measurements");
   bench.add_flag("--quick")->description("Run shorter measurements");
   bench.add_flag("--smoke")->description("Run each measurement once, as a test");
@@ -44,7 +44,10 @@ void add_described_commands(CLI::App& app) {
   symmetric.add_option("--head-host", "Address of rank 0 (default: as other machines reach it)");
   symmetric.add_option("--wait", "Time for all ranks to join (default: 300)");
   symmetric.add_option("--grace", "Time for running calls after a signal (default: 5)");
-  for (const char* place : {"--rank", "--size", "--local-rank", "--run"}) symmetric.add_option(place, "Place of this process, without a launcher that sets it");
+  symmetric.add_option("--rank", "Rank of this process (default: from the launcher)");
+  symmetric.add_option("--size", "Number of ranks (default: from the launcher)");
+  symmetric.add_option("--local-rank", "Rank among those of this machine (default: from the launcher)");
+  symmetric.add_option("--run", "Name of the launch, if others share the directory (default: from the launcher)");
   for (const CLI::Option* each : app.get_subcommand("start")->get_options()) {
     const auto has = [&](const char* name) { return each->check_lname(name); };
     const bool own = each->get_group().empty() || !each->nonpositional() || each->check_lname("help") || each->check_lname("grace") ||

@@ -66,9 +66,10 @@ std::string flags_of(const OptionNode& option) {
 // Paragraphs of the help for commands that need more than their options.
 std::string notes_of(const std::string& path) {
   if (path == "mobula symmetric") {
-    return "Run it on every machine with srun, mpiexec, or mpirun. Rank 0 starts a head, the other ranks join it,\n"
-           "and the program starts at rank 0 when all ranks have joined. Its end stops all processes of the launch.\n"
-           "The exit code is that of the program. If several ranks share a machine, the first of them joins.\n";
+    return "Run it on every machine with srun, mpiexec, or mpirun. Rank 0 starts a head, the other ranks join\n"
+           "it, and the program starts at rank 0 when all ranks have joined. Its end stops all processes of\n"
+           "the launch. The exit code is that of the program. If several ranks share a machine, the first of\n"
+           "them joins. Other flags go to `mobula start` on each machine.\n";
   }
   if (path == "mobula batch") {
     return "Lines of the script before its first command can contain flags, which the command line overrides:\n"

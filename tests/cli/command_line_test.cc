@@ -149,7 +149,7 @@ TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
       {R"({"fpga": {"total": 4, "units": true}})", "'units'"},
       {R"({"fpga": {"total": 0.00001}})", "0.0001"},
       {R"({"fpga": {"total": "1e3"}})", "decimal"},
-      {R"({"fpga": [4]})", "no number"},
+      {R"({"fpga": [4]})", "not a number"},
       {R"({"TPU": {"total": 4, "unit": false}})", "numbered units"}};
   for (const auto& [json, why] : wrong) {
     EXPECT_EQ(resources(json).exit, 2) << json;

@@ -32,7 +32,7 @@ TEST(DrainReport, SaysWhatTheDrainEndedAndWhatItMoved) {
             "1 job was ended by the drain: 1 (train)\n"
             "1 actor was ended by the drain: 7 (Counter)\n"
             "1 actor was started elsewhere: 8 (Counter)\n"
-            "2 leases were still held at the deadline and ended by force\n");
+            "2 leases were still held at the deadline and killed\n");
   EXPECT_EQ(report.json()["ended"], (Json{{"jobs", Json::array({"1"})}, {"actors", Json::array({"7"})}, {"leases", 2}}));
   EXPECT_EQ(report.json()["moved"]["actors"], Json::array({"8"}));
 }
@@ -45,7 +45,7 @@ TEST(DrainReport, SaysWhatStaysAndWhatHasFoundNoPlaceYet) {
   EXPECT_EQ(report.text(),
             "1 actor waits to start elsewhere: 8 (Counter)\n"
             "1 job stays until it ends: 1 (train)\n"
-            "1 actor may not be restarted and stays until it is ended: 7 (Counter)\n");
+            "1 actor cannot restart and stays until it ends: 7 (Counter)\n");
 }
 
 TEST(DrainReport, WhatHadEndedBeforeAndWhatEndsByItselfIsNotTheDrains) {

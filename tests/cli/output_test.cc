@@ -38,8 +38,8 @@ TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
             "note: the head is recovering\n");
   EXPECT_EQ(shown({.columns = {"host", "labels"}, .headers = false}, OutputFormat::csv), "a,\"{\"\"zone\"\":\"\"x,y\"\"}\"\n,{}\n");
   EXPECT_EQ(shown({.sort_by = "-node_id"}, OutputFormat::name), "bb\naa01\n");
-  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: there is no 'beauty'; there are node_id, state"), std::string::npos);
-  EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: there is no 'beauty'"), std::string::npos);
+  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: no column 'beauty'; give one of node_id, state"), std::string::npos);
+  EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: no column 'beauty'"), std::string::npos);
   EXPECT_EQ(shown({.columns = {"node_id", "address"}}, OutputFormat::table, 12),
             "NODE_ID  ADD\n"
             "aa01     10.\n"
@@ -59,13 +59,13 @@ TEST(Output, AColumnThatMemoryOrASummaryLacksIsNamedWithThoseThereAre) {
     if (flag == std::string("--columns")) style.columns = {"object_id", "beauty"};
     else style.sort_by = "-beauty";
     const auto refused = shown(objects, "memory", style);
-    EXPECT_EQ(refused.rfind(std::string(flag) + ": there is no 'beauty'; there are ", 0), 0u) << refused;
+    EXPECT_EQ(refused.rfind(std::string(flag) + ": no column 'beauty'; give one of ", 0), 0u) << refused;
     EXPECT_NE(refused.find("object_id"), std::string::npos) << refused;
     EXPECT_NE(refused.find("size_bytes"), std::string::npos) << refused;
     const Json summary = {{"items", {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 2}}}}};
     EXPECT_EQ(shown(summary, "summary", {.columns = {"count", "STATE"}}), "COUNT  STATE\n    2  ALIVE\n");
     if (!style.columns.empty()) style.columns = {"kind", "beauty"};
-    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": there is no 'beauty'; there are kind, state, count");
+    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": no column 'beauty'; give one of kind, state, count");
   }
 }
 

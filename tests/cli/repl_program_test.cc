@@ -90,7 +90,7 @@ TEST_F(UserProgramTest, AProgramThatHasAnsweredAndEndsIsToBeStartedAgain) {
   auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
   ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
   UserProgram kept = std::move(program);
-  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("has ended by signal 9; `use` starts it again"));
+  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("exited by signal 9; `use` restarts it"));
 }
 
 }  // namespace
