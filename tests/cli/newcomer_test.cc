@@ -88,7 +88,7 @@ TEST_F(NewcomerTest, StartPrintsHowAProgramJoins) {
 TEST_F(NewcomerTest, EmptyListsAndMissingMemoryAreStated) {
   const auto started = mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
-  EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: this machine has "));
+  EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: above the memory of this machine, "));
   EXPECT_EQ(started.json()["warnings"].size(), 1u) << started.out;
   const auto actors = mobula({"list", "actors"});
   EXPECT_EQ(actors.code, 0);

@@ -127,7 +127,7 @@ TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
   EXPECT_TRUE(fs::is_empty(cluster_folder() + "/running"));
   const auto after = mobula({"status"});
   EXPECT_EQ(after.code, 3);
-  expect_one_line(after, "start it again");
+  expect_one_line(after, "restart it with: mobula start --head");
 }
 
 TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
@@ -348,7 +348,7 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
 TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
   const auto outcome = mobula({"run", "--", "true"});
   EXPECT_EQ(outcome.code, 3);
-  expect_one_line(outcome, "no cluster is known");
+  expect_one_line(outcome, "find cluster: none is known");
   EXPECT_EQ(outcome.err.find("retrying"), std::string::npos);
   EXPECT_EQ(outcome.err.find("heard"), std::string::npos);
 }
@@ -393,12 +393,12 @@ TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoke
   ASSERT_EQ(mobula({"token", "revoke", "eyes"}).code, 0);
   const auto twice = mobula({"token", "revoke", "eyes"});
   EXPECT_EQ(twice.code, 0) << twice.err;
-  EXPECT_THAT(twice.out, HasSubstr("was revoked at 2"));
+  EXPECT_THAT(twice.out, HasSubstr("was already revoked at 2"));
   ::setenv("MOBULA_TOKEN_FILE", eyes.c_str(), 1);
   const auto denied = mobula({"status"});
   ::unsetenv("MOBULA_TOKEN_FILE");
   EXPECT_EQ(denied.code, 4);
-  expect_one_line(denied, "MOBULA_TOKEN_FILE: it was revoked");
+  expect_one_line(denied, "MOBULA_TOKEN_FILE is rejected; it was revoked");
 }
 
 TEST_F(ProgramTest, AnOperatorsKeyLetsNoProgramInAndThatIsSaid) {

@@ -90,7 +90,7 @@ class Progress(unittest.TestCase):
     def test_files_of_a_job(self):
         terminal = self.terminal("run", "--workdir", self.files(), "--", "sh", "-c", "ls; exit 3")
         self.assertEqual((terminal.end(), terminal.out), (3, b"bytes\n"))
-        self.assertIn("\rmobula: the job's files are packed", terminal.text)
+        self.assertIn("\rmobula: packing the job's files", terminal.text)
         self.assertRegex(terminal.text, r"\rmobula: the job's files \[#*\.*\] \d+\.\d of 32\.\d MiB")
         self.assertIn("\r\x1b[K", terminal.text, "the line goes")
 

@@ -361,8 +361,8 @@ class OnATerminal(OnACluster):
         self.shell.expect(PROMPT)
         self.shell.send("get node " + node[:4] + "\t")
         self.shell.expect(node[4:])
-        self.shell.send("\x15start --no\t")
-        self.shell.expect("-worker ")
+        self.shell.send("\x15start --no-w\t")
+        self.shell.expect("orker ")
         self.shell.send("\x15start --object-s\t\t")
         self.shell.expect("--object-spilling-directory")
 
