@@ -111,7 +111,7 @@ struct TaskOptions {
   int num_returns = 1;                      // 1, or with `split` the number of elements
   int max_calls = -1;   // tasks per executor; -1: 1 with accelerators, otherwise 0; 0: unlimited
   int max_retries = 3;  // retries after a crash; -1: unlimited
-  bool retry_exceptions = false;  // whether exceptions of user code count as crashes
+  bool retry_exceptions = false;  // whether exceptions of user code are retried too
   Transport tensor_transport = Transport::object_store;  // path of tensors in the result
   Environment env = {};                                  // variables of the executor
   bool allow_fallback = false;      // whether another path may replace `tensor_transport`
@@ -186,7 +186,7 @@ struct PutOptions {
 struct WaitOptions {
   int num_returns = 1;                   // number of ready refs to wait for
   std::optional<Duration> timeout = {};  // absent: none
-  bool fetch_local = true;               // whether values are also copied to this node
+  bool fetch_local = true;               // whether ready means that the value is on this node
 };
 
 // Options of `cancel`.
