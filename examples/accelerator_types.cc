@@ -1,5 +1,5 @@
-//   accelerator_type = "H200" ──► the node with H200s, and no other     "V100" ──► likewise
-//   neuron_cores = 1 ──► a node with Neuron cores; NEURON_RT_VISIBLE_CORES says which are ours
+//   accelerator_type = "H200" ──► only nodes with H200 GPUs; the same for "V100"
+//   neuron_cores = 1 ──► a node with Neuron cores; NEURON_RT_VISIBLE_CORES names the assigned cores
 #include <cstdlib>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -22,7 +22,7 @@ std::set<std::string> nodes_with(const std::string& resource) {
   return found;
 }
 
-// Six tasks that ask for the type: true where every one ran on a node that has it.
+// Runs six tasks that request the type. True if every task ran on a node that has it.
 bool run_on(const std::string& type) {
   const auto fitting = nodes_with("accelerator_type:" + type);
   if (fitting.empty()) {

@@ -1,4 +1,4 @@
-//   an actor is an object in a process of its own: calls of one holder run in the order made
+//   an actor is an object in a separate process: calls of one holder run in submission order
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -72,7 +72,7 @@ bool detached_ones_outlive_their_handles() {
   auto found = mobula::get_actor<Ledger>("kept");
   const bool kept = mobula::get(found.call<&Ledger::append>(2)) == 2;
   mobula::kill(found);
-  // kill() returns when it is sent: calls that overtake it are still answered.
+  // kill() returns when the request is sent. Calls that arrive before it are still answered.
   for (int i = 0; i < 10'000; ++i) {
     if (has_died(found.call<&Ledger::append>(3))) return kept;
   }

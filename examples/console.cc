@@ -1,5 +1,5 @@
-// Called from a console:  mobula repl -c 'use ./example_console; call mean [1, 2, 6]'
-//   what the program names as task<f> and actor<C> can be called there, with JSON; a struct is the array of its members
+// For a console:  mobula repl -c 'use ./example_console; call mean [1, 2, 6]'
+//   Functions of task<f> and actor<C> can be called there with JSON. A struct is an array of its members.
 #include <iostream>
 #include <map>
 #include <mobula/mobula.h>
@@ -48,7 +48,7 @@ class Counter {
 };
 
 int main(int argc, char** argv) {
-  auto cluster = mobula::init(argc, argv);  // a console goes no further
+  auto cluster = mobula::init(argc, argv);  // in a console, init does not return
 
   auto counter = mobula::actor<Counter>.remote(10);
   auto sum = counter.call<&Counter::add>(5);

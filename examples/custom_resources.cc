@@ -1,5 +1,5 @@
-//   "licence": 1.5            an amount: half a licence is half a licence
-//   "TPU": 3                  in units, numbered: whoever asks for two has two whole ones, and knows which
+//   "license": 1.5            an amount: 0.5 is half a license
+//   "TPU": 3                  numbered units: a request for two gets two whole units with their numbers
 #include <chrono>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -9,22 +9,22 @@
 
 #include "where.h"
 
-// The units that it was given.
+// Returns the assigned units.
 class Rig {
  public:
   std::vector<std::string> units() { return mobula::current().resource_ids().at("TPU"); }
 };
 
-double licences_of_task() { return mobula::current().assigned_resources().at("licence"); }
+double licenses_of_task() { return mobula::current().assigned_resources().at("license"); }
 
 int main(int argc, char** argv) {
   using std::chrono::seconds;
-  // Units of an own name are declared with `mobula start --resources '{"board": {"total": 3, "unit": true}}'`;
-  // those of the vendors' resources are units without saying so.
+  // Numbered units of custom resources are declared with `mobula start --resources '{"board":
+  // {"total": 3, "unit": true}}'`. Resources of vendors are always numbered.
   auto cluster = mobula::init(
-      argc, argv, own_cluster_with({.num_cpus = 2, .resources = {{"licence", 1.5}, {"TPU", 3}}}));
+      argc, argv, own_cluster_with({.num_cpus = 2, .resources = {{"license", 1.5}, {"TPU", 3}}}));
   if (!cluster.is_own()) {
-    std::cout << "this cluster may have neither: nothing to show\n";
+    std::cout << "custom_resources: skipped, the cluster may lack these resources\n";
     return 0;
   }
   auto two = mobula::actor<Rig>.options({.num_cpus = 0, .resources = {{"TPU", 2}}}).remote();
@@ -34,8 +34,8 @@ int main(int argc, char** argv) {
     for (const auto& id : mobula::get(rig.call<&Rig::units>(), seconds(30))) ids.insert(id);
   }
   std::cout << ids.size() << " units, each with one holder\n";
-  const double licences = mobula::get(
-      mobula::task<licences_of_task>.options({.resources = {{"licence", 0.75}}}).remote(), seconds(30));
-  std::cout << "a task had " << licences << " licences\n";
-  return ids == std::set<std::string>{"0", "1", "2"} && licences == 0.75 ? 0 : 1;
+  const double licenses = mobula::get(
+      mobula::task<licenses_of_task>.options({.resources = {{"license", 0.75}}}).remote(), seconds(30));
+  std::cout << "a task had " << licenses << " licenses\n";
+  return ids == std::set<std::string>{"0", "1", "2"} && licenses == 0.75 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A cluster of three nodes on this machine, with accelerators that it only pretends to have: runs the
-# examples on it, looks at it, ends it, and shows that nothing of it is left.
-# Usage: examples/demo.sh (MOBULA_BUILD: the build folder, else build/dev)
+# Starts a cluster of three nodes with simulated accelerators on this machine, runs the examples,
+# prints its state, stops it, and checks that nothing of it is left.
+# Usage: examples/demo.sh (MOBULA_BUILD: the build directory, default: build/dev)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,7 +13,7 @@ unset MOBULA_ADDRESS MOBULA_STATE_DIR MOBULA_KEY_FILE
 mkdir -m 700 "$XDG_RUNTIME_DIR"
 begin=$SECONDS
 
-# Processes with our folder in their environment; not those that look for them.
+# Processes with our directory in their environment, except the search itself.
 processes() (
   unset XDG_RUNTIME_DIR
   grep -lasF -- "$work" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
@@ -37,7 +37,7 @@ give_up() {
 trap give_up EXIT
 
 say() { printf '\n$ %s\n' "$*"; }
-# Prints a command and runs it at the first node.
+# Prints a command and runs it on the first node.
 at_a() { say "$@"; MOBULA_STATE_DIR="$work/a" "$@"; }
 example() {
   printf '\n$ %s\n' "$1"
@@ -62,8 +62,8 @@ done
 at_a mobula status
 code=0
 at_a mobula explain '{"num_gpus": 8}' || code=$?
-((code == 6)) || { echo "demo: explain ended with $code, and 6 was expected" >&2; exit 1; }
-echo "(exit code 6: can never be scheduled here)"
+((code == 6)) || { echo "demo: explain: expected exit code 6, got $code" >&2; exit 1; }
+echo "(exit code 6: can never be scheduled)"
 
 say "mobula stop    # on each node"
 stop_all
@@ -74,19 +74,19 @@ for _ in {1..50}; do
   read -rt 0.1 <> <(:) || true
 done
 for pid in $(processes || true); do
-  echo "still runs: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline")" >&2
+  echo "demo: still running: $pid $(tr '\0' ' ' <"/proc/$pid/cmdline")" >&2
   left=1
 done
 sockets=$( (find "$work" -type s; grep -F -- "$work" /proc/net/unix) || true)
-[[ -z $sockets ]] || { echo "sockets are left: $sockets" >&2; left=1; }
+[[ -z $sockets ]] || { echo "demo: sockets left: $sockets" >&2; left=1; }
 port=${address##*:}
 if grep -qiE ": [0-9A-F]+:$(printf %04X "$port") [0-9A-F:]+ 0A" /proc/net/tcp /proc/net/tcp6; then
-  echo "port $port still listens" >&2
+  echo "demo: port $port is still open" >&2
   left=1
 fi
 running=$(find "$XDG_RUNTIME_DIR" -mindepth 2 -not -type d || true)
-[[ -z $running ]] || { echo "files are left: $running" >&2; left=1; }
+[[ -z $running ]] || { echo "demo: files left: $running" >&2; left=1; }
 ((left == 0)) || exit 1
 rm -rf "$work"
-# Memory files and abstract sockets live in processes alone, and no process is left.
-printf '\nNothing is left: no process, socket or memory file. %d s in all.\n' $((SECONDS - begin))
+# Memory files and abstract sockets exist in processes alone, and no process is left.
+printf '\nNothing is left: no process, socket, or memory file. %d s in total.\n' $((SECONDS - begin))

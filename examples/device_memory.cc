@@ -1,5 +1,5 @@
-//   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of a device's memory instead of a part of the device
-//   6 GiB more wait until one device has them: bytes are never promised twice
+//   GPU 0: 6 + 6 + 4 GiB    GPU 1: 14 GiB      bytes of a device's memory instead of a fraction of the device
+//   a request for 6 GiB more waits until one device has them: bytes are never allocated twice
 #include <chrono>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -10,7 +10,7 @@
 
 constexpr std::int64_t gib = std::int64_t{1} << 30;
 
-// Keeps its bytes as long as it lives.
+// Holds its bytes until it ends.
 class Model {
  public:
   std::string gpu() { return mobula::current().gpu_ids().at(0); }
@@ -18,11 +18,11 @@ class Model {
 
 int main(int argc, char** argv) {
   using std::chrono::seconds;
-  // Two devices of 16 GiB that the node only pretends to have, so that no room for contexts is taken.
+  // Two simulated devices of 16 GiB, so that no memory is reserved for contexts.
   auto cluster = mobula::init(argc, argv, own_cluster_with({.num_cpus = 2, .num_gpus = 2, .gpu_memory = 16 * gib}));
   const bool own = cluster.is_own();
   if (!own) {
-    std::cout << "the devices of this cluster may have any memory: nothing to show\n";
+    std::cout << "device_memory: skipped, the cluster's devices may have any size\n";
     return 0;
   }
   std::vector<mobula::ActorHandle<Model>> models;
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   auto last = mobula::actor<Model>.options({.num_cpus = 0, .gpu_memory = 6 * gib}).remote();
   const auto waits = last.call<&Model::gpu>();
   const bool waited = mobula::wait(std::vector{waits}, {.timeout = std::chrono::milliseconds(500)}).ready.empty();
-  models.erase(models.begin());  // the end of its last handle ends the first
-  std::cout << "6 GiB more waited, and came to GPU " << mobula::get(waits, seconds(30)) << "\n";
+  models.erase(models.begin());  // the release of the last handle ends the first actor
+  std::cout << "6 GiB more waited for GPU " << mobula::get(waits, seconds(30)) << "\n";
   return gpus == std::vector<std::string>{"0", "0", "1", "0"} && waited ? 0 : 1;
 }

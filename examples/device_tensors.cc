@@ -1,5 +1,5 @@
-//   tensors on the GPU of a task: made, copied, returned
-// Without a wish a tensor goes by the object store, and comes to lie on a GPU of whoever reads it, if there is one.
+//   tensors on the GPU of a task: created, copied, returned
+// By default a tensor is copied into the object store. A reader with a GPU gets it on its GPU.
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -12,26 +12,26 @@ const Device gpu{Device::cuda, 0};
 
 Tensor make(int count) {
   Tensor made = Tensor::zeros({count}, mobula::DType::float32, gpu);
-  // Kernels run on a stream; who reads the tensor waits for that one alone.
+  // Kernels run on a stream; readers of the tensor wait for that stream alone.
   made.produced_on(mobula::current().stream());
   return made;
 }
 
 std::string describe(const Tensor& tensor) {
-  const Tensor copy = tensor.clone();  // on the same GPU, to be written
+  const Tensor copy = tensor.clone();  // on the same GPU, writable
   return std::string(copy.device() == gpu ? "on the GPU" : "in host memory") + ", " + std::to_string(copy.bytes()) + " bytes";
 }
 
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   if (mobula::cluster_resources()["GPU"] < 1) {
-    std::cout << "this takes a GPU, which is not here\n";
+    std::cout << "device_tensors: skipped, the cluster has no GPU\n";
     return 0;
   }
   const auto tensor = mobula::task<make>.options({.num_gpus = 1}).remote(1'000'000);
-  std::cout << "a task with a GPU has it " << mobula::get(mobula::task<describe>.options({.num_gpus = 1}).remote(tensor)) << "\n"
-            << "one without has it " << mobula::get(mobula::task<describe>.remote(tensor)) << "\n";
+  std::cout << "a task with a GPU gets it " << mobula::get(mobula::task<describe>.options({.num_gpus = 1}).remote(tensor)) << "\n"
+            << "a task without one gets it " << mobula::get(mobula::task<describe>.remote(tensor)) << "\n";
   const Tensor here = mobula::get(tensor);
   const auto elements = here.view<float>();
-  std::cout << "its sum is " << std::accumulate(elements.begin(), elements.end(), 0.0) << "\n";
+  std::cout << "sum: " << std::accumulate(elements.begin(), elements.end(), 0.0) << "\n";
 }

@@ -1,5 +1,5 @@
-//   GPU 0: ¼ ¼ ¼ ¼      four tasks meet on one device: each waits for the other three
-//   GPU 0: ½ ½  GPU 1: ½     three actors fill one device before they open the next
+//   GPU 0: ¼ ¼ ¼ ¼           four tasks on one device at the same time: each waits for the other three
+//   GPU 0: ½ ½  GPU 1: ½     three actors fill one device before they use the next
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
@@ -8,7 +8,7 @@
 
 #include "where.h"
 
-// Lets go of whoever arrives once `count` have arrived: only tasks that run at once get through.
+// Blocks callers until `count` have arrived: only tasks that run at the same time get through.
 class Barrier {
  public:
   explicit Barrier(int count) : missing_(count) {}
@@ -34,7 +34,7 @@ class HalfGpu {
   std::string gpu() { return mobula::current().gpu_ids().at(0); }
 };
 
-// A node with two GPUs or more.
+// Returns a node with at least two GPUs.
 std::string gpu_node() {
   for (const auto& node : mobula::nodes()) {
     const auto gpus = node.resources.find("GPU");
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   std::vector<mobula::ObjectRef<std::string>> met;
   for (int i = 0; i < 4; ++i) met.push_back(quarter.remote(barrier));
   const auto at_once = mobula::get(met, std::chrono::seconds(30));
-  std::cout << "four tasks of 0.25 at once, on GPU";
+  std::cout << "four tasks of 0.25 at the same time, on GPU";
   for (const auto& gpu : at_once) std::cout << " " << gpu;
   std::cout << "\n";
 

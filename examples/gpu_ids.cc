@@ -1,5 +1,5 @@
 //   one node:  GPU 0 ◄── actor, while it lives     GPU 1 ◄── task, while it runs
-// What a process may use stands in CUDA_VISIBLE_DEVICES before its first line runs.
+// CUDA_VISIBLE_DEVICES names the assigned devices before the first line of the process runs.
 #include <cstdlib>
 #include <iostream>
 #include <mobula/mobula.h>

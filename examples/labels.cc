@@ -1,8 +1,8 @@
-// Where work may run by what nodes are called, and what it takes instead.
+// Label selectors, and fallback selectors for nodes that are full or do not exist:
 //
-//   zone = "a" ─────────────────────► nodes of zone a alone
-//   zone = "b", else "a" ───────────► zone b where it has room, else zone a
-//   zone = "nowhere", else any ─────► any node: no zone has that name
+//   zone = "a" ─────────────────────► only nodes of zone a.
+//   zone = "b", else "a" ───────────► zone b if it has capacity, else zone a.
+//   zone = "nowhere", else any ─────► any node, because no node has that zone.
 #include <iostream>
 #include <map>
 #include <mobula/mobula.h>
@@ -26,8 +26,8 @@ Zones zones_of_cluster() {
 bool runs_in(const std::string& expected, const mobula::TaskOptions& options) {
   const auto zones = zones_of_cluster();
   const auto ran = zones.at(mobula::get(mobula::task<node_of_task>.options(options).remote()));
-  std::cout << "asked for " << options.label_selector.at("zone") << " and "
-            << options.fallback_selectors.size() << " other choices: ran in zone " << ran << "\n";
+  std::cout << "zone " << options.label_selector.at("zone") << " and "
+            << options.fallback_selectors.size() << " fallbacks: ran in zone " << ran << "\n";
   return ran == expected || expected == "any";
 }
 

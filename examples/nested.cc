@@ -1,6 +1,6 @@
 //            tree(5)
-//           ╱       ╲          63 tasks, and 31 of them wait for others: a task that waits
-//       tree(4)   tree(4)      lends its CPU, so one CPU is enough
+//           ╱       ╲          63 tasks, and 31 of them wait for others. A waiting task
+//       tree(4)   tree(4)      releases its CPU, so one CPU is enough.
 //       ╱    ╲    ╱    ╲
 #include <iostream>
 #include <mobula/mobula.h>

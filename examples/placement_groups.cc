@@ -1,5 +1,5 @@
-//   bundle 0: GPU 0    bundle 1: GPU 1    two actors side by side, each in a bundle of its own
-//   and a group that can never be placed says so at once
+//   bundle 0: GPU 0    bundle 1: GPU 1    two actors on one node, each in a separate bundle
+//   a group that can never be placed fails immediately
 #include <chrono>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -14,7 +14,7 @@ class Shard {
 
 std::string node_of_child() { return mobula::current().node_id; }
 
-// Its children take their places from the same group.
+// Child tasks use the same group.
 std::string parent() {
   return mobula::get(mobula::task<node_of_child>.options({.num_cpus = 0.5}).remote());
 }
@@ -35,19 +35,19 @@ int main(int argc, char** argv) {
                          .remote());
     gpus.push_back(mobula::get(shards.back().call<&Shard::gpu>()));
     nodes.push_back(mobula::get(shards.back().call<&Shard::node>()));
-    std::cout << "the shard of bundle " << bundle << " has GPU " << gpus.back() << "\n";
+    std::cout << "bundle " << bundle << " has GPU " << gpus.back() << "\n";
   }
   const auto child = mobula::get(
       mobula::task<parent>
           .options({.num_cpus = 0.5, .placement = mobula::Placement{group, -1, true}})
           .remote());
   std::cout << "a child of a task in the group runs "
-            << (child == nodes[0] ? "beside it" : "elsewhere") << "\n";
+            << (child == nodes[0] ? "on the same node" : "on another node") << "\n";
 
   mobula::remove_placement_group(group);
   bool removed = false;
   try {
-    // Removal returns when it is sent: until it is carried out, the actor answers.
+    // Removal returns when the request is sent. The actor answers until the removal takes effect.
     while (true) mobula::get(shards[0].call<&Shard::gpu>(), seconds(30));
   } catch (const mobula::PlacementGroupRemovedError& error) {
     removed = true;

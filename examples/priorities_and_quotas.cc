@@ -1,9 +1,9 @@
-// Whose turn it is within a job, and how much a job may hold at once.
+// Order of tasks within a job, and the limit of a job's resources.
 //
 //   quota of the job: 1 GPU      first ▏▏▏▏▏▏▏▏▏ urgent ▏▏▏ later      (the node's other GPU stays free)
-//   tasks of 2 GPUs: UnschedulableError, since no node that joins could change it
+//   tasks of 2 GPUs: UnschedulableError, because no new node could change it
 //
-// "later" was asked for before "urgent", which has the higher priority; both waited for "first".
+// "later" was submitted before "urgent", which has the higher priority; both waited for "first".
 #include <chrono>
 #include <condition_variable>
 #include <iostream>
@@ -14,7 +14,7 @@
 
 #include "where.h"
 
-// Lets the first task go when it is opened, and notes in which order the others came.
+// Blocks the first task until it is opened, and records the order of the others.
 class Door {
  public:
   void arrive() { change([this] { arrived_ = true; }); }
@@ -47,7 +47,7 @@ class Door {
   std::vector<std::string> order_;
 };
 
-// Waits with the GPU that it has; a CPU would be lent to the others meanwhile.
+// Blocks and keeps its GPU. A blocking `get` would release its CPU to other tasks.
 void first(mobula::ActorHandle<Door> door) {
   door.call<&Door::arrive>();
   mobula::get(door.call<&Door::wait_until_open>());
@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv, options);
 
   auto door = mobula::actor<Door>.options({.max_concurrency = 4}).remote();
-  // Of a kind of its own: a task that asks for the same as another may run on in its place.
+  // A separate demand class: a task with an equal request could run in its executor without a new
+  // lease.
   const auto held = mobula::task<first>.options({.name = "first", .num_gpus = 1, .priority = 20}).remote(door);
   mobula::get(door.call<&Door::wait_for_arrival>(), std::chrono::seconds(30));
   const std::vector rest{
@@ -71,13 +72,13 @@ int main(int argc, char** argv) {
       mobula::task<note>
           .options({.name = "urgent", .num_gpus = 1, .priority = 10})
           .remote(door, std::string("urgent"))};
-  // The head answers in order: it has heard of both tasks once it has answered this.
+  // The head handles messages in order: after this reply it has received both tasks.
   (void)mobula::nodes();
   door.call<&Door::open>();
   mobula::get(held, std::chrono::seconds(30));
   mobula::get(rest, std::chrono::seconds(30));
   const auto order = mobula::get(door.call<&Door::order>());
-  std::cout << "in this order: " << order.at(0) << ", " << order.at(1) << "\n";
+  std::cout << "order: " << order.at(0) << ", " << order.at(1) << "\n";
 
   bool refused = false;
   try {

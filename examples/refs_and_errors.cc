@@ -1,4 +1,4 @@
-//   refs travel inside values; what a task throws comes out of get, as the type it was
+//   refs are stored inside values; get rethrows an exception of a task with its type
 #include <chrono>
 #include <iostream>
 #include <mobula/mobula.h>
@@ -8,7 +8,7 @@ class ParseError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// At namespace scope, so that executors know the type too.
+// At namespace scope, so that executors register the type too.
 static const bool registered = mobula::register_exception<ParseError>();
 
 struct Order {
@@ -29,7 +29,7 @@ std::tuple<int, std::string> divide(int a, int b) {
 }
 
 int parse(const std::string& text) {
-  if (text != "7") throw ParseError("'" + text + "' is no number");
+  if (text != "7") throw ParseError("'" + text + "' is not a number");
   return 7;
 }
 
@@ -51,7 +51,7 @@ bool puts_and_waits() {
   std::vector<mobula::ObjectRef<int>> refs;
   for (int i = 0; i < 4; ++i) refs.push_back(mobula::task<twice>.remote(mobula::put(i)));
   const auto [ready, pending] = mobula::wait(refs, {.num_returns = 2});
-  std::cout << "wait for 2 of 4: " << ready.size() << " ready, " << pending.size() << " other\n";
+  std::cout << "wait for 2 of 4: " << ready.size() << " ready, " << pending.size() << " pending\n";
   return ready.size() == 2 && pending.size() == 2;
 }
 
@@ -63,7 +63,8 @@ bool splits() {
 
 bool errors() {
   const auto bad = mobula::task<parse>.remote("seven");
-  const auto after = mobula::task<twice>.remote(bad);  // never runs: its argument is an error
+  // Never runs, because its argument is an error.
+  const auto after = mobula::task<twice>.remote(bad);
   try {
     mobula::get(after);
   } catch (const ParseError& error) {

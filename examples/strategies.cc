@@ -1,5 +1,5 @@
-//   Spread ─────────────► four tasks at once on as many nodes as there are
-//   NodeAffinity{id} ───► that node; a node that is not there: UnschedulableError, or any node if it is only wished for
+//   Spread ─────────────► four concurrent tasks on as many nodes as possible
+//   NodeAffinity{id} ───► that node. If it does not exist: UnschedulableError, or with soft affinity any node
 #include <algorithm>
 #include <chrono>
 #include <iostream>

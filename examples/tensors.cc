@@ -1,4 +1,4 @@
-//   driver ── 64x64 ──► normalised ──► collected ──► driver: each reads what came before in place
+//   driver ── 64x64 ──► normalized ──► collected ──► driver: each reads the previous value in place
 #include <mobula/mobula.h>
 #include <iomanip>
 #include <iostream>
@@ -7,7 +7,7 @@
 
 using mobula::Tensor;
 
-// A parameter is read where it lies and cannot be written: the result is a tensor of its own.
+// A parameter is read in place and cannot be written: the result is a separate tensor.
 Tensor normalised(const Tensor& image) {
   Tensor result = image.clone();
   const auto pixels = result.mutable_view<float>();
@@ -22,7 +22,7 @@ struct Batch {
   std::vector<int> labels;
 };
 
-// Tensors may stand anywhere in a value.
+// Tensors can be nested anywhere in a value.
 Batch collected(const Tensor& first, const Tensor& second) {
   return {{first, second.transpose(0, 1)}, {1, 2}};
 }
@@ -49,9 +49,9 @@ int main(int argc, char** argv) {
 
   const Tensor& first = batch.images[0];
   const Tensor& turned = batch.images[1];
-  std::cout << "normalised: " << first.view<float>().front() << " to " << first.view<float>().back()
+  std::cout << "normalized: " << first.view<float>().front() << " to " << first.view<float>().back()
             << "\n"
-            << "turned: strides " << turned.strides()[0] << " and " << turned.strides()[1]
+            << "transposed: strides " << turned.strides()[0] << " and " << turned.strides()[1]
             << ", first row begins " << turned.contiguous().view<float>()[0] << " "
             << turned.contiguous().view<float>()[1] << "\n"
             << mobula::get(mobula::task<written_to>.remote(stored)) << "\n";

@@ -1,4 +1,4 @@
-//   driver ── torch matrix ──► task: torch looks at its clone ──► product, which torch looks at
+//   driver ── torch matrix ──► task: torch uses its clone ──► product, which torch reads
 #include <ATen/ATen.h>
 #include <ATen/DLConvertor.h>
 
@@ -8,7 +8,7 @@
 using mobula::Tensor;
 
 Tensor from_torch(const at::Tensor& tensor) { return Tensor::from_dlpack(at::toDLPack(tensor)); }
-// What may be written stays shared; what was read from an object is copied first.
+// Writable memory stays shared. A tensor that was read from an object is copied first.
 at::Tensor to_torch(const Tensor& tensor) { return at::fromDLPack(tensor.to_dlpack_unversioned()); }
 
 Tensor squared(const Tensor& matrix) {
@@ -21,6 +21,6 @@ int main(int argc, char** argv) {
   const at::Tensor matrix = at::eye(100) * 3;
   const at::Tensor result =
       to_torch(mobula::get(mobula::task<squared>.remote(from_torch(matrix))).clone());
-  std::cout << "the trace is " << result.trace().item<float>() << "\n";
+  std::cout << "trace: " << result.trace().item<float>() << "\n";
   return result.trace().item<float>() == 900 ? 0 : 1;
 }

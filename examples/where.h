@@ -1,5 +1,6 @@
-// Where an example runs: on the cluster that MOBULA_ADDRESS names, else on a new one with the resources that
-// the example needs. Called once, before init.
+// Selects the cluster of an example: the cluster of MOBULA_ADDRESS, otherwise a new one with the
+// resources that the example needs. Call once, before init.
+// Thread: main.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-//   driver ──make──► Maker           the tensor stays in the maker
-//   driver ──use───► User ◄─pull──   and goes once, to whoever needs it
+//   driver ──make──► Maker           the tensor stays in the producer
+//   driver ──use───► User ◄─pull──   and moves once, to each reader
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   auto user = mobula::actor<Maker>.remote();
   const auto tensor = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1000);
   std::cout << "sum by another actor: " << mobula::get(user.call<&Maker::sum>(tensor)) << "\n"
-            << "sum by its maker:     " << mobula::get(maker.call<&Maker::sum>(tensor)) << "\n";
+            << "sum by its producer:  " << mobula::get(maker.call<&Maker::sum>(tensor)) << "\n";
   const Tensor here = mobula::get(tensor);
-  std::cout << "last element here:    " << here.view<float>().back() << "\n";
+  std::cout << "last element:         " << here.view<float>().back() << "\n";
 }

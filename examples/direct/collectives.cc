@@ -1,4 +1,4 @@
-// Actors that average what each has learnt, without a server between them.
+// Actors that average their models without a server.
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -11,7 +11,7 @@ class Learner {
     for (float& each : weights_.mutable_view<float>()) each = start;
   }
 
-  // A round: a step of its own, then the mean of all.
+  // One round: a local step, then the mean over all members.
   float round(const std::string& group_name) {
     const auto group = mobula::collective_group(group_name);
     for (float& each : weights_.mutable_view<float>()) each += static_cast<float>(group.rank());
@@ -19,13 +19,13 @@ class Learner {
     return weights_.view<float>()[0];
   }
 
-  // Everybody takes over what the first has.
+  // All members take the values of the first.
   float agree(const mobula::CollectiveGroup& group) {
     group.broadcast_in_place(weights_, {.root = 0});
     return weights_.view<float>()[0];
   }
 
-  // A mistake that all are told of: the group goes on.
+  // A mismatch that all members detect; the group stays usable.
   std::string disagree(const mobula::CollectiveGroup& group) {
     try {
       (void)group.all_reduce(mobula::Tensor::zeros({group.rank() == 2 ? 7 : 8}));

@@ -1,5 +1,5 @@
-//   Sender: one buffer, filled again and again      User: reads each filling once
-//           waits before each until nobody reads it any more
+//   Sender: one buffer, filled repeatedly           User: reads each filling once
+//           waits before each until no reader is left
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -11,7 +11,7 @@ using mobula::Transport;
 class Sender {
  public:
   Tensor fill(int value) {
-    // Without this the next line is refused while the filling before it is still read.
+    // Without this wait, the next line throws while the previous filling is still read.
     mobula::wait_tensor_freed(buffer_, mobula::Duration(20.0));
     for (float& each : buffer_.mutable_view<float>()) each = static_cast<float>(value);
     return buffer_;
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   auto user = mobula::actor<User>.remote();
   bool right = true;
   for (int value = 1; value <= 5; ++value) {
-    // The ref goes when its sum is there: that frees the buffer.
+    // The ref is released when its sum is available: that frees the buffer.
     const auto filled = sender.method<&Sender::fill>().options({.tensor_transport = Transport::automatic}).remote(value);
     const double sum = mobula::get(user.call<&User::sum>(filled));
     std::cout << "filling " << value << ": " << sum << "\n";

@@ -1,5 +1,5 @@
-//   Maker: tensor ──► driver            from where it was made
-//               └───► store ──► driver  by way of the node's object store, where that is asked for
+//   Maker: tensor ──► driver            from the producer
+//               └───► store ──► driver  through the node's object store, if requested
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -23,7 +23,7 @@ double total(const Tensor& tensor) {
   return std::accumulate(elements.begin(), elements.end(), 0.0);
 }
 
-// The last way by which something came to this program.
+// Returns the path of the latest transfer to this program.
 std::string last_way() { return mobula::transfer_log().empty() ? "none" : mobula::transfer_log().back().path; }
 
 int main(int argc, char** argv) {
@@ -35,6 +35,6 @@ int main(int argc, char** argv) {
   const std::string first = last_way();
   const double pulled = total(mobula::get(maker.method<&Maker::make>().options(direct).remote(1'000'000)));
   const std::string second = last_way();
-  std::cout << "sum " << stored << " by " << first << ", " << pulled << " by " << second << "\n";
+  std::cout << "sum " << stored << " over " << first << ", " << pulled << " over " << second << "\n";
   return stored == 2e6 && pulled == 2e6 && first == "store" && second != "store" ? 0 : 1;
 }

@@ -1,8 +1,9 @@
-//   Maker: tensor ──► itself   the same memory          both add one to what they got, and sum it up:
-//               └───► User     the maker's memory, too  who writes into it would change what the other reads
+//   Maker: tensor ──► itself   the same memory             both add one to their input and sum it up:
+//               └───► User     the producer's memory too   a write by one would change the input of the other
 //
-// Elsewhere the two sums depend on who comes first. Here writing is refused while others may read, and who
-// wants a tensor of its own says so.
+// Without protection the sums depend on the order. Here a write is rejected while others may read,
+// and a task
+// that needs a separate tensor clones it.
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -14,7 +15,7 @@ using mobula::Transport;
 class Worker {
  public:
   Tensor make(int size) { return Tensor::zeros({size}); }
-  // Written in place, as it may have been meant: throws TensorSharedError.
+  // Written in place by mistake: throws TensorSharedError.
   double increment_and_sum(const Tensor& given) {
     Tensor tensor = given;  // the same memory
     return add_one(tensor);
@@ -42,9 +43,10 @@ int main(int argc, char** argv) {
   for (auto* each : {&maker, &user}) {
     try {
       mobula::get(each->call<&Worker::increment_and_sum>(tensor));
-    } catch (const mobula::TaskError& error) {  // what the call threw, as this program sees it
+    // The exception of the call, as this program sees it.
+    } catch (const mobula::TaskError& error) {
       refused += error.remote_type() == "mobula::TensorSharedError" ? 1 : 0;
-      if (refused == 1) std::cout << "refused: " << error.what() << "\n";
+      if (refused == 1) std::cout << "rejected: " << error.what() << "\n";
     }
   }
   const double by_maker = mobula::get(maker.call<&Worker::increment_own_and_sum>(tensor));
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
   const Tensor here = mobula::get(tensor);
   const auto elements = here.view<float>();
   const double unchanged = std::accumulate(elements.begin(), elements.end(), 0.0);
-  std::cout << "with tensors of their own: " << by_maker << " and " << by_user << "; the one that was made: " << unchanged
+  std::cout << "with separate tensors: " << by_maker << " and " << by_user << "; the original: " << unchanged
             << "\n";
   return refused == 2 && by_maker == size && by_user == size && unchanged == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 //   Layer 0 on GPU 0 ──nccl──► Layer 1 on GPU 1 ──nccl──► here
-// No group is made before: the two processes meet with the first tensor that goes from one to the other.
+// No group is created before: the two processes connect when the first tensor moves between them.
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -17,25 +17,25 @@ class Layer {
     std::iota(elements.begin(), elements.end(), 0.0f);
     return made.to({Device::cuda, 0});
   }
-  // What it gets lies on its own GPU.
+  // The input is on its own GPU.
   std::string where(const Tensor& activations) {
     return activations.device().kind == Device::cuda ? "on a GPU" : "in host memory";
   }
   double sum(const Tensor& activations) {
-    const Tensor here = activations.to(Device{});  // elements are looked at on the host
+    const Tensor here = activations.to(Device{});  // elements are read on the host
     const auto elements = here.view<float>();
     return std::accumulate(elements.begin(), elements.end(), 0.0);
   }
   std::string path() {
     const auto log = mobula::transfer_log();
-    return log.empty() ? "nothing came yet" : log.back().path;
+    return log.empty() ? "no transfer" : log.back().path;
   }
 };
 
 int main(int argc, char** argv) {
   auto cluster = mobula::init(argc, argv);
   if (mobula::cluster_resources()["GPU"] < 2) {
-    std::cout << "this takes two GPUs, which are not here\n";
+    std::cout << "nccl: skipped, the cluster has fewer than two GPUs\n";
     return 0;
   }
   for (const auto& node : mobula::nodes()) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   auto one = mobula::actor<Layer>.options({.num_gpus = 1}).remote();
   auto two = mobula::actor<Layer>.options({.num_gpus = 1}).remote();
   const auto tensor = one.method<&Layer::first>().options({.tensor_transport = Transport::nccl}).remote(1'000'000);
-  std::cout << "the second layer has it " << mobula::get(two.call<&Layer::where>(tensor)) << "\n"
-            << "its sum is " << mobula::get(two.call<&Layer::sum>(tensor)) << "\n"
-            << "it came by " << mobula::get(two.call<&Layer::path>()) << "\n";
+  std::cout << "the second layer gets it " << mobula::get(two.call<&Layer::where>(tensor)) << "\n"
+            << "sum: " << mobula::get(two.call<&Layer::sum>(tensor)) << "\n"
+            << "path: " << mobula::get(two.call<&Layer::path>()) << "\n";
 }

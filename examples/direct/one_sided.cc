@@ -1,6 +1,6 @@
-//   Maker: put(tensor) ──ref──► driver ──ref──► User: get(ref)     one side puts, the other gets, where it wants to
-//   driver ──busy──► Maker           the maker is in user code, for as long as it takes
-//   driver ──use───► User ◄─pull──   and its tensors are read all the same: readers pull, makers do nothing
+//   Maker: put(tensor) ──ref──► driver ──ref──► User: get(ref)     the reader chooses the path
+//   driver ──busy──► Maker           the producer runs user code for any time
+//   driver ──use───► User ◄─pull──   readers still pull its tensors without its help
 #include <mobula/mobula.h>
 
 #include <chrono>
@@ -31,11 +31,12 @@ double sum(const Tensor& tensor) {
 class Maker {
  public:
   Tensor make(int count) { return counted(count); }
-  // Two tensors in one value stay here; who is given the ref decides whether and when they are read, and by which way.
+  // Two tensors in one value stay here. The holder of the ref decides whether, when, and over which
+  // path they are read.
   ObjectRef<Named> offer(int count) {
     return mobula::put(Named{{"round1", counted(count)}, {"round2", counted(count)}}, {.tensor_transport = Transport::automatic});
   }
-  // Until it is cancelled.
+  // Runs until it is cancelled.
   int busy() {
     int turns = 0;
     while (!mobula::current().cancelled()) ++turns;
@@ -45,7 +46,7 @@ class Maker {
 
 class User {
  public:
-  // Before any of the elements are read, and with nothing to do for their maker.
+  // Before any element is read, and without work for the producer.
   double read(const ObjectRef<Named>& offered, Transport way) {
     const Named tensors = mobula::get(offered, {.tensor_transport = way});
     return sum(tensors.at("round1")) + sum(tensors.at("round2"));
@@ -62,14 +63,14 @@ int main(int argc, char** argv) {
   const auto busy = maker.call<&Maker::busy>();
   const double in_place = mobula::get(user.call<&User::read>(offered, Transport::automatic));
   const double by_tcp = mobula::get(user.call<&User::read>(offered, Transport::tcp));
-  std::cout << "put by the maker, got by the user: " << in_place << ", by tcp " << by_tcp << "\n";
-  // The same ref, to as many as want it.
+  std::cout << "put by the producer, read by the user: " << in_place << ", over tcp " << by_tcp << "\n";
+  // The same ref for several readers.
   std::vector<mobula::ObjectRef<double>> sums;
   for (int i = 0; i < 3; ++i) sums.push_back(mobula::task<sum>.remote(tensor));
-  for (const auto& each : sums) std::cout << "sum while the maker is busy: " << mobula::get(each) << "\n";
-  std::cout << "and here: " << sum(mobula::get(tensor)) << "\n";
+  for (const auto& each : sums) std::cout << "sum while the producer is busy: " << mobula::get(each) << "\n";
+  std::cout << "sum in the driver: " << sum(mobula::get(tensor)) << "\n";
   for (const auto& each : mobula::transfer_log()) {
-    std::cout << "it came by " << each.path << (each.in_place ? ", in place" : "") << "\n";
+    std::cout << "path: " << each.path << (each.in_place ? ", in place" : "") << "\n";
   }
   mobula::cancel(busy);
   return in_place == by_tcp && in_place > 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-//   driver ──make──► Maker      two tensors in one value, both stay in the maker
-//   driver ──use───► User       and are pulled together; passed on inside another value, too
+//   driver ──make──► Maker      two tensors in one value; both stay in the producer
+//   driver ──use───► User       and are pulled together, also inside another value
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -35,7 +35,7 @@ double total(const Named& tensors) {
 class User {
  public:
   double sum(const Named& tensors) { return total(tensors); }
-  // A ref inside a value is not fetched before somebody asks for it.
+  // A ref inside a value is fetched when user code requests it.
   double sum_of(const std::vector<mobula::ObjectRef<Named>>& refs) { return total(mobula::get(refs.at(0))); }
 };
 
@@ -46,6 +46,6 @@ int main(int argc, char** argv) {
   const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::automatic}).remote(1'000'000);
   const double whole = mobula::get(user.call<&User::sum>(made));
   const double inside = mobula::get(user.call<&User::sum_of>(std::vector{made}));
-  std::cout << "sum: " << whole << ", by a ref inside a value: " << inside << "\n";
+  std::cout << "sum: " << whole << ", through a ref inside a value: " << inside << "\n";
   return whole == 3e6 && inside == 3e6 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 //   Trainer: weights ──► driver ──► Reader      while others may read them, weights are not written;
-//            waits until nobody does, then goes on in the same memory
+//            waits until no reader is left, then continues in the same memory
 #include <mobula/mobula.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@ using mobula::Transport;
 class Trainer {
  public:
   Tensor weights() { return weights_; }
-  // Changes the weights in place; a reader that still looks at them would see it happen.
+  // Changes the weights in place; a present reader would see the change.
   std::string step(double patience_s) {
     try {
       (void)weights_.mutable_view<float>();
@@ -20,7 +20,7 @@ class Trainer {
       try {
         mobula::wait_tensor_freed(weights_, mobula::Duration(patience_s));
       } catch (const mobula::GetTimeoutError&) {
-        return "refused: others may read them";
+        return "rejected: other holders may read them";
       }
     }
     for (float& each : weights_.mutable_view<float>()) each += 1;
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   }
   stepped = mobula::get(trainer.call<&Trainer::step>(20.0));
   const float now = mobula::get(reader.call<&Reader::first>(trainer.method<&Trainer::weights>().options(direct).remote()));
-  std::cout << "read " << seen << "; while the ref is there: " << refused << "; once it is gone: " << stepped
+  std::cout << "read " << seen << "; while the ref exists: " << refused << "; after its release: " << stepped
             << "; read " << now << "\n";
   return seen == 0 && refused != "stepped" && stepped == "stepped" && now == 1 ? 0 : 1;
 }

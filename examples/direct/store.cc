@@ -1,4 +1,4 @@
-//   driver ──put──► stays in the driver ◄─pull── task      and by way of the object store where that is asked for
+//   driver ──put──► stays in the driver ◄─pull── task      or through the object store, if requested
 #include <mobula/mobula.h>
 
 #include <iostream>
@@ -7,10 +7,10 @@
 using mobula::Tensor;
 using mobula::Transport;
 
-// Which way the parameter came.
+// Returns the path of the parameter.
 std::string way_of(const Tensor& tensor) {
   const auto log = mobula::transfer_log();
-  if (log.empty() || tensor.view<float>().empty()) return "with its value";
+  if (log.empty() || tensor.view<float>().empty()) return "inside the message";
   return log.back().path + (log.back().in_place ? ", in place" : "");
 }
 
@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
   const std::string stored = mobula::get(made);
   std::cout << "best: " << best << "\nnamed: " << named << "\n";
   const Tensor mine = mobula::get(tensor, {.tensor_transport = Transport::object_store});
-  std::cout << "the driver's own: " << mine.bytes() << " bytes\n";
+  std::cout << "in the driver: " << mine.bytes() << " bytes\n";
   return named == "tcp" && !best.empty() && !stored.empty() ? 0 : 1;
 }

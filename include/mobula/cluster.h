@@ -1,5 +1,7 @@
-// init and the cluster it joins: where a program begins and its job ends. One cluster at a time in
-// a process; any thread may ask, one thread starts and ends it.
+// `init` and the `Cluster` that it returns: a program joins or starts a cluster here.
+// Thread: any for queries; one thread calls `init` and `shutdown`.
+// Owner: `Cluster` owns the job, and the cluster if `init` started it.
+// Not: several clusters at a time in one process.
 #pragma once
 
 #include <map>
@@ -15,56 +17,68 @@ namespace mobula {
 
 namespace detail {
 
-// What a Cluster owns: the job, and the cluster where init started it.
+// Interface of the session that a `Cluster` owns: the job, and the cluster if `init` started it.
 class MOBULA_API ClusterSession {
  public:
   virtual ~ClusterSession();
-  // NAME:PORT of the head.
+  // Address of the head as NAME:PORT.
   virtual std::string address() const = 0;
   virtual std::string job_id() const = 0;
-  // Whether init started the cluster, which then ends with it.
+  // Reports whether `init` started the cluster, which then ends with the session.
   virtual bool is_own() const = 0;
-  // Ends the job; returns when everything of it is gone.
+  // Ends the job and returns when all of its processes have exited.
   virtual void shutdown() = 0;
 };
 
 }  // namespace detail
 
-// The job of this program. Its end, or shutdown(), ends the job, and the cluster where init started
-// one; later calls throw NotInitializedError until the next init.
+// The job of this program. Its destructor or `shutdown` ends the job, and the cluster if `init`
+// started it. Later calls throw `NotInitializedError` until the next `init`.
 class [[nodiscard]] MOBULA_API Cluster {
  public:
+  // For the library.
   explicit Cluster(std::unique_ptr<detail::ClusterSession> session);
+  // Transfers the job.
   Cluster(Cluster&&) noexcept;
+  // Ends the present job and transfers the other job.
   Cluster& operator=(Cluster&&) noexcept;
+  // Ends the job; see `shutdown`.
   ~Cluster();
 
-  // May be called again.
+  // Ends the job. A second call has no effect.
   void shutdown();
 
-  // Empty after shutdown().
+  // Returns the head's address as NAME:PORT, or an empty string after `shutdown`.
   std::string address() const;
+  // Returns the id of the job, or an empty string after `shutdown`.
   std::string job_id() const;
+  // Reports whether `init` started the cluster.
   bool is_own() const;
 
  private:
   std::unique_ptr<detail::ClusterSession> session_;
 };
 
-// Joins the first address of --mobula-address, options.address, MOBULA_ADDRESS, and the token in MOBULA_TOKEN;
-// else the cluster that this user runs from the state directory; else starts a cluster on this machine. The
-// address "local", or an option that describes a node (num_cpus, memory, ...) without an address, always starts
-// one. Takes the --mobula-* flags out of the arguments. In an executor it does not return: let it be the
-// first statement of main.
+// Joins a cluster or starts one, and begins a job. The address is the first of `--mobula-address`,
+// `options.address`, `MOBULA_ADDRESS`, and the token in `MOBULA_TOKEN` or `MOBULA_TOKEN_FILE`.
+// Without an address, `init` joins the running cluster of the same user and state directory, or
+// starts a local cluster if no cluster runs. The address "local", or a resource field without an
+// address, always starts a local cluster.
+//
+// Removes the `--mobula-*` flags from the arguments. In an executor it does not return, so it must
+// be the first statement of `main`.
 MOBULA_API Cluster init(int& argc, char** argv, const InitOptions& options = {});
+// Joins or starts a cluster without arguments of the command line.
 MOBULA_API Cluster init(const InitOptions& options = {});
 
-// Whether this process runs tasks or actors. May be called before init.
+// Reports whether this process runs tasks or actors. May be called before `init`.
 MOBULA_API bool in_executor();
 
+// Returns the nodes of the cluster.
 MOBULA_API std::vector<Node> nodes();
-// By name of the resource; `available_resources` never shows less than 0.
+// Returns the total resources of the cluster by name.
 MOBULA_API std::map<std::string, double> cluster_resources();
+// Returns the free resources of the cluster by name; never less than 0.
 MOBULA_API std::map<std::string, double> available_resources();
 
 }  // namespace mobula

@@ -1,4 +1,6 @@
-// current(): what the running task knows about itself. In a driver only the job's fields are set.
+// `current()`: the identity, seed, and devices of the running task.
+// Thread: any; describes the task of the calling thread.
+// Not: tasks of other processes. In a driver only the fields of the job are set.
 #pragma once
 
 #include <cstdint>
@@ -12,53 +14,68 @@
 
 namespace mobula {
 
-// A look at one task; stays valid, and says the same, after the task has ended.
+// A snapshot of one task. It stays valid and unchanged after the task has finished.
 class MOBULA_API Context {
  private:
   std::shared_ptr<const detail::ContextRecord> record_;
 
  public:
+  // For the library.
   explicit Context(std::shared_ptr<const detail::ContextRecord> record);
+  // Copies the snapshot.
   Context(const Context& other) : Context(other.record_) {}
   Context& operator=(const Context&) = delete;
 
+  // Id of the job.
   const std::string& job_id;
+  // Id of the task; empty in a driver.
   const std::string& task_id;
+  // Id of the actor; empty outside actors.
   const std::string& actor_id;
+  // Id of the node.
   const std::string& node_id;
+  // Number of earlier attempts of this task.
   const int attempt;
+  // Whether the actor was restarted.
   const bool was_restarted;
+  // Namespace of the job.
   const std::string& name_space;
 
-  // The CUDA stream of the calling thread's task; null without devices.
+  // Returns the CUDA stream of the calling thread's task, or null without devices.
   void* stream() const;
-  // For random generators: differs between tasks, equal in every attempt of one.
+  // Returns a seed for random generators. It differs between tasks and is equal in every attempt of
+  // one task.
   std::uint64_t seed() const { return record_->seed; }
-  // Whether the calling thread's task was asked to stop.
+  // Reports whether the calling thread's task was cancelled.
   bool cancelled() const;
 
+  // Returns the GPUs of the task: entries of the node's visible list, otherwise indices.
   const std::vector<std::string>& gpu_ids() const { return record_->gpu_ids; }
+  // Returns the ids of the assigned devices by resource name.
   const std::map<std::string, std::vector<std::string>>& resource_ids() const {
     return record_->resource_ids;
   }
+  // Returns the amounts of the assigned resources by name.
   const std::map<std::string, double>& assigned_resources() const {
     return record_->assigned_resources;
   }
-  // The variables that name the devices, as they are set in this process.
+  // Returns the accelerator variables of this process, for example `CUDA_VISIBLE_DEVICES`.
   const std::map<std::string, std::string>& accelerator_env() const {
     return record_->accelerator_env;
   }
 };
 
+// Returns the context of the calling thread's task.
 MOBULA_API Context current();
 
-// Ends the calling actor once the running call is over; does not return. For methods of actors:
-// else InvalidRequestError.
+// Ends the calling actor after the running call. It does not return. `InvalidRequestError` outside
+// the methods of an actor.
 [[noreturn]] MOBULA_API void exit_actor();
 
 namespace detail {
 
-// Unwinds a method that called exit_actor(). Not an Error, so that no one takes it for one.
+// Thrown by `exit_actor` to unwind a method. Not an `Error`, so that handlers of errors do not
+// catch it.
 struct MOBULA_API ExitActor {};
 
 }  // namespace detail

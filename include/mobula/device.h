@@ -1,16 +1,22 @@
-// Where memory is: the host, or one of the CUDA devices that this process sees. Value.
+// The location of memory: the host, or a CUDA device that this process sees.
+// Thread: owner (plain value).
 #pragma once
 
 #include <cstdint>
 
 namespace mobula {
 
-// `index` counts in this process; the host's is always 0.
+// A device. `index` counts the devices of this process; for the host it is 0.
 struct Device {
-  enum Kind : std::uint8_t { cpu, cuda };
-  Kind kind = cpu;
-  int index = 0;
+  // The kind of device.
+  enum Kind : std::uint8_t {
+    cpu,  // host memory
+    cuda  // CUDA device
+  };
+  Kind kind = cpu;  // kind of the device
+  int index = 0;    // index among the devices of this process
 
+  // Compares kind and index.
   friend bool operator==(const Device&, const Device&) = default;
 };
 

@@ -1,4 +1,5 @@
-// The types of a tensor's elements, and which C++ types they are. Values.
+// The element types of tensors, and the C++ types that correspond to them.
+// Thread: owner (plain values).
 #pragma once
 
 #include <complex>
@@ -11,31 +12,31 @@
 
 namespace mobula {
 
-// Values travel: append only.
+// The type of a tensor's elements. The numbers are part of the wire format: append only.
 enum class DType : std::uint8_t {
-  boolean = 0,
-  uint8 = 1,
-  uint16 = 2,
-  uint32 = 3,
-  uint64 = 4,
-  int8 = 5,
-  int16 = 6,
-  int32 = 7,
-  int64 = 8,
-  float16 = 9,
-  bfloat16 = 10,
-  float32 = 11,
-  float64 = 12,
-  complex64 = 13,
-  complex128 = 14,
-  float8_e4m3fn = 15,
-  float8_e5m2 = 16,
-  float8_e8m0 = 17,
+  boolean = 0,         // bool, 1 byte
+  uint8 = 1,           // unsigned 8-bit integer
+  uint16 = 2,          // unsigned 16-bit integer
+  uint32 = 3,          // unsigned 32-bit integer
+  uint64 = 4,          // unsigned 64-bit integer
+  int8 = 5,            // signed 8-bit integer
+  int16 = 6,           // signed 16-bit integer
+  int32 = 7,           // signed 32-bit integer
+  int64 = 8,           // signed 64-bit integer
+  float16 = 9,         // IEEE 754 half precision
+  bfloat16 = 10,       // 8 exponent bits, 7 mantissa bits
+  float32 = 11,        // IEEE 754 single precision
+  float64 = 12,        // IEEE 754 double precision
+  complex64 = 13,      // two float32
+  complex128 = 14,     // two float64
+  float8_e4m3fn = 15,  // 4 exponent bits, 3 mantissa bits, no infinity
+  float8_e5m2 = 16,    // 5 exponent bits, 2 mantissa bits
+  float8_e8m0 = 17,    // 8 exponent bits, a power of two
 };
 
-// "float32"; "dtype 99" is "unknown".
+// Returns a name such as "float32", or "unknown" for a number without a type.
 MOBULA_API std::string_view dtype_name(DType dtype);
-// Bytes of one element; 0 for a number that names no type.
+// Returns the size of one element in bytes, or 0 for a number without a type.
 MOBULA_API std::size_t item_bytes(DType dtype);
 
 namespace detail {
@@ -51,7 +52,7 @@ template <class T>
 constexpr DType dtype_for() {
   static_assert(
       has_dtype<T>(),
-      "mobula: no dtype is this type; specialise mobula::dtype_of for a type of 16-bit or "
+      "mobula: no dtype is this type; specialize mobula::dtype_of for a type of 16-bit or "
       "8-bit floats, or look at the bytes (std::byte)");
   if constexpr (std::is_same_v<T, bool>) return DType::boolean;
   if constexpr (std::is_same_v<T, float>) return DType::float32;
@@ -66,7 +67,7 @@ constexpr DType dtype_for() {
 
 }  // namespace detail
 
-// The elements' type of a Tensor that is looked at as T. For other types than those of the language:
+// The dtype of elements of the C++ type T. Specialize it for types outside the language:
 //   template <> inline constexpr mobula::DType mobula::dtype_of<__half> = mobula::DType::float16;
 template <class T>
 inline constexpr DType dtype_of = detail::dtype_for<T>();

@@ -1,7 +1,9 @@
-// register_exception<E>(): lets E pass from a task to the caller of get as itself. Call it at
-// namespace scope, so that every process of the program does:
+// `register_exception<E>()`: rethrows E as itself across processes. Call it at namespace scope, so
+// that every process of the program registers E:
 //
 //   static const bool registered = mobula::register_exception<ParseError>();
+//
+// Thread: any.
 #pragma once
 
 #include <concepts>
@@ -23,24 +25,25 @@ namespace mobula {
 
 namespace detail {
 
-// How one type of exception travels.
+// Encodes and rethrows one type of exception.
 struct ExceptionCodec {
   const std::type_info* type = nullptr;
-  // The same with a nested exception: as std::throw_with_nested makes it, and as Mobula does.
+  // The types of E with a nested exception: as std::throw_with_nested and Mobula make them.
   std::vector<const std::type_info*> with_nested = {};
   std::vector<std::byte> (*encode)(const std::exception& thrown) = nullptr;
-  // Throws the exception, with the one being handled nested in it; returns where the bytes are
-  // none.
+  // Throws the exception with the handled exception nested in it. Returns if the bytes are not
+  // valid.
   void (*rethrow)(std::span<const std::byte> bytes) = nullptr;
 };
 
-// A type that is registered already stays as it is.
+// Returns whether the codec is registered. A type that is already registered keeps its codec.
 MOBULA_API bool add_exception(const ExceptionCodec& codec);
 
-// Text of a rethrown exception: its own text, and the task, node and process that threw it.
+// Text of a rethrown exception: its own text, then the task, node, and process that threw it.
 class MOBULA_API RemoteText {
  public:
-  // `own` is the exception's text. The task is that of the TaskError being handled, if one is.
+  // `own` is the text of the exception. The task is that of the TaskError being handled, if there
+  // is one.
   explicit RemoteText(const char* own);
   const std::string& own() const { return own_; }
   const std::string& full() const { return full_; }
@@ -50,7 +53,7 @@ class MOBULA_API RemoteText {
   std::string full_;
 };
 
-// The text of `thrown` without the task that RemoteText adds.
+// Returns the text of `thrown` without the task that `RemoteText` adds.
 MOBULA_API std::string own_text(const std::exception& thrown);
 
 template <class E>
@@ -59,7 +62,7 @@ struct WithNested final : E, std::nested_exception, RemoteText {
   const char* what() const noexcept override { return RemoteText::full().c_str(); }
 };
 
-// What E may be wrapped in when it is thrown with another exception nested.
+// The types in which E may be wrapped when it is thrown with a nested exception.
 template <class E>
 std::vector<const std::type_info*> nested_types() {
   if constexpr (std::is_final_v<E> || std::is_base_of_v<std::nested_exception, E>) {
@@ -90,7 +93,7 @@ template <class E>
   }
 }
 
-// E travels as its Serializer writes it, else as its text.
+// Encodes E with its `Serializer` if it has one, otherwise as its text.
 template <class E>
 std::vector<std::byte> encode_exception(const std::exception& thrown) {
   if constexpr (Custom<E>)
@@ -110,7 +113,9 @@ void rethrow_exception_from(std::span<const std::byte> bytes) {
 
 }  // namespace detail
 
-// E: a std::exception with a constructor from a string, or with a Serializer. Returns true.
+// Registers a std::exception that has a constructor from a string, or a `Serializer`. It is
+// rethrown as itself, with the `TaskError` nested. The standard exceptions are registered. Returns
+// true.
 template <class E>
 bool register_exception() {
   constexpr bool derived = std::is_base_of_v<std::exception, E>;

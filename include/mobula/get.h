@@ -1,4 +1,6 @@
-// Values of refs, and refs of values: get, try_get, get_view, wait, put, cancel. Any thread.
+// Values of refs, and refs of values: `get`, `try_get`, `get_view`, `wait`, `put`, and `cancel`.
+// Thread: any.
+// Errors: the error that took the place of the value (see errors.h), or `GetTimeoutError`.
 #pragma once
 
 #include <chrono>
@@ -13,31 +15,33 @@
 
 namespace mobula {
 
-// Waits for the value and returns it; throws what stands in its place (<mobula/errors.h>), or
-// GetTimeoutError.
+// Waits for the value and returns it. Throws the error that took its place, or `GetTimeoutError`.
 template <class T>
 T get(const ObjectRef<T>& ref, const GetOptions& options) {
   return detail::decode_result<T>(detail::fetch_one(ref, detail::get_request(options)));
 }
 
+// Waits for the value without a timeout and returns it.
 template <class T>
 T get(const ObjectRef<T>& ref) {
   return ref.get();
 }
 
+// Waits at most `timeout` for the value and returns it.
 template <class T>
 T get(const ObjectRef<T>& ref, Duration timeout) {
   return get(ref, GetOptions{.timeout = timeout});
 }
 
-// All values, in order; nothing for refs to nothing. Throws the first error in that order.
+// Returns all values in order, or nothing for refs to `void`. Throws the first error in that order.
 template <class T>
 auto get(const std::vector<ObjectRef<T>>& refs, const GetOptions& options = {}) {
   std::vector<std::shared_ptr<const detail::Anchor>> anchors;
   anchors.reserve(refs.size());
   for (const auto& ref : refs) anchors.push_back(ref.anchor());
   const auto request = detail::get_request(options);
-  // Calls `take` with each value. Values may be larger than the store together, so they are read in batches.
+  // Calls `take` with each value. All values together may exceed the store, so they are read in
+  // batches.
   const auto for_each = [&](const auto& take) {
     std::vector<detail::StoredValue> stored;
     for (std::size_t begin = 0; begin < anchors.size();) {
@@ -59,12 +63,13 @@ auto get(const std::vector<ObjectRef<T>>& refs, const GetOptions& options = {}) 
   }
 }
 
+// Waits at most `timeout` for all values and returns them in order.
 template <class T>
 auto get(const std::vector<ObjectRef<T>>& refs, Duration timeout) {
   return get(refs, GetOptions{.timeout = timeout});
 }
 
-// As get, with the error as a value. Bad options still throw.
+// Returns the value or the error that took its place. Invalid options still throw.
 template <class T>
 Result<T> try_get(const ObjectRef<T>& ref, const GetOptions& options) {
   detail::StoredValue value;
@@ -79,29 +84,33 @@ Result<T> try_get(const ObjectRef<T>& ref, const GetOptions& options) {
   }
 }
 
+// Returns the value or the error, without a timeout.
 template <class T>
 Result<T> try_get(const ObjectRef<T>& ref) {
   return try_get(ref, GetOptions{});
 }
 
+// Returns the value or the error, `GetTimeoutError` after `timeout`.
 template <class T>
 Result<T> try_get(const ObjectRef<T>& ref, Duration timeout) {
   return try_get(ref, GetOptions{.timeout = timeout});
 }
 
-// The elements of a stored container, in place.
+// Returns a read-only view of a stored container, without a copy.
 template <class T>
 View<T> get_view(const ObjectRef<T>& ref, const GetOptions& options = {}) {
   return detail::decode_view<T>(detail::fetch_one(ref, detail::get_request(options)));
 }
 
+// Returns a read-only view, or throws `GetTimeoutError` after `timeout`.
 template <class T>
 View<T> get_view(const ObjectRef<T>& ref, Duration timeout) {
   return get_view(ref, GetOptions{.timeout = timeout});
 }
 
-// ---- arguments that are no refs --------------------------------------------------------------------
-// Without these overloads a compiler lists every overload above and why it does not fit.
+// ---- arguments that are no refs
+// -------------------------------------------------------------------- Without these overloads, a
+// compiler lists every overload above and why it does not fit.
 
 namespace detail {
 
@@ -118,6 +127,7 @@ inline constexpr bool refers_to_an_object = false;
 
 }  // namespace detail
 
+// Does not compile: the argument is not a ref.
 template <detail::NoRef T, class... Options>
 T&& get(T&& given, const Options&...) {
   static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
@@ -125,6 +135,7 @@ T&& get(T&& given, const Options&...) {
   return static_cast<T&&>(given);
 }
 
+// Does not compile: the argument is not a ref.
 template <detail::NoRef T, class... Options>
 T&& try_get(T&& given, const Options&...) {
   static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
@@ -132,6 +143,7 @@ T&& try_get(T&& given, const Options&...) {
   return static_cast<T&&>(given);
 }
 
+// Does not compile: the argument is not a ref.
 template <detail::NoRef T, class... Options>
 T&& get_view(T&& given, const Options&...) {
   static_assert(detail::refers_to_an_object<std::remove_cvref_t<T>>,
@@ -139,21 +151,23 @@ T&& get_view(T&& given, const Options&...) {
   return static_cast<T&&>(given);
 }
 
+// The result of `wait`: refs in the order given.
 template <class T>
 struct WaitResult {
-  std::vector<ObjectRef<T>> ready = {};
-  std::vector<ObjectRef<T>> pending = {};
+  std::vector<ObjectRef<T>> ready = {};    // refs with a value or an error
+  std::vector<ObjectRef<T>> pending = {};  // all other refs
 };
 
 namespace detail {
 
-// The places of those that are ready, in order; never more than options.num_returns.
+// Returns the indices of the ready refs in ascending order; at most `options.num_returns`.
 MOBULA_API std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors,
                                              const WaitOptions& options);
 
 }  // namespace detail
 
-// Waits until `options.num_returns` have a value or an error, or for the time-out.
+// Waits until `options.num_returns` refs have a value or an error, or until the timeout. Moves the
+// refs. `InvalidRequestError` if `num_returns` is below 1 or above the number of refs.
 template <class T>
 WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options = {}) {
   std::vector<const detail::Anchor*> anchors;
@@ -166,7 +180,7 @@ WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options 
   result.pending = std::move(refs);
   refs.clear();
   if (!ready.empty()) {
-    // What is left moves together.
+    // The remaining refs move together.
     std::size_t next = 0;
     std::size_t to = ready.front();
     for (std::size_t i = to; i < result.pending.size(); ++i) {
@@ -181,17 +195,19 @@ WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, const WaitOptions& options 
   return result;
 }
 
+// Waits for copies of the refs.
 template <class T>
 WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, const WaitOptions& options = {}) {
   return wait(std::vector<ObjectRef<T>>(refs), options);
 }
 
-// wait({first, second}).
+// Waits for a braced list: `wait({first, second})`.
 template <class T>
 WaitResult<T> wait(std::initializer_list<ObjectRef<T>> refs, const WaitOptions& options = {}) {
   return wait(std::vector<ObjectRef<T>>(refs), options);
 }
 
+// Does not compile: `wait` takes a vector of refs.
 template <class T>
 WaitResult<T> wait(const ObjectRef<T>&, const WaitOptions& = {}) {
   static_assert(!std::is_same_v<T, T>,
@@ -202,7 +218,7 @@ WaitResult<T> wait(const ObjectRef<T>&, const WaitOptions& = {}) {
 
 namespace detail {
 
-// How a value of type T is stored: text as std::string.
+// The type that a value of type T is stored as; text becomes std::string.
 template <class T>
 struct Stored {
   using Type = std::remove_cvref_t<T>;
@@ -219,7 +235,7 @@ MOBULA_API std::shared_ptr<const Anchor> put_value(const Outgoing& value,
 
 }  // namespace detail
 
-// Stores a value. It is written once, into the memory from which others read it.
+// Stores a value and returns its ref. The value is written once, into the memory that readers map.
 template <class T>
 auto put(const T& value, const PutOptions& options = {}) {
   using StoredType = typename detail::Stored<const T&>::Type;
@@ -242,9 +258,10 @@ MOBULA_API void cancel_object(const std::shared_ptr<const Anchor>& anchor,
 
 }  // namespace detail
 
-// Asks the task that makes the object to stop; get throws TaskCancelledError. A running task sees
-// current().cancelled(), and its calls that block (get, wait, remote) throw TaskCancelledError. With force the
-// process of a running task ends; a call of an actor cannot be forced (InvalidRequestError).
+// Cancels the task that computes the object; `get` then throws `TaskCancelledError`. A running task
+// sees `current().cancelled()`, and its blocking calls (`get`, `wait`, `remote`) throw
+// `TaskCancelledError`. With `force`, the executor of a running task is terminated. `force` for the
+// call of an actor is an `InvalidRequestError`.
 template <class T>
 void cancel(const ObjectRef<T>& ref, const CancelOptions& options = {}) {
   detail::cancel_object(ref.anchor(), options);

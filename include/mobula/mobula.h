@@ -1,4 +1,5 @@
-// All of Mobula's public interface, MSGPACK_DEFINE types (<mobula/msgpack.h>) excepted.
+// The public interface of Mobula, except MSGPACK_DEFINE types (msgpack.h) and transport plugins.
+// Thread: see each header.
 #pragma once
 
 #include <mobula/accelerators.h>

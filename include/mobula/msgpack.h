@@ -1,6 +1,6 @@
-// Serialises types with MSGPACK_DEFINE (also _MAP and _ARRAY) through msgpack-c. Needs msgpack-cxx;
-// the only header here that needs more than the standard library, so <mobula/mobula.h> leaves it
-// out.
+// Serializes types with MSGPACK_DEFINE, MSGPACK_DEFINE_MAP, or MSGPACK_DEFINE_ARRAY. It needs
+// msgpack-cxx, so mobula.h does not include it; all other headers need the standard library alone.
+// Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -25,21 +25,23 @@ concept MsgpackDefined = requires(const T& value, T& into, msgpack::packer<msgpa
 
 }  // namespace detail
 
+// Serializer of types with MSGPACK_DEFINE.
 template <detail::MsgpackDefined T>
 struct Serializer<T> {
-  static constexpr bool is_msgpack = true;  // for consoles: JSON in other words
+  static constexpr bool is_msgpack = true;  // consoles convert such values to JSON
 
+  // Writes the value as one msgpack block.
   static void write(Writer& out, const T& value) {
     msgpack::sbuffer buffer;
     msgpack::pack(buffer, value);
     detail::write_block(out, buffer.data(), buffer.size());
   }
 
-  // Throws SerializationError for bytes that are no such value.
+  // Reads a value. `SerializationError` for bytes that are not a value of this type.
   static T read(Reader& in) {
     const auto bytes = detail::read_block<char>(in);
     const std::size_t size = bytes.size();
-    // No part can be larger than the whole; nesting is limited as everywhere.
+    // Limits: no element can be larger than the block, and nesting is limited as in other codecs.
     const msgpack::unpack_limit limit(size, size, size, size, size, detail::max_depth);
     try {
       const auto unpacked = msgpack::unpack(reinterpret_cast<const char*>(bytes.data()), size,

@@ -1,4 +1,5 @@
-// A node of the cluster as programs see it. Values.
+// A node of the cluster, as `nodes()` returns it.
+// Thread: owner (plain value).
 #pragma once
 
 #include <map>
@@ -6,12 +7,13 @@
 
 namespace mobula {
 
+// The state of one node.
 struct Node {
-  std::string node_id = {};
-  bool alive = false;
-  std::string address = {};
-  std::map<std::string, double> resources = {};
-  std::map<std::string, std::string> labels = {};
+  std::string node_id = {};                        // 32 hexadecimal digits
+  bool alive = false;                              // whether the node takes part in the cluster
+  std::string address = {};                        // HOST:PORT of its worker agent
+  std::map<std::string, double> resources = {};    // total amounts by resource name
+  std::map<std::string, std::string> labels = {};  // labels by name
 };
 
 }  // namespace mobula

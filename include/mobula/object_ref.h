@@ -1,6 +1,6 @@
-// ObjectRef<T>: the right to a value of type T that exists or will. Copies share one count of the
-// object; the last one gone lets it go. May be passed, returned and stored inside other values. Any
-// thread.
+// `ObjectRef<T>`: a reference-counted future for a value of type T.
+// Thread: any.
+// Owner: all copies in the cluster share one count. The last release frees the object.
 #pragma once
 
 #include <compare>
@@ -20,33 +20,42 @@
 
 namespace mobula {
 
+// A future for a value of type T. Refs can be copied, passed, returned, and stored inside other
+// values.
 template <class T>
 class ObjectRef {
   static_assert(std::is_void_v<T> || std::is_same_v<T, std::remove_cvref_t<T>>,
                 "mobula: ObjectRef<T> needs a value type or void");
 
  public:
+  // The type of the value.
   using value_type = T;
 
-  // Refers to nothing.
+  // Creates a ref that refers to no object.
   ObjectRef() = default;
+  // For the library.
   explicit ObjectRef(std::shared_ptr<const detail::Anchor> anchor) : anchor_(std::move(anchor)) {}
 
+  // Reports whether the ref refers to no object.
   bool empty() const { return anchor_ == nullptr; }
+  // Reports whether the ref refers to an object.
   explicit operator bool() const { return !empty(); }
-  // 32 digits; empty for a ref to nothing.
+  // Returns the object's id: 32 hexadecimal digits, or an empty string if the ref is empty.
   std::string id() const { return empty() ? std::string() : detail::hex(raw_id()); }
 
-  // As mobula::get(*this).
+  // Waits for the value and returns it, as `mobula::get(*this)` does.
   T get() const;
 
   // For the library.
   const std::shared_ptr<const detail::Anchor>& anchor() const { return anchor_; }
+  // For the library.
   detail::RawId raw_id() const { return empty() ? detail::RawId{} : anchor_->ref().id; }
 
+  // Compares object ids.
   friend bool operator==(const ObjectRef& a, const ObjectRef& b) {
     return a.raw_id() == b.raw_id();
   }
+  // Orders refs by object id.
   friend auto operator<=>(const ObjectRef& a, const ObjectRef& b) {
     return a.raw_id() <=> b.raw_id();
   }
@@ -62,7 +71,7 @@ inline constexpr bool is_ref = false;
 template <class T>
 inline constexpr bool is_ref<ObjectRef<T>> = true;
 
-// A ref inside a value: whether there is one, and which.
+// Writes a flag and, for a ref that is not empty, its id.
 template <class RefOrHandle, RefKind kind>
 struct AnchorCodec {
   static void write(Writer& out, const RefOrHandle& ref) {
@@ -78,17 +87,17 @@ struct AnchorCodec {
 template <class T>
 struct OwnCodec<ObjectRef<T>> : AnchorCodec<ObjectRef<T>, RefKind::object> {
   static constexpr bool supported() { return true; }
-  // By name: T may be the very type that holds the ref.
+  // Uses the name of T, because T may itself contain the ref.
   static constexpr std::uint64_t fingerprint(std::uint64_t state) {
     return mix(mix(state, "ref"), type_name<T>);
   }
 };
 
-// The values of the refs of one call to get.
-// They go to `values`, which are as many.
+// Fetches the values of the refs of one `get`. `values` has one element per ref.
 MOBULA_API Done fetch(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
                       std::span<StoredValue> values);
-// As fetch, of the first refs, at least one: as many as fit into the node's store together. Returns how many.
+// Fetches the values of the first refs, as many as fit into the node's store together, at least
+// one. Returns their number.
 MOBULA_API std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, const GetRequest& request,
                                   std::span<StoredValue> values);
 
@@ -109,6 +118,7 @@ StoredValue fetch_one(const ObjectRef<T>& ref, const GetRequest& request) {
 
 }  // namespace detail
 
+// Waits for the value and returns it.
 template <class T>
 T ObjectRef<T>::get() const {
   return detail::decode_result<T>(detail::fetch_one(*this, {}));
@@ -116,8 +126,10 @@ T ObjectRef<T>::get() const {
 
 }  // namespace mobula
 
+// Hashes a ref by its object id.
 template <class T>
 struct std::hash<mobula::ObjectRef<T>> {
+  // Returns the hash of the object id.
   std::size_t operator()(const mobula::ObjectRef<T>& ref) const {
     return static_cast<std::size_t>(ref.raw_id().high ^ ref.raw_id().low);
   }

@@ -1,11 +1,10 @@
-// Placement groups: bundles of resources that are booked together or not at all, for tasks and actors
-// that belong close together, or far apart.
+// Placement groups: bundles of resources that are reserved together or not at all.
 //
 //   auto group = mobula::placement_group({{{"CPU", 1}, {"GPU", 1}}, {{"CPU", 2}}});
-//   if (!group.wait(std::chrono::seconds(10))) …
-//   mobula::task<train>.options({.num_gpus = 1, .placement = mobula::Placement{group, 0}}).remote();
+//   mobula::task<train>.options({.placement = mobula::Placement{group, 0}}).remote();
 //
-// Values; any thread.
+// Thread: any.
+// Not: owned by its handles. A group ends with its job, or if it is detached when it is removed.
 #pragma once
 
 #include <cstdint>
@@ -23,45 +22,60 @@ namespace mobula {
 template <class T>
 class ObjectRef;
 
-// `counted` actors end with their last handle, such groups with their job; `detached` ones stay until
-// they are killed or removed.
-enum class Lifetime : std::uint8_t { counted, detached };
+// The lifetime of an actor or a placement group.
+enum class Lifetime : std::uint8_t {
+  counted,  // an actor ends with its last handle, a placement group with its job
+  detached  // until it is killed or removed
+};
 
-// `pack`: on few nodes. `spread`: on many. The strict ones: on one node, each on a node of its own.
-enum class Strategy : std::uint8_t { pack, spread, strict_pack, strict_spread };
+// The distribution of the bundles over nodes.
+enum class Strategy : std::uint8_t {
+  pack,          // on few nodes, if possible
+  spread,        // on many nodes, if possible
+  strict_pack,   // all on one node
+  strict_spread  // each on a different node
+};
 
+// Options of `placement_group`.
 struct PlacementGroupOptions {
-  std::string name = {};
-  Lifetime lifetime = Lifetime::counted;
-  std::vector<Labels> bundle_label_selector = {};  // one for each bundle, or none at all
-  // -1000 to 1000, among the groups of jobs of one priority; higher gets its room first.
+  std::string name = {};                           // name for `get_placement_group`; empty: none
+  Lifetime lifetime = Lifetime::counted;           // whether the group ends with its job
+  std::vector<Labels> bundle_label_selector = {};  // one selector per bundle, or empty
+  // -1000 to 1000; order among the groups of jobs of equal priority, the higher one first.
   int priority = 0;
 };
 
-// Names a placement group. Copies name the same; it may be passed and stored in values. Its end does
-// not remove the group.
+// A handle of a placement group. Copies refer to the same group and can be passed and stored. The
+// end of a handle does not remove the group.
 class MOBULA_API PlacementGroup {
  public:
-  // Names none.
+  // Creates a handle that refers to no group.
   PlacementGroup() = default;
+  // For the library.
   PlacementGroup(detail::RawId id, std::vector<Resources> bundles, Strategy strategy);
 
+  // Reports whether the handle refers to no group.
   bool empty() const { return shape_ == nullptr; }
+  // Reports whether the handle refers to a group.
   explicit operator bool() const { return !empty(); }
-  // 32 digits; empty for none.
+  // Returns the group's id: 32 hexadecimal digits, or an empty string if the handle is empty.
   std::string id() const;
+  // Returns the bundles as requested.
   const std::vector<Resources>& bundles() const;
+  // Returns the strategy.
   Strategy strategy() const;
 
-  // True once all bundles have their places. Fails with PlacementGroupRemovedError, with
-  // UnschedulableError where that can be told to be for ever, and with InvalidRequestError for a
-  // request that the cluster refused (a name that is taken).
+  // Returns a ref whose value is true when all bundles are placed. It fails with
+  // `PlacementGroupRemovedError`, with `UnschedulableError` if the group can never be placed, and
+  // with `InvalidRequestError` if the cluster rejects the request, for example because the name is
+  // taken.
   ObjectRef<bool> ready() const;
-  // Whether all bundles have their places within so long; throws what ready() fails with.
+  // Reports whether all bundles are placed within `timeout`. Throws the errors of `ready`.
   bool wait(Duration timeout) const;
 
   // For the library.
   detail::RawId raw_id() const;
+  // Compares group ids.
   friend bool operator==(const PlacementGroup& a, const PlacementGroup& b) {
     return a.raw_id() == b.raw_id();
   }
@@ -71,37 +85,44 @@ class MOBULA_API PlacementGroup {
   std::shared_ptr<const Shape> shape_;
 };
 
+// Serializes handles of placement groups.
 template <>
 struct MOBULA_API Serializer<PlacementGroup> {
+  // Writes the handle.
   static void write(Writer& out, const PlacementGroup& group);
+  // Reads a handle.
   static PlacementGroup read(Reader& in);
 };
 
-// A group as placement_group_table() tells of it.
+// A row of `placement_group_table`.
 struct PlacementGroupInfo {
-  std::string id = {};
-  std::string name = {};
-  std::string name_space = {};
-  std::string state = {};  // PENDING, CREATED, RESCHEDULING, REMOVED
-  Strategy strategy = Strategy::pack;
-  bool detached = false;
-  std::vector<Resources> bundles = {};
-  std::vector<std::string> nodes = {};  // by bundle; empty: it has no place
-  std::string reason = {};              // why it waits or was removed, where that is known
-  int priority = 0;
+  std::string id = {};                  // 32 hexadecimal digits
+  std::string name = {};                // empty: none
+  std::string name_space = {};          // namespace of the name
+  std::string state = {};               // PENDING, CREATED, RESCHEDULING, or REMOVED
+  Strategy strategy = Strategy::pack;   // distribution of the bundles
+  bool detached = false;                // whether the group outlives its job
+  std::vector<Resources> bundles = {};  // bundles as requested
+  std::vector<std::string> nodes = {};  // node id by bundle; empty: not placed
+  std::string reason = {};              // reason for waiting or for the removal, if known
+  int priority = 0;                     // -1000 to 1000
 };
 
-// Returns at once; the group is placed when there is room for all of its bundles (1 to 1,000). A
-// bundle is an amount of CPU, GPU, gpu_memory (bytes of each device), memory (bytes), custom resources
-// and at most one accelerator_type:T; throws InvalidRequestError for what no bundle can be.
+// Requests a group and returns immediately. The group is placed when the cluster has capacity for
+// all of its 1 to 1,000 bundles. A bundle is an amount of CPU, GPU, gpu_memory (bytes per device),
+// memory (bytes), custom resources, and at most one accelerator_type:T. `InvalidRequestError` for
+// an impossible bundle.
 MOBULA_API PlacementGroup placement_group(const std::vector<Resources>& bundles,
                                           Strategy strategy = Strategy::pack,
                                           const PlacementGroupOptions& options = {});
-// Returns when that is sent. What runs in the group is ended, with PlacementGroupRemovedError.
+// Requests the removal and returns when the request is sent. Tasks and actors in the group end with
+// `PlacementGroupRemovedError`.
 MOBULA_API void remove_placement_group(const PlacementGroup& group);
-// Of the job's name space, or of another. NotFoundError.
+// Returns a handle of a named group. An empty `name_space` means the namespace of the job.
+// `NotFoundError` if the name is unknown.
 MOBULA_API PlacementGroup get_placement_group(const std::string& name,
                                               const std::string& name_space = "");
+// Returns the groups of the cluster.
 MOBULA_API std::vector<PlacementGroupInfo> placement_group_table();
 
 }  // namespace mobula

@@ -1,5 +1,6 @@
-// A value, or why there is none: what try_get returns. Value type; `value()` throws what `get`
-// would have thrown.
+// A value or an error: the return type of `try_get`.
+// Thread: owner (plain value).
+// Errors: `value` throws the exception that `get` would have thrown.
 #pragma once
 
 #include <memory>
@@ -12,27 +13,40 @@
 
 namespace mobula {
 
+// A value of type T or an error.
 template <class T>
 class [[nodiscard]] Result {
  public:
+  // Holds a value.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
+  // Holds an error.
   Result(const detail::ErrorRecord& why)                                 // NOLINT
       : state_(std::in_place_index<1>, detail::make_error(why)) {}
 
+  // Reports whether a value is present.
   bool has_value() const { return state_.index() == 0; }
+  // Reports whether a value is present.
   explicit operator bool() const { return has_value(); }
 
+  // Returns the value, or throws the error.
   T& value() & { return require(), *std::get_if<0>(&state_); }
+  // Returns the value, or throws the error.
   const T& value() const& { return require(), *std::get_if<0>(&state_); }
+  // Returns the value, or throws the error.
   T&& value() && { return require(), std::move(*std::get_if<0>(&state_)); }
+  // Returns the value, or throws the error.
   T& operator*() & { return value(); }
+  // Returns the value, or throws the error.
   const T& operator*() const& { return value(); }
+  // Returns the value, or throws the error.
   T&& operator*() && { return std::move(*this).value(); }
+  // Accesses a member of the value, or throws the error.
   T* operator->() { return &value(); }
+  // Accesses a member of the value, or throws the error.
   const T* operator->() const { return &value(); }
 
-  // Only without a value. Of the class that `get` would have thrown; for a registered exception of
-  // a task, the TaskError.
+  // Returns the error; only valid without a value. It has the class that `get` would have thrown;
+  // for a registered exception it is the `TaskError`.
   const Error& error() const { return **std::get_if<1>(&state_); }
 
  private:
@@ -43,17 +57,24 @@ class [[nodiscard]] Result {
   std::variant<T, std::shared_ptr<const Error>> state_;
 };
 
+// Success or an error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
+  // Holds success.
   Result() = default;
+  // Holds an error.
   Result(const detail::ErrorRecord& why) : error_(detail::make_error(why)) {}  // NOLINT
 
+  // Reports success.
   bool has_value() const { return error_ == nullptr; }
+  // Reports success.
   explicit operator bool() const { return has_value(); }
+  // Returns on success, or throws the error.
   void value() const {
     if (error_) detail::throw_error(error_->record());
   }
+  // Returns the error; only valid without success.
   const Error& error() const { return *error_; }
 
  private:

@@ -1,14 +1,9 @@
-// How values become bytes. Numbers, strings, enums, optionals, variants, tuples, containers,
-// durations and aggregates of up to 64 members need nothing; any other type needs
-//
-//   template <>
-//   struct mobula::Serializer<Money> {
-//     static void write(Writer& out, const Money& money) { out.write(money.cents()); }
-//     static Money read(Reader& in) { return Money(in.read<std::int64_t>()); }
-//   };
-//
-// `write` is called twice, first to count, and must do the same both times. Raw pointers, C arrays,
-// bases, string_view and span are refused at compile time: nothing would own what they point at.
+// Serialization of values. Arithmetic types, strings, enums, optionals, variants, tuples,
+// containers, durations, and aggregates of up to 64 members need no code; other types specialize
+// `Serializer`.
+// Thread: any.
+// Errors: a type that cannot be serialized does not compile. Raw pointers, C arrays, base classes,
+// string_view, and span are rejected because the result would not own its memory.
 #pragma once
 
 #include <mobula/detail/codec.h>
@@ -17,6 +12,16 @@
 
 namespace mobula {
 
+// Whether values of type T can be serialized. A type of any other kind specializes `Serializer`:
+//
+//   template <>
+//   struct mobula::Serializer<Money> {
+//     static void write(Writer& out, const Money& money) { out.write(money.cents()); }
+//     static Money read(Reader& in) { return Money(in.read<std::int64_t>()); }
+//   };
+//
+// `write` is called twice, first to count bytes, and must write the same both times. The type needs no
+// default constructor.
 template <class T>
 inline constexpr bool is_serializable = detail::supported<T>();
 
@@ -49,7 +54,7 @@ constexpr void require_serializable() {
   if constexpr (!is_serializable<T>) refuse_value(fault_of<T, NoMember>());
 }
 
-// What the bytes of a T begin with, so that reading them as another type is an error.
+// The leading bytes of a serialized T. A mismatch shows that bytes are read as another type.
 template <class T>
 constexpr std::uint64_t fingerprint() {
   if constexpr (is_serializable<T>)
@@ -60,12 +65,14 @@ constexpr std::uint64_t fingerprint() {
 
 }  // namespace detail
 
+// Writes a value of any serializable type.
 template <class T>
 void Writer::write(const T& value) {
   detail::require_serializable<T>();
   if constexpr (is_serializable<T>) detail::Codec<T>::write(*this, value);
 }
 
+// Reads a value of any serializable type. `SerializationError` for bytes that are not a T.
 template <class T>
 T Reader::read() {
   detail::require_serializable<T>();

@@ -1,5 +1,7 @@
-// task<f>.options({...}).remote(args...): runs f somewhere in the cluster and returns at once with
-// a ref to its result. f is a free or static function or a captureless lambda. Any thread.
+// Tasks: `task<f>.options({...}).remote(args...)` runs f in the cluster and returns a ref to its
+// result. f is a free function, a static function, or a captureless lambda.
+// Thread: any.
+// Errors: `InvalidRequestError` at `remote` for options that break a rule.
 #pragma once
 
 #include <memory>
@@ -73,25 +75,27 @@ constexpr bool check_split() {
 
 }  // namespace detail
 
-// A task with its options. Copies share them; may be used again and again, from any thread.
+// A task with its options. Copies share the options; any number of calls may use it.
 template <auto F, bool is_split = false>
 class PreparedTask {
  public:
+  // For the library.
   explicit PreparedTask(detail::Prepared<detail::TaskRequest> request)
       : request_(std::move(request)) {}
 
-  // In place of all earlier options.
+  // Returns the same task with `options`, which replace all earlier options.
   PreparedTask options(const TaskOptions& options) const {
     return PreparedTask(detail::prepare(options));
   }
 
-  // One ref for each part of the std::tuple or std::array that f returns.
+  // Returns a task that yields one ref per element of the std::tuple or std::array that f returns.
   auto split() const {
     using Result = typename detail::TaskEntry<F, false>::Result;
     return PreparedTask<F, detail::check_split<Result>()>(request_);
   }
 
-  // Throws InvalidRequestError where the options break a rule.
+  // Submits the task and returns immediately with a ref to its result. `PendingLimitError` if a
+  // limit on pending arguments is exceeded.
   template <class... Args>
   auto remote(Args&&... args) const {
     return detail::submit<F, is_split>(request_.value(), std::forward<Args>(args)...);
@@ -101,15 +105,19 @@ class PreparedTask {
   detail::Prepared<detail::TaskRequest> request_;
 };
 
+// The type of `task<f>`: submits calls of the function F.
 template <auto F>
 class Task {
  public:
+  // Returns the task with `options`, to be followed by `remote`.
   PreparedTask<F> options(const TaskOptions& options) const {
     return PreparedTask<F>(detail::prepare(options));
   }
 
+  // Returns a task with default options that yields one ref per element of the result.
   auto split() const { return PreparedTask<F>(detail::default_task_request()).split(); }
 
+  // Submits the task with default options; see `PreparedTask::remote`.
   template <class... Args>
   auto remote(Args&&... args) const {
     if constexpr (detail::check_function<F>()) {
@@ -118,6 +126,7 @@ class Task {
   }
 };
 
+// Entry point for tasks: `task<f>.remote(args...)`.
 template <auto F>
 inline constexpr Task<F> task{};
 

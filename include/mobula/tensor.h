@@ -1,14 +1,9 @@
-// Tensor: elements of one type in memory that several may share, with a shape and strides. Copies,
-// and what reshape and transpose give, are other looks at the same memory, which goes with the last
-// of them. Any thread; writing to elements is ordered by whoever writes.
-//
-// A tensor that came out of an object (a parameter of a task, the result of get) lies in the object
-// itself and may only be read: mutable_view and mutable_data refuse, clone() gives one that may be
-// written. That is cooperative: who keeps a raw pointer can still write.
-//
-// Tensors may be passed, returned and stored inside other values. Their bytes are copied once, into
-// the object, and read there. What breaks a rule below is an InvalidRequestError that names the
-// field and the rule.
+// Tensors: elements of one type in shared memory, with a shape and strides.
+// Thread: any; the user orders writes to elements.
+// Owner: copies and the results of `reshape` and `transpose` are views of one buffer, which the
+// last view
+// frees.
+// Errors: `InvalidRequestError` with the field and the rule.
 #pragma once
 
 #include <concepts>
@@ -27,8 +22,10 @@
 #include <mobula/device.h>
 #include <mobula/dtype.h>
 
-// Of DLPack (https://dmlc.github.io/dlpack); its header is not needed here.
+// Declared by DLPack (https://dmlc.github.io/dlpack). Its header is not needed here.
+// DLPack's tensor without a version.
 struct DLManagedTensor;
+// DLPack's tensor with a version.
 struct DLManagedTensorVersioned;
 
 namespace mobula {
@@ -39,18 +36,24 @@ class Writer;
 // A shape: `{2, 3}`, or any range of integers.
 class Extents {
  public:
+  // One extent, converted from any integer type.
   struct Extent {
+    // Converts an integer; a size_t is not a narrowing error.
     template <std::integral Number>
     constexpr Extent(Number number)  // NOLINT: implicit, and a size_t is no narrowing error
         : value(static_cast<std::int64_t>(number)) {}
-    std::int64_t value;
+    std::int64_t value;  // number of elements in this dimension
   };
 
+  // Creates the shape without dimensions.
   Extents() = default;
+  // Creates a shape from a braced list.
   Extents(std::initializer_list<Extent> extents) {  // NOLINT: implicit
     for (const Extent& each : extents) values_.push_back(each.value);
   }
+  // Creates a shape from a vector.
   Extents(std::vector<std::int64_t> values) : values_(std::move(values)) {}  // NOLINT: implicit
+  // Creates a shape from any contiguous range of integers.
   template <class Range>
   requires requires(const Range& range) {
     { std::span(range)[0] } -> std::convertible_to<Extent>;
@@ -59,6 +62,7 @@ class Extents {
     for (const Extent each : std::span(range)) values_.push_back(each.value);
   }
 
+  // Returns the extents in order.
   const std::vector<std::int64_t>& values() const { return values_; }
 
  private:
@@ -69,20 +73,20 @@ namespace detail {
 
 class TensorStorage;
 
-// What a Tensor is made of. `storage` is null where there are no bytes.
+// The members of a Tensor. `storage` is null if the tensor has no bytes.
 struct TensorParts {
   std::shared_ptr<TensorStorage> storage = {};
   std::vector<std::int64_t> shape = {0};
-  std::vector<std::int64_t> strides = {1};  // elements; none is negative
-  std::int64_t byte_offset = 0;             // of the first element, in the storage
+  std::vector<std::int64_t> strides = {1};  // in elements; never negative
+  std::int64_t byte_offset = 0;             // offset of the first element in the storage
   DType dtype = DType::float32;
   Device device = {};
 };
 
-// What a caller wants to see the elements as.
+// The element type that a caller requests.
 struct ElementType {
   DType dtype;
-  bool any;  // bytes: whatever the elements are
+  bool any;  // accepts every dtype, as bytes
   std::size_t alignment;
 };
 
@@ -98,18 +102,27 @@ constexpr ElementType element_type() {
 
 }  // namespace detail
 
+// A tensor: a shape, strides, a dtype, and a view of shared memory. A tensor that came out of an
+// object (a parameter of a task, the result of `get`) is stored in the object and is read-only:
+// `mutable_view` and `mutable_data` throw, and `clone` returns a writable copy. The rule is
+// cooperative: code that keeps a raw pointer can still write.
+//
+// Tensors can be passed, returned, and stored inside other values. Their bytes are copied once,
+// into the object, and are read there.
 class MOBULA_API Tensor {
  public:
-  // One dimension without elements, in host memory.
+  // Creates a tensor of one dimension without elements, in host memory.
   Tensor() = default;
 
-  // At most 64 dimensions; `{}` is one element without dimensions. Elements follow each other, the
-  // last dimension's first; the first of them lies at a multiple of 64. On a device: within this process's
-  // share of it. OutOfMemoryError where there is none.
+  // Returns a tensor with uninitialized elements. The shape has at most 64 dimensions; `{}` is one
+  // element without dimensions. The elements are contiguous, the last dimension first, and aligned
+  // to 64 bytes. `OutOfMemoryError` if the memory is exhausted; a device tensor must fit into this
+  // process's share.
   static Tensor empty(const Extents& shape, DType dtype = DType::float32, Device device = {});
+  // Returns a tensor whose elements are 0; see `empty`.
   static Tensor zeros(const Extents& shape, DType dtype = DType::float32, Device device = {});
 
-  // A copy in one dimension: of a vector, array or span.
+  // Returns a one-dimensional copy of a vector, array, or span.
   template <class Range>
   requires requires(const Range& range) { std::span(range); }
   static Tensor from(const Range& elements) {
@@ -117,14 +130,15 @@ class MOBULA_API Tensor {
     using T = std::remove_cv_t<typename decltype(all)::element_type>;
     return copy_of(all.data(), all.size(), dtype_of<T>, sizeof(T));
   }
+  // Returns a one-dimensional copy of a braced list.
   template <class T>
   static Tensor from(std::initializer_list<T> elements) {
     return copy_of(elements.begin(), elements.size(), dtype_of<T>, sizeof(T));
   }
 
-  // The same memory in one dimension, without a copy: of a vector, array, span, or Eigen map's. `owner` is let go of
-  // with the last look at it, also by other processes; without one it has to outlive them. Elements that are
-  // const are never written.
+  // Returns a one-dimensional tensor over the memory of a vector, array, span, or Eigen map,
+  // without a copy. The last view releases `owner`, also if another process reads it. Without an
+  // owner, the memory must outlive all views. Const elements are never written.
   template <class Range>
   requires requires(Range& range) { std::span(range); }
   static Tensor over(Range&& elements, std::shared_ptr<const void> owner) {
@@ -133,64 +147,75 @@ class MOBULA_API Tensor {
     return of_memory(all.data(), all.size(), dtype_of<std::remove_cv_t<T>>, sizeof(T), std::is_const_v<T>, std::move(owner));
   }
 
-  // Takes over what DLPack describes, without a copy. Its deleter is called once: when the memory is
-  // no longer used, by whichever thread lets go last; or before this throws. Memory of a CUDA device
-  // is kept with its device. Refused: types of less than a byte, vectors of elements, negative
-  // strides, managed memory, other devices.
+  // Takes over the memory that DLPack describes, without a copy. Its deleter is called once, by the
+  // thread that releases the last view, or before this function throws. Memory of a CUDA device
+  // stays on its device. Rejects sub-byte types, vector elements, negative strides, managed memory,
+  // and other devices.
   static Tensor from_dlpack(DLManagedTensor* managed, void* stream = nullptr);
+  // Takes over the memory of a versioned DLPack tensor.
   static Tensor from_dlpack(DLManagedTensorVersioned* managed, void* stream = nullptr);
-  // The same memory for others, who call the deleter when they are done. Read-only is marked, where
-  // it is; the unversioned form cannot say it, and throws TensorSharedError instead.
+  // Exports the same memory. The caller of the deleter ends its use. Read-only tensors are flagged.
   [[nodiscard]] DLManagedTensorVersioned* to_dlpack(void* stream = nullptr) const;
+  // Exports the same memory in the unversioned form, which cannot flag read-only tensors:
+  // `TensorSharedError` for them.
   [[nodiscard]] DLManagedTensor* to_dlpack_unversioned(void* stream = nullptr) const;
 
+  // Returns the extents.
   const std::vector<std::int64_t>& shape() const { return parts_.shape; }
-  const std::vector<std::int64_t>& strides() const { return parts_.strides; }  // in elements
+  // Returns the strides in elements.
+  const std::vector<std::int64_t>& strides() const { return parts_.strides; }
+  // Returns the element type.
   DType dtype() const { return parts_.dtype; }
+  // Returns the location of the memory.
   Device device() const { return parts_.device; }
-  std::int64_t size() const;   // how many elements
-  std::int64_t bytes() const;  // of all elements
-  // Whether elements follow each other, the last dimension's first.
+  // Returns the number of elements.
+  std::int64_t size() const;
+  // Returns the size of all elements in bytes.
+  std::int64_t bytes() const;
+  // Reports whether the elements are contiguous, the last dimension first.
   bool is_contiguous() const;
 
-  // The same elements in another shape; one extent may be -1: what is left. Refused where the strides
-  // allow no such look: then contiguous() first.
+  // Returns a view with another shape. One extent may be -1: it is inferred. `InvalidRequestError`
+  // if the strides permit no such view; call `contiguous` first.
   Tensor reshape(const Extents& shape) const;
-  // Two dimensions change places; negative ones count from the end.
+  // Returns a view with two dimensions swapped. Negative indices count from the end.
   Tensor transpose(int a, int b) const;
-  // This one, where it is contiguous, else a clone.
+  // Returns this tensor if it is contiguous, otherwise a clone.
   Tensor contiguous(void* stream = nullptr) const;
-  // The elements in memory of their own on the same device, contiguous, to be written; there for every
-  // stream when it returns. What was issued on `stream` comes first, and what produced_on has named; where
-  // it has named nothing, all that this process has issued on the device.
+  // Returns a contiguous, writable copy on the same device, complete for every stream. The copy
+  // waits for earlier work on `stream` and on the stream of `produced_on`. Without `produced_on`,
+  // it waits for all work that this process issued on the device.
   Tensor clone(void* stream = nullptr) const;
-  // This one, where it is on that device, else a clone there.
+  // Returns this tensor if it is on `device`, otherwise a clone there.
   Tensor to(Device device, void* stream = nullptr) const;
 
-  // The elements of a contiguous tensor in host memory. T is what `dtype` says (dtype_of), or
-  // std::byte.
+  // Returns the elements of a contiguous tensor in host memory. T must match the dtype (see
+  // `dtype_of`), or be std::byte.
   template <class T>
   std::span<const T> view() const {
     const void* first = readable(detail::element_type<T>());
     return {static_cast<const T*>(first), static_cast<std::size_t>(bytes()) / sizeof(T)};
   }
-  // The same, to write. TensorSharedError while the runtime or another holder may read it.
+  // Returns the elements for writing. `TensorSharedError` while the runtime or another holder may
+  // read them.
   template <class T>
   std::span<T> mutable_view() {
     void* first = writable(detail::element_type<T>());
     return {static_cast<T*>(first), static_cast<std::size_t>(bytes()) / sizeof(T)};
   }
-  // The first element, on its device, whatever the strides are; null without elements.
+  // Returns the address of the first element on its device, for any strides; null without elements.
   const void* data() const;
-  // The same, to write: refused as mutable_view refuses, and where elements may overlap.
+  // Returns the address of the first element for writing. It throws as `mutable_view` does, and
+  // also if elements may overlap.
   void* mutable_data();
 
-  // Kernels that write these elements run on `stream`: whoever sends the tensor on waits for them.
-  // Without effect for host memory.
+  // Declares that kernels on `stream` write these elements; a sender waits for them. Without effect
+  // for host memory.
   Tensor& produced_on(void* stream);
 
   // For the library.
   explicit Tensor(detail::TensorParts parts) : parts_(std::move(parts)) {}
+  // For the library.
   const detail::TensorParts& parts() const { return parts_; }
 
  private:

@@ -1,16 +1,9 @@
-/* How bytes of tensors may travel by a library that Mobula does not know. A plug-in is a shared object
- * that a process opens when it starts, named in MOBULA_TRANSPORT_PLUGINS (paths, with colons between).
- * It carries messages between two processes, reliably and in any order; Mobula makes transfers of them:
- * who may read what, chunks, cancelling, limits of time. A plug-in never sees memory of users: what it
- * is given it copies, what it gives is copied, so whatever its library still does with its own buffers
- * after a failure hurts nobody. Its bytes go plain as far as Mobula knows, so it is used between
- * processes that trust the fabric, and refused elsewhere.
- *
- * The interface is plain C and only grows: a host that knows version N opens plug-ins of version N.
- * One thread calls all the functions of a carrier, create() and destroy() among them. None but
- * destroy() blocks. Callbacks come on that thread, from within poll() alone, and may call connect(),
- * send() and drop(). An exception that leaves a function ends the carrier, and so all its transfers.
- */
+// C interface of transport plugins: libraries that carry bytes of tensors between two processes.
+// MOBULA_TRANSPORT_PLUGINS names shared objects, separated by colons, that each process opens at start.
+// Thread: one thread calls all functions of a carrier, from create() to destroy().
+// Errors: an exception that leaves a function ends the carrier and all its transfers.
+// Not: access rules, chunks, cancellation, timeouts, encryption. Mobula builds transfers from messages,
+// and uses plugins only between processes that trust the fabric.
 #ifndef MOBULA_TRANSPORT_PLUGIN_H
 #define MOBULA_TRANSPORT_PLUGIN_H
 
@@ -21,64 +14,71 @@
 extern "C" {
 #endif
 
+/* Version of this interface. It only grows: a host of version N opens plugins of version N. */
 #define MOBULA_TRANSPORT_PLUGIN_VERSION 1u
-/* Of a message, at least: max_message_bytes may be more. */
+/* Smallest value that max_message_bytes may have, in bytes. */
 #define MOBULA_TRANSPORT_LEAST_MESSAGE (512u * 1024u)
 
-/* The plug-in's own: what one process has open. */
+/* State of the plugin in one process, defined by the plugin. */
 typedef struct mobula_carrier mobula_carrier;
 
+/* A part of a message. */
 typedef struct mobula_carrier_bytes {
-  const void* bytes;
-  size_t size;
+  const void* bytes; /* start of the part */
+  size_t size;       /* bytes */
 } mobula_carrier_bytes;
 
-/* What the host offers to a carrier; valid until destroy() returns. */
+/* Callbacks of the host, valid until destroy() returns. A carrier calls them only from within poll(), on
+ * the same thread. They may call connect(), send(), and drop(). */
 typedef struct mobula_carrier_host {
-  uint32_t version;
-  void* host;
-  /* A message that has arrived whole. Its bytes may be gone when this returns. A link that the host
-   * has not seen before was made by the other end. */
+  uint32_t version; /* MOBULA_TRANSPORT_PLUGIN_VERSION of the host */
+  void* host;       /* first argument of the callbacks */
+  /* Delivers a complete message. The host copies the bytes before it returns. An unknown link was
+   * connected by the other end. */
   void (*on_message)(void* host, uint64_t link, const void* bytes, size_t size);
-  /* The link is of no more use, and why, in words for people. Not called for what was dropped. */
+  /* Reports that the link is unusable, with a human-readable reason. Not called for dropped links. */
   void (*on_broken)(void* host, uint64_t link, const char* why);
 } mobula_carrier_host;
 
+/* The functions of a plugin. Only destroy() may block. Messages are delivered reliably and in any order.
+ * A plugin never uses memory of users: it copies all bytes that it receives from the host. */
 typedef struct mobula_transport_plugin {
-  uint32_t version; /* MOBULA_TRANSPORT_PLUGIN_VERSION */
-  uint32_t size;    /* of this struct, as the plug-in knows it */
-  const char* name; /* 1 to 24 of a-z, 0-9 and _; what users write */
-  uint64_t max_message_bytes;
+  uint32_t version; /* MOBULA_TRANSPORT_PLUGIN_VERSION of the plugin */
+  uint32_t size;    /* bytes of this struct as the plugin was compiled */
+  const char* name; /* name of the transport: 1 to 24 of a-z, 0-9, and _ */
+  uint64_t max_message_bytes; /* size limit of one message */
 
-  /* Opens the library. `listen` is the host's own address, without a port. NULL with a reason in
-   * `why`, of at most why_size bytes with its zero. */
+  /* Opens the library. `listen` is the host's own address without a port. On failure, returns NULL and
+   * writes a reason of at most why_size bytes, with its terminating zero, to `why`. */
   mobula_carrier* (*create)(const mobula_carrier_host* host, const char* listen, char* why,
                             size_t why_size);
-  /* Ends all links; within ten seconds, whatever peers and libraries do. */
+  /* Closes all links and frees the carrier within 10 seconds, in any state of peers and libraries. */
   void (*destroy)(mobula_carrier* carrier);
-  /* Readable when poll() is wanted. The same as long as the carrier lives, which owns it. */
+  /* Returns a file descriptor that is readable when poll() has work. It is constant, and the carrier owns
+   * it. */
   int (*descriptor)(mobula_carrier* carrier);
-  /* Does what is to be done, and tells the host of it. Not 0: call again at once. Is also called
-   * every so often without need, for limits of time. */
+  /* Makes progress and calls the host back. Nonzero: the host calls again immediately. The host also calls
+   * it periodically, so that the plugin can check timeouts. */
   int (*poll)(mobula_carrier* carrier);
-  /* What other processes connect() to: writes up to `room` bytes, and returns how many it has, at
-   * most 2048. */
+  /* Writes the address that other processes pass to connect(), up to `room` bytes, and returns its full
+   * size, at most 2048 bytes. */
   size_t (*endpoint)(mobula_carrier* carrier, void* to, size_t room);
-  /* A link to another process, to be used at once; its number, never 0 nor used before, or 0 with a
-   * reason. A process that is not there or does not answer breaks the link later. */
+  /* Creates a link to another process, usable immediately. Returns its number, which is nonzero and was
+   * not used before, or 0 with a reason. A link to a process that does not respond breaks later. */
   uint64_t (*connect)(mobula_carrier* carrier, const void* endpoint, size_t size, char* why,
                       size_t why_size);
-  /* Sends one message of all `parts` in their order, of max_message_bytes at most; they are copied. 0,
-   * or not when the link cannot take it; the host then drops the link. A link holds 64 messages that
-   * wait; one that sends nothing for ten seconds although it should breaks. */
+  /* Sends one message that consists of all `parts` in order, at most max_message_bytes; copies them.
+   * Returns 0, or nonzero if the link cannot accept it; the host then drops the link. A link queues 64
+   * messages. A link that has messages and sends nothing for 10 seconds breaks. */
   int (*send)(mobula_carrier* carrier, uint64_t link, const mobula_carrier_bytes* parts,
               size_t count);
-  /* Ends the link without a word to the host, whatever is on its way. Unknown links are none. */
+  /* Closes the link and discards its messages without a callback. Unknown links are ignored. */
   void (*drop)(mobula_carrier* carrier, uint64_t link);
 } mobula_transport_plugin;
 
-/* The one function that a plug-in exports, by this name. Its table lives as long as the program. */
+/* Name of the one function that a plugin exports. */
 #define MOBULA_TRANSPORT_PLUGIN_ENTRY "mobula_open_transport_plugin"
+/* Returns the plugin's table, which stays valid until the process exits. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif

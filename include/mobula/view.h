@@ -1,6 +1,8 @@
-// A read-only look at contiguous elements where they are stored, without a copy: View<C> for a
-// vector, string or array C of plain elements. Keeps the object in place while it lives; copies
-// share it. Any thread. Written into another value it is written as the C it shows.
+// `View<C>`: read-only access to the contiguous elements of a stored vector, string, or array,
+// without a copy.
+// Thread: any.
+// Owner: the view pins the object; copies share the pin.
+// Not: writable access. Inside another value a view is serialized as the C that it shows.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +26,7 @@ concept Viewable = (is_contiguous_container<T> || is_std_array<T>)&&!Custom<T> &
 
 }  // namespace detail
 
+// Read-only access to the elements of a container T of trivially copyable elements.
 template <class T>
 class View {
   static_assert(detail::Viewable<T>,
@@ -31,22 +34,33 @@ class View {
                 "numbers without padding");
 
  public:
+  // The type of an element.
   using value_type = typename T::value_type;
+  // Iterator over the elements.
   using const_iterator = const value_type*;
 
+  // Creates an empty view.
   View() = default;
+  // Creates a view of `elements`, which `owner` keeps valid.
   View(std::span<const value_type> elements, std::shared_ptr<const void> owner)
       : elements_(elements), owner_(std::move(owner)) {}
 
+  // Returns the address of the first element.
   const value_type* data() const { return elements_.data(); }
+  // Returns the number of elements.
   std::size_t size() const { return elements_.size(); }
+  // Reports whether the view has no elements.
   bool empty() const { return elements_.empty(); }
+  // Returns an iterator to the first element.
   const value_type* begin() const { return data(); }
+  // Returns an iterator past the last element.
   const value_type* end() const { return data() + size(); }
+  // Returns the element at `index`, which must be below `size()`.
   const value_type& operator[](std::size_t index) const { return elements_[index]; }
+  // Converts the view to a span.
   operator std::span<const value_type>() const { return elements_; }  // NOLINT: implicit
 
-  // What keeps the elements in place.
+  // Returns the owner that keeps the elements valid.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
  private:
@@ -56,8 +70,8 @@ class View {
 
 namespace detail {
 
-// `bytes` as elements, in place where they are aligned (large ones in the store are), else in a
-// copy.
+// Views `bytes` as elements: in place if they are aligned, as large values in the store are,
+// otherwise as a copy.
 template <class T>
 View<T> view_of(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
   using E = typename T::value_type;
@@ -102,7 +116,7 @@ struct OwnCodec<View<T>> {
   }
 };
 
-// The bytes of a stored T, looked at as they lie.
+// Views the bytes of a stored T without decoding them.
 template <class T>
 View<T> decode_view(const StoredValue& stored) {
   if constexpr (Viewable<T>) {

@@ -34,7 +34,7 @@ Result<Json> Asker::ask(const std::string& verb, const std::string& kind, const 
   const auto text = client_->ask(verb, kind, argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   add_errors(json, client_->errors());
   return json;
 }
@@ -48,7 +48,7 @@ Result<Json> Asker::ask_patiently(const std::string& verb, const std::string& ki
     const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
     if (!passes || monotonic_now() >= until) return answer;
     if (!std::exchange(warned, true)) {
-      warn(fmt::format("{}; trying again for {} s", answer.error().text, head_patience / 1s));
+      warn(fmt::format("{}; retrying for {} s", answer.error().text, head_patience / 1s));
     }
     client_.reset();
     pause(retry_pause);

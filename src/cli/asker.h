@@ -1,4 +1,5 @@
-// What commands that ask the head have in common: the question, and how its answer is printed. Main thread.
+// Common part of commands that query the head: the query, and the printing of its reply.
+// Thread: main.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,48 +12,49 @@
 
 namespace mobula::internal::cli {
 
-// A client, connected at the first question, and what it was asked, as documents.
+// A client that connects at the first query and returns replies as documents.
 class Asker {
  public:
   explicit Asker(const CommandLine& line) : line_(line) {}
 
-  // The head's document, or its refusal; failures as of ToolClient.
+  // Returns the head's document or its refusal; failures as in ToolClient.
   Result<nlohmann::ordered_json> ask(const std::string& verb, const std::string& kind = {},
                                      const std::string& argument = {});
-  // The same of a head that may be away for a while: tried again for 30 s, which is said once on stderr.
+  // Like `ask`, for a head that may restart: retries for 30 s, with one message on stderr.
   Result<nlohmann::ordered_json> ask_patiently(const std::string& verb, const std::string& kind = {},
                                                const std::string& argument = {});
-  // The next question opens a connection of its own.
+  // Makes the next query open a new connection.
   void forget() {
     client_.reset();
     seen_.clear();
   }
-  // Whether the head's lists or its status may differ from what they were when this was asked last.
+  // Reports whether the head's lists or its status may have changed since the latest query.
   bool changed();
-  // What came beside the last answer's document.
+  // Returns the bytes that followed the latest reply's document.
   std::string bytes() const;
 
  private:
   const CommandLine& line_;
   std::optional<ToolClient> client_;
-  std::string seen_;  // the head's count of changes
+  std::string seen_;  // the head's change counter
 };
 
-// To stdout; the code to end with.
+// Prints to stdout and returns the exit code.
 int print(const std::string& text);
 int print(nlohmann::ordered_json document, const CommandLine& line);
-// Likewise, with the columns of another kind than the one that the user has named.
+// Prints with the columns of `kind` instead of the user's kind.
 int print(nlohmann::ordered_json document, const CommandLine& line, const std::string& kind);
-// Of the terminal that stdout is; 0 where it is none.
+// Returns the width of stdout in columns; 0 if it is not a terminal.
 std::size_t terminal_width();
 bool for_people(const CommandLine& line);
-// Whether what goes to stdout has colours; and how tables are shown, with that.
+// Reports whether stdout gets colors. `style_of` adds this to the table flags.
 bool coloured(const CommandLine& line);
 TableFlags style_of(const CommandLine& line);
-// Whether a table of this list has no rows. note_empty writes "no actors" to stderr then, after the table.
+// Reports whether a table of this list has no rows; note_empty then prints "no actors" to stderr
+// after the table.
 bool is_empty_table(const nlohmann::ordered_json& document, const CommandLine& line);
 void note_empty(const std::string& what, const CommandLine& line);
-// Sleeps.
+// Sleeps for `span`.
 void pause(Duration span);
 
 }  // namespace mobula::internal::cli

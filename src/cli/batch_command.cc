@@ -8,26 +8,20 @@
 #include <filesystem>
 #include <sstream>
 
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/job_flags.h"
 #include "cli/output.h"
+#include "cli/texts.h"
 #include "protocol/cluster_files.h"
 
 namespace mobula::internal::cli {
-
-const char* const batch_help =
-    "Submits a script, which travels to the node.\n"
-    "Usage: mobula batch [FLAGS] SCRIPT [-- ARGUMENTS...]\n\n"
-    "FLAGS are those of `mobula submit`. Lines of the script before its first command may say them, too:\n"
-    "  #MOBULA --num-gpus 1 --time-limit 3600\n"
-    "Those of the command line count before them.\n";
-
 namespace {
 
 constexpr std::string_view directive = "#MOBULA";
 constexpr std::size_t max_script_bytes = 1 << 20;
 
-// As a shell would, with ' and ", but nothing is replaced.
+// Splits words as a shell does, with ' and ", without expansions.
 Result<std::vector<std::string>> words_of_line(const std::string& line) {
   std::vector<std::string> words;
   std::string word;
@@ -51,12 +45,12 @@ Result<std::vector<std::string>> words_of_line(const std::string& line) {
       begun = true;
     }
   }
-  if (quote != 0) return failure(ErrorCode::invalid_argument, fmt::format("a {} is not closed", quote));
+  if (quote != 0) return failure(ErrorCode::invalid_argument, fmt::format("quote {} is not closed", quote));
   if (begun) words.push_back(word);
   return words;
 }
 
-// Why flags of a job are wrong; empty: they are not.
+// Returns the fault in the flags of a job, or an empty text.
 std::string fault_of_flags(std::vector<std::string> words) {
   JobFlags flags;
   CLI::App app;
@@ -64,7 +58,7 @@ std::string fault_of_flags(std::vector<std::string> words) {
   app.add_flag("--raw");
   app.set_help_flag();
   add_job_options(app, flags);
-  std::ranges::reverse(words);  // as CLI11 takes them
+  std::ranges::reverse(words);  // CLI11 takes them in this order
   try {
     app.parse(words);
   } catch (const CLI::ExtrasError&) {
@@ -94,11 +88,11 @@ Result<std::vector<std::string>> flags_of_script(const std::string& file, const 
     const bool said = line.starts_with(directive) && line.find_first_of(" \t") == directive.size();
     if (!said) {
       commands = commands || line[begin] != '#';
-      if (!commands && line.starts_with("#MOBULA")) fault("'" + line.substr(0, 60) + "' is no '#MOBULA FLAGS'");
+      if (!commands && line.starts_with("#MOBULA")) fault("'" + line.substr(0, 60) + "' is not of the form '#MOBULA FLAGS'");
       continue;
     }
     if (commands) {
-      fault("stands after the first command, where nobody looks for it");
+      fault("follows the first command of the script; move it before");
       continue;
     }
     auto words = words_of_line(line.substr(directive.size()));
@@ -118,22 +112,22 @@ std::optional<int> read_batch(int argc, char** argv, std::vector<std::string>& w
   const auto dashes = std::ranges::find(given, "--");
   const std::vector<std::string> before(given.begin(), dashes);
   if (std::ranges::find(before, "--help") != before.end() || std::ranges::find(before, "-h") != before.end()) {
-    std::fputs(batch_help, stdout);
+    std::fputs(help_text(command_tree(), {"batch"}).value().c_str(), stdout);
     return exit_done;
   }
   if (before.empty() || before.back().starts_with("-")) {
-    return complain(failure(ErrorCode::invalid_argument, "batch: the script is missing, or not the last before '--'; see 'mobula batch --help'"));
+    return complain(failure(ErrorCode::invalid_argument, "batch: no script given, or not last before '--'; see 'mobula batch --help'"));
   }
   const std::string& script = before.back();
   std::error_code code;
   if (!std::filesystem::is_regular_file(script, code)) {
-    return complain(failure(ErrorCode::invalid_argument, "batch: " + script + " is no file"));
+    return complain(failure(ErrorCode::invalid_argument, "batch: " + script + " is not a file"));
   }
   const auto text = read_file(script);
   if (!text) return complain(text.error());
   if (text->size() > max_script_bytes || !text->starts_with("#!")) {
     return complain(failure(ErrorCode::invalid_argument,
-                            script + ": is no script: it begins with '#!' and the program that reads it, and has 1 MiB at most"));
+                            script + ": not a script; it must begin with '#!' and its interpreter, and have at most 1 MiB"));
   }
   auto flags = flags_of_script(script, *text);
   if (!flags) {

@@ -1,5 +1,6 @@
-// `mobula batch [FLAGS] SCRIPT [-- ARGUMENTS]`: submits a script whose lines `#MOBULA FLAGS` say what it asks
-// for. Main thread.
+// `mobula batch [FLAGS] SCRIPT [-- ARGUMENTS]`: submits a script whose lines `#MOBULA FLAGS` are
+// flags.
+// Thread: main.
 #pragma once
 
 #include <optional>
@@ -10,14 +11,13 @@
 
 namespace mobula::internal::cli {
 
-extern const char* const batch_help;
-
-// The words of the `mobula submit` that it means, with those of the command line after those of the script, so
-// that they count; or the exit code to end with, having said why: all wrong lines at once, with their numbers.
+// Replaces `words` by those of the equivalent `mobula submit`; flags of the command line follow
+// those of the script and override them. Otherwise prints every faulty line with its number and
+// returns the exit code.
 std::optional<int> read_batch(int argc, char** argv, std::vector<std::string>& words);
 
-// The flags that a script's lines say, in order. They stand before its first command. invalid_argument has a line
-// for each that is wrong: FILE:LINE: why.
+// Returns the flags of a script's directives, in order. Directives precede the first command.
+// invalid_argument has one line FILE:LINE: FAULT per faulty line.
 Result<std::vector<std::string>> flags_of_script(const std::string& file, const std::string& text);
 
 }  // namespace mobula::internal::cli

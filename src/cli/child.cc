@@ -34,8 +34,8 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// What `body` prints before it is ready goes to `words`; afterwards to where stderr was, with the
-// rest.
+// Output of `body` before it is ready goes to `words`; later output goes to the original stderr,
+// with the remainder.
 int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell&)>& body) {
   const Fd before(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
   ::dup2(words.get(), STDERR_FILENO);
@@ -68,12 +68,12 @@ int run_body(Fd tell, const Fd& words, const std::function<int(const Child::Tell
 
 Result<Child> Child::start(const std::function<int(const Tell&)>& body, const Wrap& wrap) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("make a pipe", errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_failure("create a pipe", errno);
   Fd read(ends[0]);
   Fd write(ends[1]);
   Fd words(::memfd_create("mobula-words", MFD_CLOEXEC));
-  if (!words) return errno_failure("make a file in memory", errno);
-  // Whoever writes, writes at its end.
+  if (!words) return errno_failure("create a file in memory", errno);
+  // All writers append.
   ::fcntl(words.get(), F_SETFL, O_APPEND);
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
@@ -98,7 +98,8 @@ Child::~Child() {
   wait();
 }
 
-// Byte by byte: what comes after the line is the next call's. Messages are short and few.
+// Reads byte by byte, because bytes after the line belong to the next call. Messages are short and
+// few.
 std::optional<std::string> Child::next_message() {
   std::string line;
   char byte = 0;

@@ -1,6 +1,6 @@
-// A child of this process that runs a function of it, not another program, and how its start goes.
-// What it prints on stderr is kept until it says that it is ready, for the message if it never is.
-// Make children before any thread is started. Main thread.
+// A child process that runs a function, with a report of its start. Its stderr is kept until it is
+// ready, for the error message.
+// Thread: main; create children before any other thread starts.
 #pragma once
 
 #include <sys/types.h>
@@ -17,33 +17,33 @@ namespace mobula::internal::cli {
 
 class Child {
  public:
-  // From the child: what its parent is to know, one line at a time. With the last one it is ready.
+  // Sends a line to the parent. The last line marks the child as ready.
   using Tell = std::function<void(const std::string& message, bool last)>;
 
-  // Runs its argument, here or in a process below, and returns what that returns.
+  // Runs its argument, in this process or in a child, and returns its result.
   using Wrap = std::function<int(const std::function<int()>&)>;
 
-  // Forks. The child runs `body`, within `wrap` if there is one, with no signal blocked; it gets
-  // SIGTERM when its parent dies, and ends with what `body` returns.
+  // Forks. The child runs `body`, within `wrap` if given, with no signal blocked. It gets SIGTERM
+  // when its parent dies, and exits with the result of `body`.
   static Result<Child> start(const std::function<int(const Tell&)>& body, const Wrap& wrap = {});
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
   Child(const Child&) = delete;
-  // Kills and reaps it if it still runs.
+  // Kills and reaps the child if it still runs.
   ~Child();
 
   pid_t pid() const { return pid_; }
-  // Readable when the child has told something, or has ended.
+  // Readable when the child has sent a line or has exited.
   int told_fd() const { return told_.get(); }
-  // Blocks for the child's next message; nothing if it ended without one.
+  // Blocks for the child's next line; nothing if it exited without one.
   std::optional<std::string> next_message();
 
   void signal(int number) const;
-  // The exit code (128 + signal) once it has ended; reaps it.
+  // Returns the exit code (128 + signal) if the child has exited; reaps it.
   std::optional<int> ended();
-  // As ended(), but waits.
+  // Like ended(), but waits.
   int wait();
-  // The last line it printed on stderr before it was ready.
+  // Returns the last line on stderr before the child was ready.
   std::string last_words() const;
 
  private:

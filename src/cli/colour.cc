@@ -77,7 +77,8 @@ std::string cut_to_width(std::string_view line, std::size_t columns) {
       at += size;
       continue;
     }
-    const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;  // a character of UTF-8
+    // First byte of a UTF-8 character.
+    const bool begins = (static_cast<unsigned char>(line[at]) & 0xc0) != 0x80;
     if (begins && seen++ == columns) return std::string(line.substr(0, at)).append(coloured ? end_of_colours : "");
     ++at;
   }

@@ -1,6 +1,6 @@
-// Colours on terminals: few, and each means something. States that are well are green, those that wait or change
-// yellow, those that are lost red; headers are bold. Tables and messages have them, what programs read never does.
-// Main thread; what decides and paints is pure.
+// Colors of terminal output: good states green, waiting or changing states yellow, lost states red,
+// headers bold. Human-readable tables and messages have them; formats for programs never do.
+// Thread: main; functions that choose and paint are pure.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,33 @@ namespace mobula::internal::cli {
 enum class ColourChoice { automatic, always, never };
 enum class Paint { bold, good, waiting, bad };
 
-std::optional<ColourChoice> colour_choice_of(std::string_view text);  // "auto", "always", "never"
+// "auto", "always", or "never".
+std::optional<ColourChoice> colour_choice_of(std::string_view text);
 
-// The terminal and its environment, as far as they decide: https://no-color.org, and TERM=dumb shows none.
+// The terminal and environment that decide: https://no-color.org, and TERM=dumb.
 struct ColourPlace {
   bool terminal = false;
   const char* no_color = nullptr;
   const char* term = nullptr;
 };
 bool wants_colours(ColourChoice choice, const ColourPlace& place);
-// Of what is written to this descriptor of this process.
+// Reports whether output to this descriptor gets colors.
 bool wants_colours(ColourChoice choice, int fd);
 
 std::string painted(std::string_view text, Paint paint);
-// What a state, a severity or a result is worth; nothing where it is neither good nor bad.
+// Returns the color of a state, a severity, or a result; nothing if it is neutral.
 std::optional<Paint> paint_of(std::string_view state);
-// In its colour, where it has one and colours are wanted.
+// Returns the state in its color, if it has one and `coloured` is set.
 std::string painted_state(std::string_view state, bool coloured);
 
-// Bytes at the beginning of `text` that set a colour and take no room; 0: none.
+// Returns the size in bytes of a color sequence at the beginning of `text`; 0 without a sequence.
 std::size_t colour_at(std::string_view text);
-// The first `columns` characters, and the end of colours that were begun in them.
+// Returns the first `columns` characters, and the end of colors that begin in them.
 std::string cut_to_width(std::string_view line, std::size_t columns);
 
-// What messages on stderr of this process have, from now on.
+// Sets the colors of messages on stderr of this process.
 void choose_message_colours(ColourChoice choice);
-// "mobula:", of an error and of a warning.
+// Returns "mobula:" for an error.
 std::string error_label();
 std::string warning_label();
 

@@ -33,14 +33,14 @@ const std::vector<std::string> kinds{"nodes",    "jobs",   "tasks",     "actors"
                                      "objects",  "leases", "executors", "demands",
                                      "placement-groups", "transfers"};
 
-// As users may write it: "node", "Nodes".
+// Accepts the forms that users type: "node", "Nodes".
 std::string kind_of(std::string text) {
   for (auto& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (!text.empty() && text.back() != 's') text += 's';
   return text;
 }
 
-// The flags as text; each is read after the parse, so that one place words the complaints.
+// The flags as text. Each is read after the parse, so that one place words the errors.
 struct Texts {
   std::string num_cpus, num_gpus, gpu_memory, gpu_context, memory, object_store;
   std::string resources, labels, labels_file, format, port, preemption, preempt_after, memory_threshold,
@@ -72,14 +72,14 @@ void read_texts(const Texts& texts, CommandLine& line) {
   refuse_reserved(node.labels);
   if (!texts.format.empty()) {
     const auto format = output_format_of(texts.format);
-    // `timeline -o FILE` of the release before; `--output FILE` is the flag.
+    // `timeline -o FILE` of the previous release; `--output FILE` is the flag.
     const bool is_file = !format && line.command == "timeline" && line.output_file.empty();
     if (is_file) line.output_file = texts.format;
-    if (!format && !is_file) wrong("--output", "'" + texts.format + "' is no format; give " + output_formats_text);
+    if (!format && !is_file) wrong("--output", "'" + texts.format + "' is not a format; give " + output_formats_text);
     if (format) line.output = *format;
   }
   if (texts.json) {
-    if (!texts.format.empty()) wrong("--json", "does not go with --output");
+    if (!texts.format.empty()) wrong("--json", "cannot be combined with --output");
     line.output = OutputFormat::json;
   }
   for (const auto& filter : texts.filters) {
@@ -117,7 +117,7 @@ class Grammar {
       line_.command = app_.get_subcommands().front()->get_name();
       line_.job.argv.insert(line_.job.argv.end(), program.begin(), program.end());
       if ((line_.command == "run" || line_.command == "submit") && line_.job.argv.empty()) {
-        wrong("command", "is missing: give the program and its arguments after --");
+        wrong("command", "not given; write the program and its arguments after --");
       }
       if (line_.command == "token") line_.tokens.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
       if (line_.command == "job") line_.job.action = app_.get_subcommands().front()->get_subcommands().front()->get_name();
@@ -142,12 +142,12 @@ class Grammar {
       const bool unknown = chosen.empty() && argc > 1 && argv[1][0] != '-';
       if (!chosen.empty() && argc > 1 && argv[1][0] == '-') {
         return {std::nullopt, exit_wrong_use,
-                fmt::format("'{0}' stands before the command; write `mobula {1} {0} …`", argv[1], chosen.front()->get_name())};
+                fmt::format("'{0}' precedes the command; write `mobula {1} {0} …`", argv[1], chosen.front()->get_name())};
       }
       if (unknown) {
         const auto best = nearest_name(argv[1], names_of(tree().commands));
         return {std::nullopt, exit_wrong_use,
-                "'" + std::string(argv[1]) + "' is no command; " + (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
+                "'" + std::string(argv[1]) + "' is not a command; " + (best ? "did you mean 'mobula " + *best + "'?" : "see 'mobula --help'")};
       }
       std::string name;
       for (auto below = chosen; !below.empty(); below = below.front()->get_subcommands()) name += " " + below.front()->get_name();
@@ -158,7 +158,8 @@ class Grammar {
   }
 
  private:
-  // What follows -- is the program's, whatever it looks like, and no value of the flag before.
+  // Words after -- belong to the program, even if they look like flags or could be the value of the
+  // preceding flag.
   static std::vector<std::string> cut_program(int& argc, char** argv) {
     const std::string command = argc > 1 ? argv[1] : "";
     if (command != "run" && command != "submit") return {};
@@ -175,17 +176,17 @@ class Grammar {
     command.add_option("--name", line_.cluster, "Name of the cluster");
   }
   void add_output(CLI::App& command) {
-    command.add_option("-o,--output,--format", texts_.format, output_formats_text);
+    command.add_option("-o,--output,--format", texts_.format, std::string("Output format: ") + output_formats_text);
   }
   void add_table(CLI::App& command) {
-    command.add_option("--columns", line_.table.columns, "of tables and csv: these alone, by header or member, as state,name")->delimiter(',');
-    command.add_option("--sort-by", line_.table.sort_by, "a header or member; -NAME for the other way round");
-    command.add_flag("!--no-headers", line_.table.headers, "tables and csv without their first line");
-    command.add_flag("!--no-trunc", line_.table.cut, "lines wider than the terminal are not cut");
+    command.add_option("--columns", line_.table.columns, "Columns of tables and csv, by header or member, such as state,name")->delimiter(',');
+    command.add_option("--sort-by", line_.table.sort_by, "Header or member to sort by; -NAME: descending");
+    command.add_flag("!--no-headers", line_.table.headers, "Omit the header line of tables and csv");
+    command.add_flag("!--no-trunc", line_.table.cut, "Do not cut lines at the width of the terminal");
   }
   void add_choice(CLI::App& command) {
-    command.add_option("--filter", texts_.filters, "only items with NAME=VALUE, as state=alive or labels.zone=a; 'mobula help list' has the names");
-    command.add_option("-l,--selector", texts_.labels, "only items with these labels, as zone=a,disk=ssd");
+    command.add_option("--filter", texts_.filters, "Only items with NAME=VALUE, such as state=alive or labels.zone=a ('mobula help list': names)");
+    command.add_option("-l,--selector", texts_.labels, "Only items with these labels, such as zone=a,disk=ssd");
   }
   CLI::Option* add_listing(CLI::App& command) {
     add_table(command);
@@ -197,7 +198,7 @@ class Grammar {
     add_state_folder(command);
     if (has_formats) add_output(command);
     command.add_option("--address", line_.address, "HOST:PORT of the head");
-    command.add_option("--key", line_.key_file, "key file of the cluster");
+    command.add_option("--key", line_.key_file, "Key file of the cluster");
     return command;
   }
 
@@ -207,83 +208,80 @@ class Grammar {
     add_state_folder(start);
     add_output(start);
     StartOptions& options = line_.start;
-    start.add_flag("--head", options.head, "start a head, and an agent beside it");
-    start.add_option("--address", line_.address, "join the cluster whose head is at HOST:PORT");
-    start.add_option("--key", line_.key_file, "key file of the cluster to join");
-    start.add_option("--join", options.join, "join by a ticket of `mobula token create --role agent`, or @FILE with one");
+    start.add_flag("--head", options.head, "Start a head and a worker agent");
+    start.add_option("--address", line_.address, "Address of the head to join");
+    start.add_option("--key", line_.key_file, "Key file of the cluster to join");
+    start.add_option("--join", options.join, "Join token of `mobula token create --role agent`, or @FILE with it");
     start.add_option("--http", options.http,
-                     "of a head: HOST:PORT, or a port of this machine, of its HTTP pages; off (default: off)");
+                     "Address or port of the head's HTTP pages, or off (default: off)");
     start.add_flag("--http-unencrypted", options.http_unencrypted,
-                   "with --http beyond this machine: a proxy with TLS stands before it, or nobody listens on that network");
-    start.add_option("--bind", options.bind, "address to listen at (default: this machine alone)");
-    start.add_option("--port", texts_.port, "port of the head (default: as before, or any)");
-    start.add_option("--advertise", options.advertise, "host name or address that others are told");
-    start.add_flag("!--no-worker", options.worker, "the head alone, without an agent");
-    start.add_flag("--insecure", options.insecure, "without keys; on this machine alone");
+                   "Allow --http beyond loopback, for a TLS proxy or a private network");
+    start.add_option("--bind", options.bind, "Address to listen on (default: loopback)");
+    start.add_option("--port", texts_.port, "Port of the head (default: the previous port, else any)");
+    start.add_option("--advertise", options.advertise, "Host name or address that other machines use");
+    start.add_flag("!--no-worker", options.worker, "Start the head without a worker agent");
+    start.add_flag("--insecure", options.insecure, "Use no keys; loopback only");
     start.add_option("--preemption", texts_.preemption,
-                     "off, or lower-priority: what waits long has retryable tasks of jobs of a "
-                     "lower priority ended, which run again (default: off)");
+                     "off, or lower-priority: end retryable tasks of jobs of lower priority for "
+                     "requests that wait (default: off)");
     start.add_option("--preempt-after", texts_.preempt_after,
-                     "seconds that it waits first (default: 5)");
+                     "Waiting time before a preemption (default: 5)");
     start.add_option("--driver-absence", options.driver_absence_s,
-                     "seconds that a job outlives its driver's node or the link to it (default: 120)")
+                     "Time that a job outlives the loss of its driver's node (default: 120)")
         ->check(CLI::Range(1, 86'400));
     trusted_fabric_ = start.add_option("--trusted-fabric", options.fabric,
-                                       "NAME or NETWORK (10.0.0.0/24): tensors travel unsealed to nodes that say the same, and "
-                                       "paths without encryption may be taken; without a value, with --head: the whole cluster, "
-                                       "objects too")
+                                       "Network that needs no encryption, by NAME or as 10.0.0.0/24; without a value, "
+                                       "with --head: the whole cluster, objects included")
                           ->expected(0, 1);
     start.add_option("--bulk-connections", options.node.bulk_connections,
-                     "connections for bytes of objects to each other node, a thread for each")
+                     "Data connections and threads per peer node (default: by cores)")
         ->check(CLI::Range(1, 16));
     start.add_option("--spin-us", options.node.spin_us,
-                     "microseconds that a thread looks for the answer of a call of its node before it "
-                     "sleeps, where a processor is idle (default: 50; 0: it sleeps)")
+                     "Spin time before a thread sleeps while it waits for a local call (default: 50)")
         ->check(CLI::Range(0, 1000));
-    start.add_flag("--block", options.block, "stay in the foreground");
-    start.add_flag("--repl", options.repl, "with --head: a console for the cluster once it runs");
+    start.add_flag("--block", options.block, "Stay in the foreground");
+    start.add_flag("--repl", options.repl, "Open a console when the head runs");
     takes_seconds(start.add_option("--grace", options.grace, "Time for running calls when the agent gets SIGTERM (default: 30)"), 0,
                   86'400);
-    start.add_option("--num-cpus", texts_.num_cpus, "CPUs to offer (default: all)");
-    start.add_option("--num-gpus", texts_.num_gpus, "GPUs to offer (default: all)");
-    start.add_option("--gpu-memory", texts_.gpu_memory, "memory of each GPU, as 16GiB");
+    start.add_option("--num-cpus", texts_.num_cpus, "CPUs of the node (default: all)");
+    start.add_option("--num-gpus", texts_.num_gpus, "GPUs of the node (default: all)");
+    start.add_option("--gpu-memory", texts_.gpu_memory, "Memory per GPU, such as 16GiB");
     start.add_option("--gpu-context-memory", texts_.gpu_context,
-                     "of it, for the context of each process that asks for bytes (default: 640MiB, "
-                     "0 for logical GPUs)");
+                     "GPU memory reserved per process for its context (default: 640MiB; logical "
+                     "GPUs: 0)");
     start.add_option("--gpu-over-share", options.gpu_over_share,
-                     "what happens to an executor that has more of a GPU's memory than its share: "
-                     "off, log, error, kill (default: error)")
+                     "Reaction to an executor above its share of GPU memory: off, log, error, "
+                     "kill (default: error)")
         ->check(CLI::IsMember({"off", "log", "error", "kill"}))
         ->envname("MOBULA_GPU_OVER_SHARE");
     start.add_option("--gpu-watch-period", options.gpu_watch_ms,
-                     "milliseconds between two looks at that (default: 1000)")
+                     "Period of the check of GPU shares (default: 1000)")
         ->check(CLI::Range(50, 60'000))
         ->envname("MOBULA_GPU_WATCH_PERIOD");
-    start.add_option("--memory", texts_.memory, "memory to offer");
-    start.add_option("--object-store-memory", texts_.object_store, "memory for stored objects");
+    start.add_option("--memory", texts_.memory, "Memory of the node (default: all)");
+    start.add_option("--object-store-memory", texts_.object_store, "Memory of the object store");
     start.add_option("--memory-threshold", texts_.memory_threshold,
-                     "part of the node's memory beyond which executors are ended, or off "
+                     "Fraction of the node's memory above which executors are ended, or off "
                      "(default: 0.95)");
     start.add_option("--executor-memory", texts_.executor_memory,
-                     "memory that all executors may use together (default: the node's)");
+                     "Memory limit of all executors together (default: that of the node)");
     start.add_option("--object-spilling-directory", options.node.spill_folder,
-                     "where objects go when memory is short, or none (default: the agent's folder)")
+                     "Directory for spilled objects, or none (default: a directory of the agent)")
         ->envname("MOBULA_OBJECT_SPILLING_DIRECTORY");
     start.add_option("--object-spilling-threshold", texts_.spill_above,
-                     "how full the store is then, from 0 to 1 (default: 0.8)")
+                     "Fill level of the store at which it spills (default: 0.8)")
         ->envname("MOBULA_OBJECT_SPILLING_THRESHOLD");
-    start.add_option("--resources", texts_.resources, "custom resources, as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
+    start.add_option("--resources", texts_.resources, "Custom resources, such as '{\"shuttle\": 2}', or '{\"fpga\": {\"total\": 4, \"unit\": "
                      "true}}' for numbered units");
     start.add_option("--accelerator-type", options.node.accelerator_type,
-                     "type of the GPUs, as H100");
-    start.add_option("--labels", texts_.labels, "labels of the node, as zone=a,disk=ssd");
+                     "Type of the GPUs, such as H100 (default: as detected)");
+    start.add_option("--labels", texts_.labels, "Labels of the node, such as zone=a,disk=ssd");
     start.add_option("--labels-file", texts_.labels_file,
-                     "YAML file with labels of the node, as 'zone: a'; --labels goes before it");
+                     "YAML file with labels of the node; --labels overrides it");
     start.add_option("--record", options.record.folder,
-                     "folder for recordings of what head, agent and executors are told");
-    start.add_flag("--as-given", options.as_given,
-                   "with --head: take nothing from the start before (without it --bind, --advertise, --http, --insecure, "
-                   "--trusted-fabric and --preemption are as before where they are not given)");
+                     "Directory for recordings of core inputs");
+    start.add_flag("--no-reuse-flags,--as-given", options.as_given,
+                   "Reuse no flags of the previous start of this head");
     // For mobula up.
     start.add_option("--made-by", options.made_by)->group("");
     start.add_flag("--check-only", options.check_only)->group("");
@@ -300,12 +298,12 @@ class Grammar {
     watch_ = takes_seconds(status.add_option("-w,--watch", line_.watch_seconds, "Seconds between refreshes (default: 2)")->expected(0, 1),
                            0.1, 86'400);
     CLI::App& events = add_asking("events", "List events of the cluster");
-    events.add_option("--severity", line_.events.severity, "that or worse: debug, info, warning, error (default: info)");
-    events.add_option("--kind", line_.events.kind, "as NODE_DIED, or 'NODE_*'");
-    events.add_option("--since", line_.events.since, "as 90s, 10m, 2h, 1d, or 2026-11-24T02:33:12Z");
-    events.add_option("--about", line_.events.id, "Only events about this id or prefix of an id");
-    events.add_option("--tail", line_.tail, "only the latest so many")->check(CLI::Range(1, 1'000'000));
-    events.add_flag("-f,--follow", line_.follow, "go on as they happen");
+    events.add_option("--severity", line_.events.severity, "Lowest severity: debug, info, warning, error (default: info)");
+    events.add_option("--kind", line_.events.kind, "Kind of event, such as NODE_DIED, or 'NODE_*'");
+    events.add_option("--since", line_.events.since, "Age such as 90s, 10m, 2h, or 1d, or a time such as 2026-11-24T02:33:12Z");
+    events.add_option("--for,--about", line_.events.id, "Only events about this id or prefix of an id");
+    events.add_option("--tail", line_.tail, "Number of latest events")->check(CLI::Range(1, 1'000'000));
+    events.add_flag("-f,--follow", line_.follow, "Print new events as they happen");
     CLI::App& timeline = add_asking("timeline", "Write the latest calls as a trace for Perfetto", false);
     timeline.add_option("--output", line_.output_file, "File of the trace, or - for stdout (default: timeline-TIME.json)");
     timeline.add_option("-o,--format", texts_.format, std::string("Format of the report about the file: ") + output_formats_text);
@@ -318,14 +316,13 @@ class Grammar {
     list.add_option("kind", line_.kind, "nodes, jobs, tasks, actors, objects, leases, executors, placement-groups, transfers, demands")
         ->required();
     add_choice(list);
-    list.add_option("--limit", line_.limit, "of tasks: rows at most, those that failed first, then what is under way (default: 100; 1000 of each owner "
-                                            "where rows are chosen or ordered here)")
+    list.add_option("--limit", line_.limit, "Maximum number of rows, for tasks (default: 100; with a filter or an order: 1000 per owner)")
         ->check(CLI::Range(0, 100'000));
     list_watch_ = add_listing(list);
     CLI::App& top = add_asking("top", "Show CPU, memory, and GPU use of nodes and executors");
     takes_seconds(top.add_option("seconds", line_.watch_seconds, "Time between refreshes (default: 2)"), 0.5, 3600);
-    top.add_flag("--once", line_.once, "one page, from two looks");
-    top.add_option("-n,--rows", line_.rows, "executors at most (default: as the screen has room; 20 with --once)")->check(CLI::Range(1, 10'000));
+    top.add_flag("--once", line_.once, "Print one page and exit");
+    top.add_option("-n,--rows", line_.rows, "Maximum number of executors (default: screen height; with --once: 20)")->check(CLI::Range(1, 10'000));
     add_table(top);
     CLI::App& get = add_asking("get", "Show one item by its id");
     get.add_option("kind", line_.kind, "node, job, task, actor, object, lease, executor, demand, placement-group")->required();
@@ -335,42 +332,41 @@ class Grammar {
     add_table(add_asking("memory", "Show object stores and the holders of objects"));
     add_table(add_asking("summary", "Count items by kind and state"));
     CLI::App& explain = add_asking("explain", "Explain why an item waits, or where a request fits");
-    explain.add_option("subject", line_.subject, "a submitted job by id or name, the id of a task, of its result, of an actor, or a request as JSON")->required();
+    explain.add_option("subject", line_.subject, "Submitted job by id or name; id of a task, its result, or an actor; or a request as JSON")->required();
     CLI::App& plan = add_asking("plan", "Compute the nodes that an autoscaler would launch or remove");
-    plan.add_option("--types", line_.types_file, "YAML file with the types of nodes there could be")
+    plan.add_option("--types", line_.types_file, "YAML file with the available node types")
         ->required();
-    plan.add_flag("--json", texts_.json, "the same as -o json");
+    plan.add_flag("--json", texts_.json, "Same as -o json");
     CLI::App& drain = add_asking("drain", "Stop scheduling onto a node");
     drain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
-    drain.add_flag("!--no-progress", line_.progress, "no line about what is left");
+    drain.add_flag("!--no-progress", line_.progress, "Show no progress line");
     takes_seconds(drain.add_option("--deadline", line_.seconds,
-                                   "Wait until the node is empty, and end the rest after this time, as 90s or 1h; the grace of a "
-                                   "job is part of it"),
+                                   "Wait until the node is empty; end remaining work after this time, such as 90s or 1h"),
                   0, 365.0 * 86'400.0);
     CLI::App& undrain = add_asking("undrain", "Schedule onto a drained node again");
     undrain.add_option("node", line_.subject, "Id, or a unique prefix of at least 4 digits")->required();
   }
 
-  // In these --name is the job's.
+  // In these commands, --name is the name of the job.
   void add_address(CLI::App& command) {
     command.add_option("--state-dir", line_.state_folder, "Directory for the files of this machine's clusters");
     command.add_option("--cluster", line_.cluster, "Name of the cluster");
     command.add_option("--address", line_.address, "HOST:PORT of the head");
-    command.add_option("--key", line_.key_file, "key file of the cluster");
+    command.add_option("--key", line_.key_file, "Key file of the cluster");
   }
 
   void add_raw(CLI::App& command) {
-    command.add_flag("--raw", line_.raw, "what it prints comes to a terminal as it is; else colours and carriage returns pass, and other controls are shown as \\xNN");
+    command.add_flag("--raw", line_.raw, "Print control characters unchanged (default: colors only; others as \\xNN)");
   }
 
   void add_job_commands() {
     CLI::App& submit = *app_.add_subcommand("submit", "Run a command on the cluster and follow it; Ctrl-C leaves it running");
-    submit.add_flag("--no-wait", line_.job.no_wait, "print its id, and leave it to itself");
+    submit.add_flag("--no-wait", line_.job.no_wait, "Print the id of the job and exit");
     CLI::App& run = *app_.add_subcommand("run", "Run a command on the cluster and follow it; Ctrl-C ends it");
     for (CLI::App* command : {&submit, &run}) {
       add_address(*command);
       add_job_options(*command, line_.job);
-      command->add_option("command", line_.job.argv, "after --: PROGRAM and its arguments");
+      command->add_option("command", line_.job.argv, "PROGRAM and its arguments, after --");
       add_raw(*command);
     }
     CLI::App& wait = *app_.add_subcommand("wait", "Follow a submitted job and exit with its code");
@@ -379,7 +375,7 @@ class Grammar {
     add_raw(wait);
     CLI::App& job = *app_.add_subcommand("job", "List, inspect, and stop submitted jobs");
     job.require_subcommand(1);
-    for (const auto& [name, what] : {std::pair{"list", "List submitted jobs, and the latest that have ended"},
+    for (const auto& [name, what] : {std::pair{"list", "List submitted jobs, including recently finished ones"},
                                      std::pair{"status", "Show one submitted job"},
                                      std::pair{"logs", "Print the output of a job"},
                                      std::pair{"stop", "End a job: SIGTERM, then SIGKILL after its grace"}}) {
@@ -393,8 +389,8 @@ class Grammar {
       }
       action.add_option("job", line_.subject, "Id, a unique prefix of at least 4 digits, or name")->required();
       if (std::string(name) != "logs") continue;
-      action.add_flag("-f,--follow", line_.follow, "until it ends; the exit code is the program's");
-      action.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 1'000'000'000));
+      action.add_flag("-f,--follow", line_.follow, "Follow the output; exit with the program's code");
+      action.add_option("--tail", line_.tail, "Number of lines from the end")->check(CLI::Range(0, 1'000'000'000));
       add_raw(action);
     }
   }
@@ -405,16 +401,16 @@ class Grammar {
     add_state_folder(stop);
     takes_seconds(stop.add_option("--grace", line_.seconds, "Time for running calls to end (default: 5)"), 0, 86'400);
     CLI::App& logs = add_asking("logs", "Print logs of the head, agents, executors, and jobs");
-    logs.add_option("subject", line_.subject, "head, agent, or (the beginning of) the id of a node, job, actor, executor, task or slot, or the name of a job or actor");
-    logs.add_option("--tail", line_.tail, "only so many lines from the end")->check(CLI::Range(0, 10'000'000));
-    logs.add_option("--grep", line_.grep, "only lines that match this extended regular expression");
-    logs.add_flag("--raw", line_.raw, "bytes as they are; else control characters are shown as \\xNN");
-    logs.add_flag("-f,--follow", line_.follow, "go on as lines are written");
+    logs.add_option("subject", line_.subject, "head, agent, a job or actor by name, or an id: node, job, actor, executor, task, or slot");
+    logs.add_option("--tail", line_.tail, "Number of lines from the end")->check(CLI::Range(0, 10'000'000));
+    logs.add_option("--grep", line_.grep, "Only lines that match this extended regular expression");
+    logs.add_flag("--raw", line_.raw, "Print control characters unchanged (default: as \\xNN)");
+    logs.add_flag("-f,--follow", line_.follow, "Print new lines as they are written");
     add_table(logs);
     CLI::App& doctor = add_asking("doctor", "Check this machine, its installation, and the path to the cluster");
     doctor.add_flag("--probe", line_.doctor.probe,
-                    "whether the head and the agent of this state folder live; for probes of containers");
-    doctor.add_option("--with", line_.doctor.ways, "look for the programs of this way of launching, too: ssh, slurm")
+                    "Check only whether the head and the agent are alive, for container probes");
+    doctor.add_option("--with", line_.doctor.ways, "Also check the programs of this launcher: ssh, slurm")
         ->check(CLI::IsMember({"ssh", "slurm"}));
     add_described_commands(app_);
     app_.add_subcommand("batch", "Submit a script with lines '#MOBULA FLAGS'");
@@ -431,7 +427,7 @@ class Grammar {
     add_state_folder(repl);
     add_output(repl);
     repl.add_option("--address", line_.address, "HOST:PORT of the head");
-    repl.add_option("--key", line_.key_file, "key file of the cluster");
+    repl.add_option("--key", line_.key_file, "Key file of the cluster");
     add_repl_options(repl, line_.shell);
     add_text_commands(app_, line_.shell);
   }
@@ -444,24 +440,24 @@ class Grammar {
     if (line_.command == "start") {
       const int ways = (start.head ? 1 : 0) + (line_.address.empty() ? 0 : 1) + (start.join.empty() ? 0 : 1);
       if (ways != 1) {
-        wrong("start", "give one of --head, the --address of the head to join, and --join with a ticket");
+        wrong("start", "give exactly one of --head, --address, and --join");
       }
-      if (!start.http.empty() && !start.head) wrong("--http", "goes with --head");
+      if (!start.http.empty() && !start.head) wrong("--http", "needs --head");
       start.http_given = !start.http.empty();
       start.preemption_given = !texts_.preemption.empty();
       start.http = taken("--http", http_address(start.http));
-      if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
+      if (start.as_given && !start.head) wrong("--no-reuse-flags", "needs --head");
       if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
-      if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
-      if (start.repl && !start.head) wrong("--repl", "goes with --head");
-      if (start.repl && start.block) wrong("--repl", "does not go with --block");
+      if (!start.head && !start.worker) wrong("--no-worker", "needs --head");
+      if (start.repl && !start.head) wrong("--repl", "needs --head");
+      if (start.repl && start.block) wrong("--repl", "cannot be combined with --block");
       if (!start.head && !texts_.port.empty())
-        wrong("--port", "goes with --head; an agent takes a free one");
+        wrong("--port", "needs --head; an agent takes a free port");
       start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();
       if (start.trusted_fabric && !start.head) {
-        wrong("--trusted-fabric", "give the name of the fabric that this node is on; without one it goes with --head, for all nodes");
+        wrong("--trusted-fabric", "needs a value without --head; give the name of the node's fabric");
       }
-      if (start.local && !start.head) wrong("--local", "goes with --head");
+      if (start.local && !start.head) wrong("--local", "needs --head");
       if (!texts_.port.empty()) start.port = port_of(texts_.port);
       start.preempt_after = preemption_of(start.head);
       start.memory_threshold = memory_threshold();
@@ -471,17 +467,17 @@ class Grammar {
       const std::string asked = kind_of(line_.kind);
       if (std::find(kinds.begin(), kinds.end(), asked) == kinds.end()) {
         wrong("kind", "'" + line_.kind +
-                          "' is none of nodes, jobs, tasks, actors, objects, leases, executors, "
-                          "placement-groups, transfers, demands");
+                          "' is not a kind; give nodes, jobs, tasks, actors, objects, leases, executors, "
+                          "placement-groups, transfers, or demands");
       }
       line_.kind = asked;
     }
     if (line_.cluster.size() > 256 || line_.cluster.find('/') != std::string::npos ||
         line_.cluster == "." || line_.cluster == "..") {
-      wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a folder");
+      wrong("--name", "'" + line_.cluster.substr(0, 60) + "' cannot be the name of a directory");
     }
     if (line_.cluster.find('\t') != std::string::npos || printable(line_.cluster) != line_.cluster) {
-      wrong("--name", "'" + line_.cluster + "' has control characters");
+      wrong("--name", "'" + line_.cluster + "' contains control characters");
     }
   }
 
@@ -489,15 +485,15 @@ class Grammar {
     const std::string& policy = texts_.preemption;
     const std::string& after = texts_.preempt_after;
     const bool on = policy == "lower-priority";
-    if (!policy.empty() && !head) wrong("--preemption", "goes with --head");
+    if (!policy.empty() && !head) wrong("--preemption", "needs --head");
     if (!policy.empty() && policy != "off" && !on) {
-      wrong("--preemption", "'" + policy + "' is none of off, lower-priority");
+      wrong("--preemption", "'" + policy + "' is not a policy; give off or lower-priority");
     }
-    if (!after.empty() && !on) wrong("--preempt-after", "goes with --preemption lower-priority");
+    if (!after.empty() && !on) wrong("--preempt-after", "needs --preemption lower-priority");
     if (!on) return std::nullopt;
     if (after.empty()) return Duration(5s);
     const double seconds = taken("--preempt-after", parse_seconds(after));
-    if (seconds > 86'400) wrong("--preempt-after", "'" + after + "' is more than 86400 seconds");
+    if (seconds > 86'400) wrong("--preempt-after", "'" + after + "' is above the limit of 86400 seconds");
     return Duration(static_cast<std::int64_t>(seconds * 1e9));
   }
 
@@ -508,7 +504,7 @@ class Grammar {
     char* end = nullptr;
     const double part = std::strtod(text.c_str(), &end);
     if (end == text.c_str() || *end != '\0' || !(part >= 0.01 && part <= 1)) {
-      wrong("--memory-threshold", "'" + text + "' is neither off nor a part from 0.01 to 1");
+      wrong("--memory-threshold", "'" + text + "' is neither off nor from 0.01 to 1");
     }
     return part;
   }
@@ -517,7 +513,7 @@ class Grammar {
     char* end = nullptr;
     const long port = std::strtol(text.c_str(), &end, 10);
     if (end == text.c_str() || *end != '\0' || port < 0 || port > 65'535) {
-      wrong("--port", "'" + text + "' is no port (0 to 65535)");
+      wrong("--port", "'" + text + "' is not a port; give 0 to 65535");
     }
     return static_cast<std::uint16_t>(port);
   }
@@ -528,7 +524,7 @@ class Grammar {
     if (!given && usual != nullptr && *usual != '\0') texts_.colour = usual;
     if (texts_.colour.empty()) return;
     const auto choice = colour_choice_of(texts_.colour);
-    if (!choice) wrong(given ? "--color" : "MOBULA_COLOR", "'" + texts_.colour + "' is none of auto, always, never");
+    if (!choice) wrong(given ? "--color" : "MOBULA_COLOR", "'" + texts_.colour + "' is not a choice; give auto, always, or never");
     line_.colour = *choice;
   }
 
@@ -552,7 +548,7 @@ class Grammar {
     if (line_.key_file.empty()) line_.token = token_from_environment();
   }
 
-  // The flag goes before MOBULA_RECORD; the limit has a variable alone.
+  // The flag overrides MOBULA_RECORD. The limit has only a variable.
   static void record_from_environment(RecordOptions& record) {
     auto said = taken("MOBULA_RECORD_LIMIT", record_options_from_environment());
     if (!record.folder.empty()) said.folder = absolute_path(record.folder);
@@ -562,10 +558,10 @@ class Grammar {
   CLI::App app_;
   CommandLine line_;
   Texts texts_;
-  CLI::Option* trusted_fabric_ = nullptr;  // of the app
-  CLI::Option* watch_ = nullptr;           // likewise
-  CLI::Option* list_watch_ = nullptr;      // likewise
-  CLI::Option* job_list_watch_ = nullptr;  // likewise
+  CLI::Option* trusted_fabric_ = nullptr;  // owned by app_
+  CLI::Option* watch_ = nullptr;           // owned by app_
+  CLI::Option* list_watch_ = nullptr;      // owned by app_
+  CLI::Option* job_list_watch_ = nullptr;  // owned by app_
 };
 
 }  // namespace
@@ -582,11 +578,11 @@ std::optional<OutputFormat> output_format_of(const std::string& name) {
 
 CommandNode command_tree() {
   CommandNode tree = Grammar().tree();
-  // Commands with a grammar of their own.
+  // Commands with a separate grammar.
   for (auto& each : tree.commands) {
     if (each.name == "batch") {
       each.options = tree.command("submit")->options;
-      each.positionals = {{.names = {"script"}, .about = "which travels to the node", .required = true}};
+      each.positionals = {{.names = {"script"}, .about = "Script, which is sent to the node", .required = true}};
     }
     if (auto fleet = fleet_command(each.name)) {
       fleet->about = each.about;

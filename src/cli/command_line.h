@@ -1,5 +1,6 @@
-// What the user of the `mobula` program has asked for, read from its arguments and the environment.
-// Values; for the main thread at start.
+// The parsed command line of the `mobula` program: arguments and environment.
+// Thread: main, at start.
+// Errors: wrong use is a `Parsed` with a text and an exit code.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@
 namespace mobula::internal::cli {
 
 enum class OutputFormat { table, wide, json, jsonl, yaml, csv, name };
-inline constexpr const char* output_formats_text = "table, wide, json, jsonl, yaml, csv or name";
+inline constexpr const char* output_formats_text = "table, wide, json, jsonl, yaml, csv, or name";
 
-// The resources of a node, where they are given.
+// Explicitly given resources of a node.
 struct NodeFlags {
   std::optional<Quantity> num_cpus{};
   std::optional<Quantity> num_gpus{};
@@ -33,37 +34,37 @@ struct NodeFlags {
   std::optional<std::int64_t> gpu_context_bytes{};
   std::optional<std::int64_t> memory_bytes{};
   std::optional<std::int64_t> object_store_bytes{};
-  std::string spill_folder{};  // "none": no spilling; empty: in the agent's own folder
+  std::string spill_folder{};  // "none": no spilling; empty: a directory of the agent
   int spill_above_percent = 80;
-  std::size_t bulk_connections = 0;  // to one other node; 0: by its cores
-  int spin_us = 50;  // that a thread looks for the answer of a call before it sleeps
+  std::size_t bulk_connections = 0;  // per peer node; 0: by the number of cores
+  int spin_us = 50;  // spin time before a waiting thread sleeps
   ResourceSet resources{};
-  std::set<std::string> in_units{};  // of `resources`, those counted in numbered instances
+  std::set<std::string> in_units{};  // names in `resources` whose units are numbered instances
   std::string accelerator_type{};
   Labels labels{};
 };
 
 struct StartOptions {
   bool head = false;
-  bool repl = false;          // once it runs, a console for it
-  bool local = false;         // of one driver, ends with it
-  bool driver_agent = false;  // offers nothing
-  bool check_only = false;    // the flags, and nothing is started
-  bool expect_head = false;   // it is there, or the start fails
+  bool repl = false;          // opens a console when the head runs
+  bool local = false;         // cluster of one driver, which ends with it
+  bool driver_agent = false;  // agent with zero resources
+  bool check_only = false;    // checks the flags and starts nothing
+  bool expect_head = false;   // fails unless the head already runs
   bool worker = true;
   bool block = false;
   bool insecure = false;
-  std::optional<Duration> preempt_after{};  // of a head; nothing: never
-  std::int64_t driver_absence_s = 0;        // head only; 0: default of the head
-  bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed
-  std::string http{};           // of a head: HOST:PORT of its pages; empty: none
-  bool http_unencrypted = false;  // they may be beyond this machine
-  bool as_given = false;        // of a head: nothing is taken from the start before this one
-  bool http_given = false;      // and so an empty one means off
+  std::optional<Duration> preempt_after{};  // head: waiting time before a preemption; absent: off
+  std::int64_t driver_absence_s = 0;        // head; 0: default
+  bool trusted_fabric = false;  // head: bytes between nodes are not encrypted
+  std::string http{};           // head: HOST:PORT of the HTTP pages; empty: off
+  bool http_unencrypted = false;  // allows HTTP beyond loopback
+  bool as_given = false;        // head: reuses no flags of the previous start
+  bool http_given = false;      // so that an empty `http` means off
   bool preemption_given = false;
-  std::string made_by{};        // of a head: the command that starts it again, where that is another program's
-  std::string join{};           // of a node: a ticket, or @FILE
-  std::string fabric{};         // of a node: trusted network that it is on, by name or as a network
+  std::string made_by{};        // head: command of another program that restarts it
+  std::string join{};           // agent: a join token, or @FILE
+  std::string fabric{};         // agent: name or network of its trusted fabric
   std::string bind{};
   std::string advertise{};
   std::uint16_t port = 0;
@@ -73,31 +74,31 @@ struct StartOptions {
   std::string gpu_over_share = "error";  // off, log, error, kill
   std::int64_t gpu_watch_ms = 1000;
   NodeFlags node{};
-  RecordOptions record{};  // --record, else the environment
+  RecordOptions record{};  // --record, otherwise the environment
   int ready_fd = -1;
   int life_fd = -1;
 };
 
-// Of `events`.
+// Flags of `events`.
 struct EventFlags {
   std::string severity{};
   std::string kind{};
-  std::string id{};     // of what they are about, or the beginning of it
-  std::string since{};  // a span or a time
+  std::string id{};     // id, or a prefix, of the events' subject
+  std::string since{};  // an age or a time
 };
 
-// Of `doctor`.
+// Flags of `doctor`.
 struct DoctorFlags {
-  bool probe = false;               // for probes of containers
-  std::vector<std::string> ways{};  // of launching whose programs are looked for, too
+  bool probe = false;               // for container probes
+  std::vector<std::string> ways{};  // launchers whose programs are checked too
 };
 
-// How tables are shown.
+// Presentation of tables.
 struct TableFlags {
-  std::vector<std::string> columns{};  // by header or member; empty: the usual ones
-  std::string sort_by{};               // likewise; "-NAME": backwards
+  std::vector<std::string> columns{};  // by header or member; empty: default
+  std::string sort_by{};               // header or member; "-NAME": descending
   bool headers = true;
-  bool cut = true;  // to the terminal's width
+  bool cut = true;  // cut lines to the terminal's width
   bool coloured = false;
 };
 
@@ -109,55 +110,55 @@ struct CommandLine {
   std::string cluster;  // empty: not given
   std::string address;
   std::string key_file;
-  std::string token{};  // of the environment: the text, or @FILE
+  std::string token{};  // token from the environment: its text, or @FILE
   std::optional<LogLevel> log_level{};
   OutputFormat output = OutputFormat::table;
   StartOptions start{};
-  std::string types_file;  // of `plan`
-  std::string subject;  // a node, a request, whose log
-  std::string kind;     // of `list` and `get`
+  std::string types_file;  // `plan`
+  std::string subject;  // id, name, or request
+  std::string kind;     // `list` and `get`
   std::vector<std::pair<std::string, std::string>> filters{};
-  Labels labels{};      // of `list`: only items with these
-  std::int64_t limit = -1;  // of `list`: rows; negative: not given
+  Labels labels{};      // `list`: only items with these labels
+  std::int64_t limit = -1;  // `list`: number of rows; negative: not given
   double seconds = -1;  // --grace, --deadline; negative: not given
   JobFlags job{};
   ShellFlags shell{};
   EventFlags events{};
   DoctorFlags doctor{};
-  bool progress = true;  // long work may say on a terminal how far it is
-  std::string output_file;  // of `timeline`
+  bool progress = true;  // progress lines on a terminal
+  std::string output_file;  // `timeline`
   TokenFlags tokens{};
   TableFlags table{};
   ColourChoice colour = ColourChoice::automatic;
-  bool pager = true;  // long pages may go through one
+  bool pager = true;  // long pages may use a pager
   bool watch = false;
   double watch_seconds = 2;
-  bool once = false;         // of `top`
-  std::int64_t rows = -1;    // of `top`; negative: what the screen has room for
+  bool once = false;         // `top`
+  std::int64_t rows = -1;    // `top`; negative: screen height
   bool follow = false;
-  std::string grep;  // of `logs`
+  std::string grep;  // `logs`
   bool raw = false;
   std::int64_t tail = -1;  // lines; negative: all
-  KeptLink* kept = nullptr;  // the connection of a console, for the questions of this command
+  KeptLink* kept = nullptr;  // connection of a console, for the requests of this command
 };
 
-// Either a command line, or that the program ends now with `exit`, having printed `text`.
+// A command line, or a text to print before the program ends with `exit`.
 struct Parsed {
   std::optional<CommandLine> line{};
   int exit = 0;
   std::string text{};
 };
 
-// `output` is the format where the command names none.
+// `output` is the format if the command names none.
 Parsed parse_command_line(int argc, char** argv, OutputFormat output = OutputFormat::table);
 
-// "json" and the like.
+// Returns the format of this name.
 std::optional<OutputFormat> output_format_of(const std::string& name);
 
-// All commands, for completion, help and manual pages.
+// Returns all commands, for completion, help, and manual pages.
 CommandNode command_tree();
 
-// "1073741824", "512MiB", "4G", "1.5GB": bytes. invalid_argument otherwise.
+// Returns bytes for "1073741824", "512MiB", "4G", or "1.5GB"; otherwise invalid_argument.
 Result<std::int64_t> parse_size(const std::string& text);
 
 }  // namespace mobula::internal::cli

@@ -12,12 +12,17 @@ namespace {
 
 constexpr std::size_t most_edits = 2;
 
-// The kind of the value of options whose value is not any word.
+// The kind of value of each option, for usage lines.
 constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"accelerator-type", "TYPE"},  {"address", "HOST:PORT"},       {"advertise", "HOST"},
-    {"at-once", "N"},              {"bind", "HOST"},               {"bulk-connections", "N"},
+    {"parallel", "N"},             {"bind", "HOST"},               {"bulk-connections", "N"},
     {"cluster", "NAME"},           {"color", "WHEN"},              {"columns", "NAMES"},
-    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"env", "NAME=VALUE"},
+    {"cwd", "DIR"},                {"deadline", "SECONDS"},        {"driver-absence", "SECONDS"},
+    {"env", "NAME=VALUE"},         {"format", "FORMAT"},          {"for", "ID"},                 {"gpu-over-share", "ACTION"},
+    {"grep", "REGEX"},             {"local-rank", "N"},           {"preemption", "POLICY"},
+    {"rank", "N"},                 {"role", "ROLE"},              {"run", "NAME"},
+    {"severity", "LEVEL"},         {"size", "N"},                 {"sort-by", "NAME"},
+    {"trusted-fabric", "NAME"},    {"with", "LAUNCHER"},
     {"executor-memory", "SIZE"},   {"expires", "TIME"},            {"file", "FILE"},
     {"filter", "NAME=VALUE"},      {"folder", "DIR"},              {"grace", "SECONDS"},
     {"gpu-context-memory", "SIZE"}, {"gpu-memory", "SIZE"},        {"gpu-watch-period", "MILLISECONDS"},
@@ -37,10 +42,11 @@ constexpr std::pair<std::string_view, std::string_view> value_kinds[] = {
     {"watch", "SECONDS"},          {"workdir", "DIR"}};
 
 std::string value_kind_of(const CLI::Option& option) {
+  if (option.check_lname("output") && !option.check_sname("o")) return "FILE";  // of `timeline`
   for (const auto& [name, kind] : value_kinds) {
     if (option.check_lname(std::string(name))) return std::string(kind);
   }
-  return "VALUE";
+  return option.check_sname("c") ? "COMMAND" : "VALUE";
 }
 
 }  // namespace
@@ -57,7 +63,7 @@ std::string unexpected_words(const CLI::App& app) {
   std::vector<const CLI::App*> chain{&app};
   for (std::size_t i = 0; i < chain.size(); ++i) {
     for (const CLI::Option* each : chain[i]->get_options()) {
-      if (each->get_group().empty()) continue;  // not for people
+      if (each->get_group().empty()) continue;  // hidden
       for (const auto& name : each->get_lnames()) known.push_back("--" + name);
     }
     const auto left = chain[i]->remaining(false);
@@ -98,7 +104,7 @@ CommandNode tree_of(const CLI::App& app) {
   node.name = app.get_name();
   node.about = app.get_description();
   for (const CLI::Option* each : app.get_options()) {
-    if (each->get_group().empty()) continue;  // not for people
+    if (each->get_group().empty()) continue;  // hidden
     OptionNode option;
     option.about = each->get_description();
     option.takes_value = each->get_items_expected_max() > 0;

@@ -1,5 +1,6 @@
-// The commands of `mobula` as data, taken from the grammar that parses them: what completion, help and manual
-// pages are made of. Values.
+// The commands of `mobula` as data, derived from the grammar that parses them. Completion, help,
+// and manual pages are made from it.
+// Thread: any.
 #pragma once
 
 #include <optional>
@@ -13,10 +14,10 @@ class App;
 namespace mobula::internal::cli {
 
 struct OptionNode {
-  std::vector<std::string> names{};  // "-o", "--output"; of a positional: its one name
+  std::vector<std::string> names{};  // "-o", "--output"; for a positional its one name
   std::string about{};
   bool takes_value = false;
-  std::string value = "VALUE";  // kind of the value, for help: SIZE, SECONDS, ...
+  std::string value = "VALUE";  // kind of the value: SIZE, SECONDS, ...
   bool required = false;
 };
 
@@ -27,19 +28,20 @@ struct CommandNode {
   std::vector<OptionNode> positionals{};
   std::vector<CommandNode> commands{};
 
-  // Null where there is none.
+  // Returns null if the name is unknown.
   const CommandNode* command(const std::string& of_name) const;
   const OptionNode* option(const std::string& of_name) const;
 };
 
 CommandNode tree_of(const CLI::App& app);
 
-// The one of `names` that was likely meant: at most two letters away; nothing where none is.
+// Returns the most similar name, at an edit distance of at most 2; nothing if no name is that
+// similar.
 std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names);
 std::vector<std::string> names_of(const std::vector<CommandNode>& commands);
 
-// What was typed and means nothing to the command, in the order typed, with what an option may have been meant to be:
-// "'--tow' and 'x' are not expected; did you mean '--two'?" Of an app whose parsing has thrown ExtrasError.
+// Returns the unexpected words in typed order, with suggestions for options: "'--tow' and 'x' are
+// not expected; did you mean '--two'?" Requires that parsing threw ExtrasError.
 std::string unexpected_words(const CLI::App& app);
 
 }  // namespace mobula::internal::cli

@@ -20,18 +20,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration ends_within = 5s;     // what was ended at the deadline
+constexpr Duration ends_within = 5s;     // time for work that was ended at the deadline
 constexpr Duration look_interval = 200ms;
-constexpr Duration say_interval = 10s;   // where nothing changes
-constexpr Duration head_was_away = 2s;   // an answer that took longer: a head counts the deadline anew
+constexpr Duration say_interval = 10s;   // if nothing changes
+// Latency of an answer after which the head may have restarted and counts the deadline again.
+constexpr Duration head_was_away = 2s;
 
 void on_interrupt(int) {
-  constexpr char words[] = "\nmobula: the node is being drained all the same; `mobula undrain` takes it back\n";
+  constexpr char words[] = "\nmobula: the drain continues; `mobula undrain` reverts it\n";
   (void)!::write(STDERR_FILENO, words, sizeof words - 1);
   std::_Exit(exit_interrupted);
 }
 
-// The whole id of a node whose beginning was given.
+// Returns the complete id of a node from a prefix.
 Result<std::string> node_id_of(Asker& asker, const std::string& given) {
   auto node = asker.ask("get", "node", given);
   if (!node) return node.error();
@@ -56,7 +57,8 @@ void pass_warnings_on(const Json& document) {
   }
 }
 
-// Says on stderr what is left: on a terminal in one line, elsewhere when it changes and now and then.
+// Reports the remaining work on stderr: on a terminal in one line, otherwise on changes and
+// periodically.
 class News {
  public:
   explicit News(const CommandLine& line) : wanted_(for_people(line) && line.progress), on_terminal_(wanted_) {}
@@ -91,7 +93,8 @@ class News {
   Time next_;
 };
 
-// Until nothing is left on the node, or the deadline has passed and what it ended is gone; what is left then.
+// Waits until the node is empty, or until the deadline has passed and the work that it ended is
+// gone. Returns the remaining work.
 Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const CommandLine& line, Duration within, ObjectsMoved& objects) {
   Time deadline = monotonic_now() + within;
   News news(line);
@@ -115,7 +118,7 @@ Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const
     }
     if (now >= deadline + ends_within) {
       return failure(ErrorCode::timed_out,
-                     fmt::format("node {} still has {} leases, though those left after {} s were told to end; look at "
+                 fmt::format("drain node {}: {} leases remain after the end of their grace of {} s; check "
                                  "`mobula list leases` and the agent's log",
                                  node, left.all, line.seconds));
     }
@@ -130,7 +133,7 @@ int drain(const CommandLine& line) {
   Asker asker(line);
   const auto node = node_id_of(asker, line.subject);
   if (!node) return complain(node.error());
-  // What starts there between the two looks is in the second, what has left by then in the first.
+  // Work that starts between the two reads is in the second, work that ends is in the first.
   NodeLoad before;
   const auto first = lists_of(asker);
   if (!first) return complain(first.error());
@@ -157,7 +160,7 @@ int drain(const CommandLine& line) {
     if (for_people(line)) print(report.text());
     return complain(left.error());
   }
-  if (for_people(line)) return print(fmt::format("node {} takes no more work; {}\n{}{}", *node, words_of(*left), report.text(), objects.text()));
+  if (for_people(line)) return print(fmt::format("Node {} is draining: {}.\n{}{}", *node, words_of(*left), report.text(), objects.text()));
   Json document = *drained;
   document["node_id"] = *node;
   document["left_leases"] = left->all;
@@ -174,8 +177,8 @@ int undrain(const CommandLine& line) {
   if (!done) return complain(done.error());
   if (!for_people(line)) return print(*done, line);
   const bool was_draining = done->value("warnings", Json::array()).empty();
-  return print(was_draining ? fmt::format("node {} gets work again; what was moved or ended stays so\n", *node)
-                            : fmt::format("node {} was not draining, and gets work\n", *node));
+  return print(was_draining ? fmt::format("Node {} is schedulable again. Moved and ended work is not restored.\n", *node)
+                            : fmt::format("Node {} was not draining.\n", *node));
 }
 
 }  // namespace mobula::internal::cli

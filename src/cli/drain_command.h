@@ -1,12 +1,13 @@
-// `mobula drain` and `mobula undrain`: a node gets no more work, or gets it again. Drain says what it has moved
-// and ended: from what lay on the node before, and what has become of that. Main thread.
+// `mobula drain` and `mobula undrain`: stops and resumes scheduling onto a node. Drain reports the
+// work that it moved and ended, from the state of the node before and after.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"
 
 namespace mobula::internal::cli {
 
-// Each prints what came of it, or why nothing did, and returns the exit code.
+// Each prints the result or the fault and returns the exit code.
 int drain(const CommandLine& line);
 int undrain(const CommandLine& line);
 

@@ -73,7 +73,7 @@ DrainReport::DrainReport(const std::string& node, const NodeLoad& before, const 
       const bool runs = state == "ALIVE" || state == "RUNNING";
       Group* group = nullptr;
       if (over(item)) {
-        group = by_drain ? &ended_ : nullptr;  // else it has ended by itself
+        group = by_drain ? &ended_ : nullptr;  // otherwise it ended by itself
       } else if (runs && elsewhere) {
         group = &moved_;
       } else {
@@ -96,14 +96,12 @@ std::string DrainReport::text() const {
   say(ended_.actors, "actor", "was ended by the drain", "were ended by the drain");
   say(moved_.jobs, "job", "was started elsewhere", "were started elsewhere");
   say(moved_.actors, "actor", "was started elsewhere", "were started elsewhere");
-  say(waiting_.jobs, "job", "is to start elsewhere and does not run there yet", "are to start elsewhere and do not run there yet");
-  say(waiting_.actors, "actor", "is to start elsewhere and does not run there yet",
-      "are to start elsewhere and do not run there yet");
+  say(waiting_.jobs, "job", "waits to start elsewhere", "wait to start elsewhere");
+  say(waiting_.actors, "actor", "waits to start elsewhere", "wait to start elsewhere");
   say(staying_.jobs, "job", "stays until it ends", "stay until they end");
-  say(staying_.actors, "actor", "may not be restarted and stays until it is ended",
-      "may not be restarted and stay until they are ended");
+  say(staying_.actors, "actor", "cannot restart and stays until it ends", "cannot restart and stay until they end");
   if (ended_leases_ > 0) {
-    text += fmt::format("{} {} still held at the deadline and ended by force\n",
+    text += fmt::format("{} {} still held at the deadline and killed\n",
                         counted(static_cast<std::size_t>(ended_leases_), "lease"), ended_leases_ == 1 ? "was" : "were");
   }
   return text;
@@ -132,8 +130,8 @@ LeaseCount leases_on(const std::string& node, const Json& leases) {
 }
 
 std::string words_of(const LeaseCount& left) {
-  if (left.all == 0) return "nothing is left on it";
-  return fmt::format("{} {} left on it{}", counted(static_cast<std::size_t>(left.all), "lease"), left.all == 1 ? "is" : "are",
+  if (left.all == 0) return "no lease is left";
+  return fmt::format("{} {} left{}", counted(static_cast<std::size_t>(left.all), "lease"), left.all == 1 ? "is" : "are",
                      left.of_actors > 0 ? fmt::format(" ({} of actors and jobs)", left.of_actors) : "");
 }
 
@@ -150,18 +148,18 @@ void ObjectsMoved::seen(const std::string& node, const Json& memory) {
 }
 
 std::string ObjectsMoved::words() const {
-  return fmt::format("{} ({}) that others hold {} being copied", counted(static_cast<std::size_t>(left_.objects), "object"),
+  return fmt::format("{} ({}) with other holders {} being copied", counted(static_cast<std::size_t>(left_.objects), "object"),
                      size_text(left_.bytes), left_.objects == 1 ? "is" : "are");
 }
 
 std::string ObjectsMoved::text() const {
   std::string text;
   if (const auto copied = most_.objects - left_.objects; copied > 0) {
-    text += fmt::format("{} ({}) {} copied to nodes that stay\n", counted(static_cast<std::size_t>(copied), "object"),
+    text += fmt::format("{} ({}) {} copied to other nodes\n", counted(static_cast<std::size_t>(copied), "object"),
                         size_text(most_.bytes - left_.bytes), copied == 1 ? "was" : "were");
   }
   if (left_.objects > 0) {
-    text += fmt::format("{} ({}) that others hold {} not copied yet\n", counted(static_cast<std::size_t>(left_.objects), "object"),
+    text += fmt::format("{} ({}) with other holders {} not copied yet\n", counted(static_cast<std::size_t>(left_.objects), "object"),
                         size_text(left_.bytes), left_.objects == 1 ? "is" : "are");
   }
   return text;

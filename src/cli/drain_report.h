@@ -1,4 +1,5 @@
-// What a drain has done with what lay on its node: jobs and actors before it, and as they are now. Pure; any thread.
+// The effect of a drain on the jobs and actors of its node: their state before and now.
+// Thread: any; pure.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +10,31 @@
 
 namespace mobula::internal::cli {
 
-// What lies on a node, by lists of the head.
+// The work on a node, from lists of the head.
 struct NodeLoad {
   struct Item {
-    std::string name;      // for people
-    bool moves = false;    // elsewhere, since it may be started again
+    std::string name;      // for messages
+    bool moves = false;    // may restart on another node
   };
   std::map<std::string, Item> jobs{};    // by id
-  std::map<std::string, Item> actors{};  // but those that are jobs
+  std::map<std::string, Item> actors{};  // by id; without jobs
 
-  // Adds those of `submissions` and `actors` that are on the node and have not ended.
+  // Adds the `submissions` and `actors` on the node that have not ended.
   void add(const std::string& node, const nlohmann::ordered_json& submissions, const nlohmann::ordered_json& actors);
 };
 
 class DrainReport {
  public:
-  // What has become of `before`, by the lists of now. `ended_leases`: as the head counts those that the deadline ended.
+  // Compares `before` with the current lists. `ended_leases` is the head's count of leases ended at
+  // the deadline.
   DrainReport(const std::string& node, const NodeLoad& before, const nlohmann::ordered_json& submissions,
               const nlohmann::ordered_json& actors, std::int64_t ended_leases);
 
-  // "2 jobs were ended by the drain: ID (train), ID (eval)", one line for each thing to say; may be empty.
+  // Returns one line per result: "2 jobs were ended by the drain: ID (train), ID (eval)". May be
+  // empty.
   std::string text() const;
-  // {"ended": {"jobs": [IDS], "actors": [IDS], "leases": N}, "moved": …, "waiting": …, "staying": …}
+  // Returns {"ended": {"jobs": [IDS], "actors": [IDS], "leases": N}, "moved": …, "waiting": …,
+  // "staying": …}.
   nlohmann::ordered_json json() const;
 
  private:
@@ -42,25 +46,25 @@ class DrainReport {
   std::int64_t ended_leases_ = 0;
 };
 
-// Leases on the node: all of them, and those of actors and jobs among them.
+// Leases on the node: all leases, and the leases of actors and jobs among them.
 struct LeaseCount {
   std::int64_t all = 0;
   std::int64_t of_actors = 0;
 };
 LeaseCount leases_on(const std::string& node, const nlohmann::ordered_json& leases);
-// "3 leases are left, 1 of them of an actor or a job".
+// Returns "3 leases are left (1 of actors and jobs)".
 std::string words_of(const LeaseCount& left);
 
-// The objects of a node that others hold, as they come to others: from looks at `mobula memory`.
+// The objects of a node with other holders, while they are copied: from samples of `mobula memory`.
 class ObjectsMoved {
  public:
   void seen(const std::string& node, const nlohmann::ordered_json& memory);
   std::int64_t left() const { return left_.objects; }
   std::uint64_t all_bytes() const { return static_cast<std::uint64_t>(most_.bytes); }
   std::uint64_t copied_bytes() const { return static_cast<std::uint64_t>(most_.bytes - left_.bytes); }
-  // "2 objects (64.0 MiB) that others hold are copied".
+  // Returns "2 objects (64.0 MiB) with other holders are being copied".
   std::string words() const;
-  // What came of it, a line; empty where there were none.
+  // Returns the result as a line; empty if there were no objects.
   std::string text() const;
   nlohmann::ordered_json json() const;
 

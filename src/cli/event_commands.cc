@@ -38,7 +38,7 @@ Result<Json> filters_of(const CommandLine& line) {
   return filters;
 }
 
-// The first thing an event is about, in few digits.
+// Returns a short id of the first subject of an event.
 std::string subject_of(const Json& event) {
   static constexpr std::array<std::pair<const char*, const char*>, 6> names{{{"actor_id", "actor"},
                                                                              {"placement_group_id", "group"},
@@ -66,7 +66,7 @@ std::string by_of(const Json& event) {
   return principal.empty() ? source : source + " " + principal;
 }
 
-// All of it, or the row that `columns` of the table choose.
+// Returns all members, or the row that `columns` of the table choose.
 Result<std::string> item_text(const Json& item, const CommandLine& line) {
   if (line.table.columns.empty()) return to_yaml(item);
   return format_document(item, line.output, line.kind, style_of(line), line.table.cut ? terminal_width() : 0);
@@ -96,7 +96,7 @@ int print_events(const Json& list, const CommandLine& line, bool first) {
   return print(format_document(list, line.output, "events"));
 }
 
-// Until interrupted, or nobody reads what is printed.
+// Follows until interrupted, or until stdout has no reader.
 int follow(Asker& asker, const CommandLine& line, Json filters, Json last) {
   CommandLine lines = line;
   if (!for_people(line)) lines.output = OutputFormat::jsonl;  // a document has an end, this has none
@@ -112,13 +112,13 @@ int follow(Asker& asker, const CommandLine& line, Json filters, Json last) {
     if (!more) return complain(more.error());
     last = std::move(*more);
     const auto lost = last.value("lost", std::uint64_t{0});
-    if (lost > 0) warn("events came faster than they were read; some are not shown");
+    if (lost > 0) warn("events: arrived faster than they were read; some are not shown");
     if (last["items"].empty()) continue;
     if (const int code = print_events(last, lines, false); code != exit_done) return code;
   }
 }
 
-// The id by which events know what was found.
+// Returns the id that events use for the item.
 std::string id_of(const Json& item, const std::string& kind) {
   static const std::array<std::pair<std::string, const char*>, 8> members{{{"nodes", "node_id"},
                                                                            {"jobs", "job_id"},
@@ -139,7 +139,7 @@ bool waits(const Json& item) {
   return state.starts_with("PENDING") || state == "RESTARTING" || state == "RESCHEDULING";
 }
 
-// Submitted jobs may be named, and say more of themselves.
+// Submitted jobs may be named, and have more members.
 Result<Json> find_item(Asker& asker, const CommandLine& line) {
   auto item = asker.ask("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
   if (line.kind != "jobs" || item || item.error().code != ErrorCode::not_found) return item;
@@ -169,7 +169,7 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
   const bool whole = !text.empty() && unit.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
   if ((!digits && !whole) || end == text.c_str() || seconds == 0 || amount > 1e9) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("--since: '{}' is neither a span such as 90s, 10m, 2h, 1d, nor a time in UTC such as "
+                   fmt::format("--since: '{}' is neither an age such as 90s, 10m, 2h, or 1d, nor a UTC time such as "
                                "2026-11-24T02:33:12Z",
                                text));
   }
@@ -194,20 +194,20 @@ int describe(const CommandLine& line) {
   if (!item) return complain(item.error());
   const std::string id = id_of(*item, line.kind);
   std::vector<std::string> warnings;
-  // What has an id that no event names has none.
+  // An item with an id that no event names has no events.
   Json events = Json::array();
   if (!id.empty()) {
     const Json filters = {{"id", id}, {"severity", "DEBUG"}, {"limit", events_described}};
     auto list = asker.ask("list", "events", filters.dump());
     if (list) events = (*list)["items"];
-    if (!list) warnings.push_back("its events are not known: " + list.error().text);
+    if (!list) warnings.push_back("events: " + list.error().text);
   }
   Json why;
   const bool explained = line.kind == "tasks" || line.kind == "actors" || line.kind == "placement-groups";
   if (explained && waits(*item)) {
     auto explanation = asker.ask("explain", "", id);
     if (explanation) why = std::move(*explanation);
-    if (!explanation) warnings.push_back("why it waits is not known: " + explanation.error().text);
+    if (!explanation) warnings.push_back("explanation: " + explanation.error().text);
   }
   Json described = *item;
   for (const auto& warning : warnings) described["warnings"].push_back(warning);
@@ -219,8 +219,8 @@ int describe(const CommandLine& line) {
   const auto item_said = item_text(described, line);
   if (!item_said) return complain(item_said.error());
   std::string text = *item_said;
-  if (!why.is_null()) text += "\nWhy it waits: " + format_explanation(why, coloured(line));
-  text += events.empty() ? "\nEvents: none that are remembered\n" : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
+  if (!why.is_null()) text += "\nReason for waiting: " + format_explanation(why, coloured(line));
+  text += events.empty() ? "\nEvents: none\n" : "\nEvents:\n" + events_text(events, line.table.headers, coloured(line));
   return print_page(text, line);
 }
 

@@ -1,4 +1,5 @@
-// `mobula events` and `mobula describe`. Main thread.
+// `mobula events` and `mobula describe`.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace mobula::internal::cli {
 
-// Each prints the answer, or why there is none, and returns the exit code.
+// Each prints the answer or the fault and returns the exit code.
 int show_events(const CommandLine& line);
 int describe(const CommandLine& line);
 
-// "90", "90s", "10m", "2h", "1d": so long before `now_ms`; or 2026-11-24T02:33:12Z: a time in UTC.
-// invalid_argument otherwise.
+// Parses an age before `now_ms` ("90", "90s", "10m", "2h", "1d") or a UTC time
+// (2026-11-24T02:33:12Z). Otherwise invalid_argument.
 Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms);
 
 }  // namespace mobula::internal::cli

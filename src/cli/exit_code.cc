@@ -14,7 +14,7 @@ namespace {
 void say(const std::string& label, std::string line) {
   while (!line.empty() && line.back() == '\n') line.pop_back();
   for (auto& c : line) c = c == '\n' ? ' ' : c;
-  line = printable(line);  // some of it may come from elsewhere
+  line = printable(line);  // parts of it may be foreign text
   std::fprintf(stderr, "%s %s\n", label.c_str(), line.c_str());
 }
 
@@ -28,7 +28,7 @@ int complain(const Failure& why, int code) {
 }
 
 int complain_of_output(const std::string& lost) {
-  const std::string why = errno == EPIPE ? "nobody reads it" : std::strerror(errno);
+  const std::string why = errno == EPIPE ? "no reader" : std::strerror(errno);
   if (errno == EPIPE && lost.empty()) return exit_failed;
   return complain(failure(ErrorCode::resource_exhausted, "standard output: " + why + (lost.empty() ? "" : "; " + lost)));
 }

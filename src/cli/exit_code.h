@@ -1,4 +1,5 @@
-// The exit codes of the `mobula` program, and which failure ends it with which. Values.
+// The exit codes of the `mobula` program, and their mapping from failures.
+// Thread: main.
 #pragma once
 
 #include <string>
@@ -34,13 +35,13 @@ inline int exit_code_of(const Failure& why) {
   return exit_failed;
 }
 
-// Says why on stderr, on one line, and returns the code to end with.
+// Prints the failure on stderr, on one line, and returns the exit code.
 int complain(const Failure& why);
 int complain(const Failure& why, int code);
-// Of what standard output has not taken, by errno: nothing is said where its reader has gone. `lost` is what is
-// gone with it, if that matters.
+// Reports a failed write to standard output, by errno. Prints nothing if the reader has closed it,
+// unless `lost` names data that is lost with it.
 int complain_of_output(const std::string& lost = {});
-// Says something on stderr, on one line, that ends nothing.
+// Prints a warning on stderr, on one line.
 void warn(const std::string& text);
 
 }  // namespace mobula::internal::cli

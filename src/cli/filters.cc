@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array listed_kinds{"nodes", "jobs", "tasks", "actors", "objects", "leases", "executors", "placement-groups", "transfers", "demands"};
 
-// Fields that are no columns, and that items may lack.
+// Fields without a column, which items may lack.
 const std::vector<std::string>& other_fields(const std::string& kind) {
   static const std::map<std::string, std::vector<std::string>> all{
       {"nodes", {"bulk_address", "devices", "device_policy", "memory_pressure", "refused_devices", "transfers"}},
@@ -45,7 +45,7 @@ std::vector<std::string> fields_of(const std::string& kind) {
   return fields;
 }
 
-// Of "labels.zone", "labels".
+// Returns "labels" for "labels.zone".
 std::string first_of(const std::string& path) { return path.substr(0, path.find('.')); }
 
 }  // namespace
@@ -78,7 +78,7 @@ Result<void> check_filters(const std::string& kind, const Filters& filters, cons
     }
     std::string names;
     for (const auto& each : there) names += (names.empty() ? "" : ", ") + each;
-    return failure(ErrorCode::invalid_argument, fmt::format("--filter: {} have no field '{}'; they have {}", kind, first, names));
+    return failure(ErrorCode::invalid_argument, fmt::format("--filter: {} have no field '{}'; give one of {}", kind, first, names));
   }
   return {};
 }

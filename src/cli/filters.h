@@ -1,5 +1,6 @@
-// Filters of `list`, as people name them: by columns of the table or by fields of the document. Which names there
-// are is said where one is unknown, so that a mistyped filter is no empty list. Pure functions.
+// Filters of `list`, by columns of the table or by members of the document. An unknown name is an
+// error that lists the known names, so that a mistyped filter does not look like an empty list.
+// Thread: any; pure.
 #pragma once
 
 #include <string>
@@ -9,14 +10,14 @@
 
 namespace mobula::internal::cli {
 
-// The same by the names of fields, and states as the head writes them: `class=Counter` of actors is `class_name`,
-// `state=alive` is ALIVE.
+// Translates filters to members, and states to the head's spelling: `class=Counter` of actors
+// becomes `class_name`, `state=alive` becomes ALIVE.
 Filters named_as_fields(const std::string& kind, Filters filters);
 
-// invalid_argument, with the names that there are, where neither the kind nor one of the items has such a field.
+// Returns invalid_argument with the known names if neither the kind nor an item has such a field.
 Result<void> check_filters(const std::string& kind, const Filters& filters, const DocumentJson& items);
 
-// Of every kind the fields that are always there, for help.
+// Returns the fields that are always present, by kind, for help.
 std::string fields_text();
 
 }  // namespace mobula::internal::cli

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// To name a file that is no key, or none of one's own, is wrong use in every command.
+// A file that is not a key, or belongs to another user, is wrong use in every command.
 Result<KeyFile> key_of(const std::string& path) {
   auto key = load_key_file(path);
   if (!key) return failure(ErrorCode::invalid_argument, key.error().text);
@@ -27,13 +27,13 @@ Result<KeyFile> key_of(const std::string& path) {
 
 bool readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
-// What one cluster's folder says; not_found if it has neither a head nor an agent.
+// Returns the cluster of one directory; not_found if it has neither a head nor an agent.
 Result<ClusterAddress> from_folder(const std::string& state_folder, const std::string& name) {
   const std::string folder = state_folder + "/" + name;
   ClusterAddress found;
   const auto head = load_head_file(folder + "/head/head.json");
   const auto agent = load_agent_file(folder + "/agent/agent.json");
-  // A head that has died has left its file.
+  // A head that died leaves its file.
   const bool own_died = head && !runs(*head);
   if (head && !own_died) {
     found.address = head->address;
@@ -45,10 +45,10 @@ Result<ClusterAddress> from_folder(const std::string& state_folder, const std::s
     return *closed;
   } else if (head || path_exists(folder + "/head/journal.sqlite")) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("the head of cluster '{}' does not run; start it again with: {}", name,
+                   fmt::format("find cluster '{}': its head is not running; restart it with: {}", name,
                                restart_command(state_folder, name)));
   } else {
-    return failure(ErrorCode::not_found, "no cluster in " + folder);
+    return failure(ErrorCode::not_found, "find cluster: none in " + folder);
   }
   if (!readable(found.key_path)) {
     found.key_path.clear();
@@ -74,7 +74,7 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
     names += (names.empty() ? "" : ", ") + name;
     if (found) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("several clusters run from {} ({}, …); choose one with --name",
+                     fmt::format("find cluster: several run from {} ({}, …); choose one with --name",
                                  line.state_folder, names));
     }
     found = std::move(each).value();
@@ -84,8 +84,8 @@ Result<ClusterAddress> known_cluster(const CommandLine& line) {
   if (const auto closed = why_closed(line.state_folder)) return *closed;
   return failure(
       ErrorCode::unavailable,
-      fmt::format("no cluster{} is known in {}; start one with 'mobula start --head', or "
-                  "give --address and --key",
+               fmt::format("find cluster{}: none is known in {}; start one with 'mobula start --head', or "
+                           "give --address and --key",
                   line.cluster.empty() ? "" : " '" + line.cluster + "'", line.state_folder));
 }
 
@@ -112,9 +112,9 @@ std::optional<std::string> keys_readable_by_jobs(const std::string& folder) {
   if (!head || !agent || !runs(*head) || !runs(*agent) || agent->driver_agent) return std::nullopt;
   const std::string key = folder + "/head/operator.key";
   if (::access(key.c_str(), F_OK) != 0) return std::nullopt;
-  return fmt::format("jobs on this machine run as the user of the head and can read {}, with which they "
-                     "control the cluster; start the head with --no-worker before you give tokens to "
-                     "people whom you do not trust with that",
+  return fmt::format("jobs on this machine run as the user of the head and can read {}, which gives "
+                     "them control of the cluster; before you give tokens to untrusted users, start the head with "
+                     "--no-worker",
                      key);
 }
 
@@ -123,8 +123,8 @@ std::optional<Failure> why_closed(const std::string& state_folder) {
   struct stat status {};
   const bool has_owner = ::stat(state_folder.c_str(), &status) == 0;
   return failure(ErrorCode::permission_denied,
-                 fmt::format("user {} may not read the state directory {}{}: do this as the user who has started the "
-                             "cluster; `mobula status` also takes --address with --key FILE, or MOBULA_TOKEN",
+                 fmt::format("read the state directory {1}{2}: user {0} has no permission; run this as the user who started the "
+                                "cluster, or give `mobula status` --address with --key FILE, or MOBULA_TOKEN",
                              ::getuid(), state_folder,
                              has_owner ? fmt::format(" of user {}", status.st_uid) : std::string()));
 }

@@ -1,5 +1,5 @@
-// Which cluster a command speaks to: what was given, else what this machine knows from its state
-// folder. File I/O; main thread.
+// Selects the cluster of a command: explicit flags, otherwise the state directory of this machine.
+// Thread: main; reads files.
 #pragma once
 
 #include <optional>
@@ -14,26 +14,27 @@ namespace mobula::internal::cli {
 
 struct ClusterAddress {
   std::string address;
-  std::optional<KeyFile> key{};  // none: a head without keys, if it is one
+  std::optional<KeyFile> key{};  // absent: a head without keys, or no head
   std::string key_path{};
-  bool by_token = false;  // `key_path` says where from
-  KeptLink* kept = nullptr;  // of the console that asks
+  bool by_token = false;  // `key_path` names the source
+  KeptLink* kept = nullptr;  // connection of the console
 };
 
-// unavailable where no cluster is known or its head has ended, invalid_argument where several are.
+// Returns unavailable if no cluster is known or its head has exited, invalid_argument if several
+// are known.
 Result<ClusterAddress> find_cluster(const CommandLine& line);
 
-// The key file for joining the head at `address`: a known one of this machine; empty if none is.
+// Returns a known key file of this machine for the head at `address`, or an empty string.
 std::string known_key_for(const std::string& state_folder, const std::string& address);
 
-// The warning that jobs on this machine can read the keys of the head: an agent runs next to it, as the
-// same user. Nothing if they cannot.
+// Returns a warning if jobs on this machine can read the keys of the head because an agent runs
+// next to it as the same user.
 std::optional<std::string> keys_readable_by_jobs(const std::string& cluster_directory);
 
-// Names of the clusters that have files under the state folder, in order.
+// Returns the names of clusters with files in the state directory, in order.
 std::vector<std::string> clusters_of(const std::string& state_folder);
 
-// Why nothing can be known from the state folder, where it is another user's.
+// Returns a failure if the state directory belongs to another user and cannot be read.
 std::optional<Failure> why_closed(const std::string& state_folder);
 
 bool process_exists(std::int64_t pid);

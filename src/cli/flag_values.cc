@@ -15,15 +15,15 @@
 namespace mobula::internal::cli {
 namespace {
 
-// 2, 0.5, or "0.0001" where the decimal text is to be read exactly.
+// Accepts 2, 0.5, or "0.0001", whose decimal text is read exactly.
 Quantity parse_amount(const std::string& name, const nlohmann::json& value) {
   const std::string of = "--resources, '" + name + "'";
   if (value.is_string()) return taken(of, Quantity::parse(value.get<std::string>()));
-  if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is no number");
+  if (!value.is_number()) wrong("--resources", "the amount of '" + name + "' is not a number");
   return taken(of, Quantity::from_double(value.get<double>()));
 }
 
-// Amounts that have a flag; the same names, in any case, are no custom resources.
+// Resources with a separate flag. The same names, in any case, are not custom resources.
 void refuse_predefined(const std::string& name) {
   static const std::map<std::string, std::string, std::less<>> flags{{"cpu", "--num-cpus"},
                                                                      {"gpu", "--num-gpus"},
@@ -33,7 +33,7 @@ void refuse_predefined(const std::string& name) {
   std::string folded = name;
   std::ranges::transform(folded, folded.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto flag = flags.find(folded);
-  if (flag != flags.end()) wrong("--resources", "'" + name + "' is a predefined resource; give it by " + flag->second);
+  if (flag != flags.end()) wrong("--resources", "'" + name + "' is a predefined resource; use " + flag->second);
 }
 
 Quantity at_least_nothing(const std::string& name, Quantity amount) {
@@ -68,7 +68,7 @@ void refuse_reserved(const Labels& labels) {
     if (!key.starts_with(prefix) || std::ranges::find(given, key.substr(prefix.size())) != given.end()) continue;
     std::string names;
     for (const auto each : given) names += (names.empty() ? "" : ", ") + std::string(each);
-    wrong("--labels", "'" + key + "': labels under mobula.io/ belong to the runtime, but for " + names);
+    wrong("--labels", "'" + key + "': labels under mobula.io/ are reserved, except " + names);
   }
 }
 
@@ -76,7 +76,7 @@ void parse_resources(const std::string& text, NodeFlags& node) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
     wrong("--resources",
-          "'" + text + "' is no JSON object such as '{\"shuttle\": 2}', its amounts at most 1e14");
+          "'" + text + "' is not a JSON object such as '{\"shuttle\": 2}', with amounts up to 1e14");
   if (json.size() > max_resource_names) {
     wrong("--resources", std::to_string(json.size()) + " resources; a node has at most " +
                              std::to_string(max_resource_names));
@@ -93,13 +93,13 @@ void parse_resources(const std::string& text, NodeFlags& node) {
     for (const auto& [member, unused] : value.items()) {
       if (member != "total" && member != "unit") {
         wrong("--resources", "'" + name + "' has a member '" + member +
-                                 "'; it has 'total', and 'unit' if it counts numbered units");
+                                 "'; give 'total', and 'unit' for numbered units");
       }
     }
     if (!value.contains("total")) wrong("--resources", "'" + name + "' has no 'total'");
     const auto unit = value.find("unit");
     if (unit != value.end() && !unit->is_boolean()) {
-      wrong("--resources", "'unit' of '" + name + "' is true or false");
+      wrong("--resources", "'unit' of '" + name + "' must be true or false");
     }
     node.resources.set(name, at_least_nothing(name, parse_amount(name, value["total"])));
     const bool in_units = unit != value.end() && unit->get<bool>();

@@ -1,5 +1,6 @@
-// The values of flags that are more than a word or a number. What is wrong with one is thrown as CLI::ValidationError,
-// which names the flag; the parse of the command line ends with it.
+// Parsers of structured flag values.
+// Thread: main.
+// Errors: CLI::ValidationError, which names the flag and ends the parse of the command line.
 #pragma once
 
 #include <string>
@@ -19,13 +20,13 @@ Value taken(const std::string& flag, Result<Value> result) {
   return std::move(result).value();
 }
 
-// zone=a,disk=ssd
+// Parses zone=a,disk=ssd.
 Labels labels_of(const std::string& text);
-// Under mobula.io/ are the runtime's own, of which some may be given by hand.
+// Labels under mobula.io/ are reserved for the runtime; users may set some of them.
 void refuse_reserved(const Labels& labels);
-// {"shuttle": 2, "fpga": {"total": 4, "unit": true}}
+// Parses {"shuttle": 2, "fpga": {"total": 4, "unit": true}}.
 void parse_resources(const std::string& text, NodeFlags& node);
-// "0.8": 80.
+// Parses "0.8" as 80.
 int percent_of(const std::string& text);
 
 }  // namespace mobula::internal::cli

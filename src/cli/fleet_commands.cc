@@ -57,7 +57,7 @@ struct FleetLine {
   bool progress = true;
 };
 
-// Either a line, or that the program ends now with `exit`.
+// A command line, or the exit code to end with.
 struct FleetParsed {
   std::optional<FleetLine> line{};
   int exit = 0;
@@ -66,20 +66,20 @@ struct FleetParsed {
 void add_options(CLI::App& app, FleetLine& line) {
   app.add_option("cluster", line.file, "CLUSTER.yaml")->required();
   if (sessions.contains(line.command)) {
-    app.add_option("--host", line.host, "machine of the file (default: the head's)");
+    app.add_option("--host", line.host, "Machine of the file (default: the machine of the head)");
   } else {
-    app.add_option("-o,--output,--format", line.format, output_formats_text);
-    app.add_option("--color", line.colour, "auto, always or never: colours in the table (default: auto)")
+    app.add_option("-o,--output,--format", line.format, std::string("Output format: ") + output_formats_text);
+    app.add_option("--color", line.colour, "Colors: auto, always, never (default: auto)")
         ->check(CLI::IsMember({"auto", "always", "never"}))
         ->envname("MOBULA_COLOR");
   }
   if (line.command == "up" || line.command == "down") {
-    app.add_flag("!--no-progress", line.progress, "no line about how far the hosts have come");
-    app.add_flag("--dry-run", line.options.dry_run, "say what would be done, and do nothing");
+    app.add_flag("!--no-progress", line.progress, "Show no progress line");
+    app.add_flag("--dry-run", line.options.dry_run, "Print the actions without doing them");
   }
   if (line.command == "up") {
-    app.add_option("--at-once", line.options.at_once,
-                   "nodes that are replaced side by side (default: 1)")
+    app.add_option("--parallel,--at-once", line.options.at_once,
+                   "Number of nodes to replace at the same time (default: 1)")
         ->check(CLI::Range(1, 32));
   }
 }
@@ -94,18 +94,18 @@ FleetParsed parse_fleet(int argc, char** argv) {
     if (count < argc) line.words.assign(words + 1, argv + argc);
     argc = count;
   }
-  CLI::App app("Machines of a cluster, over ssh; docs/cluster-file.md describes the file",
+  CLI::App app("Manage the machines of a cluster over ssh; see docs/cluster-file.md",
                "mobula " + line.command);
   add_options(app, line);
   try {
     app.parse(argc - 1, argv + 1);
     if (line.command == "exec" && line.words.empty()) {
       throw CLI::ValidationError("exec",
-                                 "no command: mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
+                                 "no command given; write mobula exec CLUSTER.yaml -- COMMAND [ARGUMENTS...]");
     }
     if (!line.format.empty()) {
       const auto format = output_format_of(line.format);
-      if (!format) throw CLI::ValidationError("--output", "'" + line.format + "' is no format; give " + output_formats_text);
+      if (!format) throw CLI::ValidationError("--output", "'" + line.format + "' is not a format; give " + output_formats_text);
       line.output = *format;
     }
     return {line, exit_done};
@@ -128,7 +128,7 @@ int exit_code_of(const std::string& command, const std::vector<HostReport>& repo
     if (wrong.contains(each.result)) bad.insert(each.result);
   }
   if (bad.empty()) return exit_done;
-  bad.erase("skipped");  // for the head's reason
+  bad.erase("skipped");  // reported for the head's reason
   if (bad == std::set<std::string>{"unreachable"}) return exit_unreachable;
   if (bad == std::set<std::string>{"refused"}) return exit_refused;
   return exit_failed;
@@ -160,7 +160,7 @@ void show(const FleetLine& line, const std::string& cluster,
   std::fputs(table.text(wants_colours(colour_choice_of(line.colour).value_or(ColourChoice::automatic), STDOUT_FILENO)).c_str(), stdout);
 }
 
-// Which hosts are done, and what the others are at. Told by several threads: see docs/concurrency.md.
+// Progress of the hosts. Several threads report: see docs/concurrency.md.
 class FleetProgress {
  public:
   FleetProgress(std::size_t hosts, bool wanted) : hosts_(hosts), progress_(wanted) {}
@@ -185,12 +185,12 @@ class FleetProgress {
  private:
   const std::size_t hosts_;
   Mutex mutex_;
-  Progress progress_ MOBULA_GUARDED_BY(mutex_);  // with what follows: under the mutex
+  Progress progress_ MOBULA_GUARDED_BY(mutex_);  // and the following members: under the mutex
   std::map<std::string, std::string> at_work_ MOBULA_GUARDED_BY(mutex_);
   std::set<std::string> done_ MOBULA_GUARDED_BY(mutex_);
 };
 
-// What this very program says to the flags, which is the one that machines get.
+// Checks flags with this program, which is the one that the machines get.
 Result<void> check_start_flags(const std::vector<std::string>& flags) {
   std::vector<std::string> words{"mobula", "start", "--check-only"};
   words.insert(words.end(), flags.begin(), flags.end());
@@ -200,7 +200,7 @@ Result<void> check_start_flags(const std::vector<std::string>& flags) {
   const Parsed parsed = parse_command_line(static_cast<int>(words.size()), pointers.data());
   if (parsed.line) return {};
   return failure(ErrorCode::invalid_argument,
-                 parsed.exit == exit_done ? "its flags ask for help, and not for a start" : parsed.text);
+                 parsed.exit == exit_done ? "the flags ask for help instead of a start" : parsed.text);
 }
 
 std::string own_program() {
@@ -208,7 +208,8 @@ std::string own_program() {
   return fs::read_symlink("/proc/self/exe", code).string();
 }
 
-// Two that change the same machines would undo each other's steps. Held while this process lives.
+// Two concurrent changes of the same machines would undo each other's steps. Held until this
+// process exits.
 Result<Fd> lock_of(const deploy::Inventory& inventory) {
   const std::string folder = default_runtime_folder();
   if (auto made = make_runtime_directory(folder); !made) return made.error();
@@ -217,11 +218,11 @@ Result<Fd> lock_of(const deploy::Inventory& inventory) {
   if (!lock) return errno_failure("open the lock " + path, errno);
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
   return failure(ErrorCode::already_exists,
-                 fmt::format("another `mobula up` or `down` of cluster '{}' is at work on this machine; wait until it has ended",
+                 fmt::format("up, down: another `mobula up` or `down` of cluster '{}' runs on this machine; wait until it ends",
                              inventory.cluster));
 }
 
-// Who is at work, for whoever comes meanwhile: root@desk since 2026-11-24T03:14:25Z.
+// Identifies this process for others: root@desk since 2026-11-24T03:14:25Z.
 std::string own_words() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
@@ -230,20 +231,20 @@ std::string own_words() {
                      fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now())));
 }
 
-// Others may change them from another machine. Where the head's host cannot be reached (`away`), its report says so,
-// as what is done there does where it cannot be asked for another reason.
+// Other machines may change the hosts too. If the head's host is unreachable (`away`), its report
+// states it, as the later steps there do for other failures.
 Result<std::optional<deploy::Process>> place_of(const deploy::Inventory& inventory, std::optional<Failure>& away) {
   auto held = deploy::Remote(inventory, inventory.hosts.front()).hold(own_words(), inventory.connect_timeout + 10s);
   if (held) return std::make_optional<deploy::Process>(std::move(*held));
   if (held.error().code == ErrorCode::unavailable) away = held.error();
   if (held.error().code != ErrorCode::already_exists) return std::optional<deploy::Process>();
   return failure(ErrorCode::already_exists,
-                 fmt::format("cluster '{}' is being changed {} at {}; wait until that `mobula up` or `down` has ended, or, where its "
-                             "machine is lost, remove that file",
+                 fmt::format("up, down: cluster '{}' is being changed {} at {}; wait until that `mobula up` or `down` ends, or, "
+                             "if its machine is lost, remove that file",
                              inventory.cluster, held.error().text, inventory.hosts.front().name));
 }
 
-// A shell there, or a command; this process becomes ssh.
+// Opens a shell or runs a command there; this process becomes ssh.
 int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
   const auto host = std::ranges::find_if(inventory.hosts, [&](const auto& each) {
     return line.host.empty() ? each.head : each.name == line.host;
@@ -266,7 +267,7 @@ int open_session(const FleetLine& line, const deploy::Inventory& inventory) {
   ::signal(SIGPIPE, SIG_DFL);
   ::execvp(pointers.front(), pointers.data());
   return complain(
-      failure(ErrorCode::not_found, fmt::format("cannot run ssh: {}", std::strerror(errno))));
+      failure(ErrorCode::not_found, fmt::format("run ssh: {}; install an ssh client", std::strerror(errno))));
 }
 
 }  // namespace
@@ -307,7 +308,7 @@ int run_fleet_command(int argc, char** argv) {
     auto taken = lock_of(*inventory);
     if (!taken) return complain(taken.error());
     lock = std::move(*taken);
-    progress.tell(inventory->hosts.front().name, "is looked at", false);
+    progress.tell(inventory->hosts.front().name, "is probed", false);
     auto at_head = place_of(*inventory, options.head_away);
     if (!at_head) {
       progress.clear();
@@ -327,7 +328,7 @@ int run_fleet_command(int argc, char** argv) {
     reports = line.command == "down" ? rollout.take_down() : rollout.look();
   }
   progress.clear();
-  if (place) {  // as soon as it hears of it the next one may begin
+  if (place) {  // the next command may begin when it sees the release
     place->close_input();
     (void)place->wait(release_patience);
   }

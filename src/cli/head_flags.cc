@@ -20,13 +20,13 @@ constexpr const char* default_cluster = "default";
 std::string path_in(const std::string& folder) { return folder + "/head/flags.json"; }
 
 Result<Json> load(const std::string& folder) {
-  if (::access(path_in(folder).c_str(), F_OK) != 0) return Json::object();  // a head of before, or none
+  if (::access(path_in(folder).c_str(), F_OK) != 0) return Json::object();  // no saved flags
   const auto text = read_file(path_in(folder));
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
   if (json.is_object()) return json;
   return failure(ErrorCode::corrupt,
-                 fmt::format("{} is no JSON object, so what the head was started with is not known; remove it, and start "
+                 fmt::format("{}: not a JSON object, so the previous flags of the head are unknown; remove it, and start "
                              "the head with all its flags",
                              path_in(folder)));
 }
@@ -47,7 +47,7 @@ bool has_died(const std::string& folder) {
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-// Empty where there is none, or more than one.
+// Returns the one cluster whose head has died; empty if no head or more than one has died.
 std::string only_dead_one(const std::string& state_folder) {
   std::string found;
   for (const auto& name : clusters_of(state_folder)) {
@@ -103,10 +103,10 @@ Result<std::string> add_head_flags_of_before(CommandLine& line) {
     add(flag, before);
   };
   take("--bind", "bind", start.bind);
-  // What others were told goes with where it listened.
+  // The advertised address depends on the bind address.
   if (!bind_given) take("--advertise", "advertise", start.advertise);
   if (!start.http_given) take("--http", "http", start.http);
-  // A head without keys serves this machine alone.
+  // A head without keys listens on loopback only.
   if (!start.insecure && !bind_given && is_set(*json, "insecure")) {
     start.insecure = true;
     add("--insecure");
@@ -144,7 +144,7 @@ std::string restart_command(const std::string& state_folder, const std::string& 
   const std::string folder = state_folder + "/" + cluster;
   const auto json = load(folder);
   const std::string made_by = json ? text_in(*json, "made_by") : std::string();
-  if (!made_by.empty()) return made_by + ", where that file is";
+  if (!made_by.empty()) return made_by + ", in the directory of that file";
   return fmt::format("mobula start --head{}{}", exists(folder + "/agent") ? "" : " --no-worker",
                      flags_of_place(state_folder, cluster));
 }

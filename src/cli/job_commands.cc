@@ -37,13 +37,13 @@ constexpr Duration shortest_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 constexpr Duration stdout_poll = 50ms;
 constexpr Duration last_output_patience = 1s;  // for output after an interruption, and at the end
-constexpr Duration head_patience = 60s;  // a head that is restarted
+constexpr Duration head_patience = 60s;  // for a head that restarts
 constexpr std::int64_t tail_bytes = 1 << 20;
 
 volatile std::sig_atomic_t interruptions = 0;
 
-// What is said by whoever leaves at once: which job it leaves. Written before the signals can come, and read
-// by their handler.
+// The message of an immediate exit, which names the job. Written before signals can arrive, and
+// read by their handler.
 char last_words[256] = "";
 volatile std::sig_atomic_t last_words_size = 0;
 
@@ -54,7 +54,7 @@ std::string follow_or_end(const std::string& job) {
 void leave_behind(const std::string& job) {
   last_words_size = 0;
   const auto end = fmt::format_to_n(last_words, sizeof last_words,
-                                    "mobula: left at once; if the head has heard of job {} it goes on: {}\n", job, follow_or_end(job));
+                                    "mobula: exiting; job {} continues if the head has received it: {}\n", job, follow_or_end(job));
   last_words_size = static_cast<std::sig_atomic_t>(std::min(end.size, sizeof last_words));
 }
 
@@ -68,7 +68,7 @@ void interrupted(int number) {
 
 void take_interruptions() {
   struct sigaction action {};
-  action.sa_handler = interrupted;  // without SA_RESTART: pauses end
+  action.sa_handler = interrupted;  // without SA_RESTART: interrupts pauses
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
 }
@@ -86,7 +86,7 @@ bool has_ended(const Json& job) {
   return state != "PENDING" && state != "RUNNING";
 }
 
-// The program's own code, 128 + N for a signal, 1 where there is none.
+// Returns the program's own code, 128 + N for a signal, or 1 without either.
 int exit_code_of_job(const Json& job) {
   if (job.value("state", std::string()) == "SUCCEEDED") return exit_done;
   if (job["signal"].is_number()) return 128 + job["signal"].get<int>();
@@ -94,7 +94,7 @@ int exit_code_of_job(const Json& job) {
   return exit_failed;
 }
 
-// What a job has printed, to stdout as it is; but a terminal obeys nothing of it, unless that is wanted.
+// Output of a job for stdout. A terminal gets sanitized text unless --raw is given.
 class JobOutput {
  public:
   explicit JobOutput(const CommandLine& line) : guarded_(!line.raw && ::isatty(STDOUT_FILENO) == 1) {}
@@ -111,8 +111,8 @@ class JobOutput {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     waiting_ += guarded_ ? guard_.pass(text) : std::string(text);
   }
-  // `interrupted`: the rest waits, and the next call continues with it. With `patience`, output that
-  // makes no progress for that time is dropped instead.
+  // `interrupted`: the remaining bytes wait, and the next call continues with them. With
+  // `patience`, output that makes no progress for that time is dropped.
   Written write(std::optional<Duration> patience) {
     Time until = monotonic_now() + patience.value_or(Duration(0));
     while (!waiting_.empty()) {
@@ -125,7 +125,7 @@ class JobOutput {
         waiting_.clear();
         break;
       }
-      // A pipe that is writable takes this much without blocking.
+      // A writable pipe accepts this amount without blocking.
       const auto size = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
       const ssize_t count = ::write(STDOUT_FILENO, waiting_.data(), size);
       if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -135,16 +135,16 @@ class JobOutput {
     }
     return Written::all;
   }
-  // Before another message is printed.
+  // Flushes before another message is printed.
   void end() {
     if (!discards_) waiting_ += guard_.end();
     (void)write(last_output_patience);
     if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
-      std::fprintf(stderr, "mobula: %llu bytes of output were dropped because nothing read them\n",
+      std::fprintf(stderr, "mobula: dropped %llu bytes of output because stdout was not read\n",
                    static_cast<unsigned long long>(dropped));
     }
   }
-  // Nothing has read the output for too long: further output is dropped.
+  // Reports that stdout was not read for too long: further output is dropped.
   bool discards() const { return discards_; }
 
  private:
@@ -172,11 +172,11 @@ class JobClient {
     heard_ = heard_ || client_->has_asked();
     if (!text) return text.error();
     Json json = Json::parse(*text, nullptr, false);
-    if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+    if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
     return json;
   }
 
-  // Asks again for as long as the head may come back.
+  // Repeats the query while the head may return.
   Result<Json> ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
     const Time until = monotonic_now() + head_patience;
     for (bool told = false;;) {
@@ -186,7 +186,7 @@ class JobClient {
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
       if (!passes || !addressed_ || monotonic_now() >= until || interruptions != 0) return answer;
       if (!std::exchange(told, true)) {
-        warn(fmt::format("{}; trying again for {} s", answer.error().text, head_patience / 1s));
+        warn(fmt::format("{}; retrying for {} s", answer.error().text, head_patience / 1s));
       }
       client_.reset();
       pause(longest_pause);
@@ -205,7 +205,7 @@ class JobClient {
     return part;
   }
 
-  // Whether a head may have taken a question that it did not answer.
+  // Reports whether a head may have received a request that it did not answer.
   bool may_be_heard() const { return heard_; }
 
   static void pause(Duration span) { ::poll(nullptr, 0, static_cast<int>(span / 1ms)); }
@@ -213,7 +213,7 @@ class JobClient {
  private:
   const CommandLine& line_;
   std::optional<ToolClient> client_;
-  bool addressed_ = false;  // there is a cluster to be patient with
+  bool addressed_ = false;  // a known cluster is worth waiting for
   bool heard_ = false;
 };
 
@@ -221,16 +221,16 @@ enum class OnInterrupt { leaves_it, stops_it };
 
 class Follower {
  public:
-  // From byte `at` of its output on.
+  // Begins at byte `at` of the output.
   Follower(JobClient& client, JobOutput& output, std::string job, OnInterrupt policy, std::uint64_t at = 0)
       : client_(client), output_(output), job_(std::move(job)), policy_(policy), at_(at) {}
 
-  // Until the job has ended and all of its output is printed; returns the code to end with.
+  // Follows until the job has ended and all of its output is printed. Returns the exit code.
   int follow() {
     const int code = follow_to_the_end();
     output_.end();
     if (lost_bytes_ > 0) {
-      std::fprintf(stderr, "mobula: %llu bytes of output are no longer kept and were not printed\n",
+      std::fprintf(stderr, "mobula: skipped %llu bytes of output that are no longer stored\n",
                    static_cast<unsigned long long>(lost_bytes_));
     }
     return code;
@@ -267,25 +267,26 @@ class Follower {
     }
   }
 
-  // Nobody takes what it prints.
+  // Handles a stdout without a reader.
   int unheard() {
     const bool stops = policy_ == OnInterrupt::stops_it && client_.ask("job_stop", "", job_).ok();
-    std::fprintf(stderr, "mobula: its output cannot be written any more; job %s %s\n", job_.c_str(),
-                 stops ? "is ended" : "goes on");
+    std::fprintf(stderr, "mobula: stdout is closed; job %s %s\n", job_.c_str(),
+                 stops ? "is being stopped" : "continues");
     return exit_failed;
   }
 
-  // False: leave at once.
+  // Returns false for an immediate exit.
   bool interrupted() {
     if (policy_ == OnInterrupt::leaves_it) {
-      std::fprintf(stderr, "mobula: job %s goes on; %s\n", job_.c_str(), follow_or_end(job_).c_str());
+      std::fprintf(stderr, "mobula: job %s continues; %s\n", job_.c_str(), follow_or_end(job_).c_str());
       return false;
     }
     if (std::exchange(stopping_, true)) return true;
-    const auto stopped = client_.ask("job_stop", "", job_);  // a second interruption ends this program
+    // A second interruption ends this program.
+    const auto stopped = client_.ask("job_stop", "", job_);
     if (stopped) return true;
     complain(stopped.error());
-    std::fprintf(stderr, "mobula: job %s may go on; %s\n", job_.c_str(), follow_or_end(job_).c_str());
+    std::fprintf(stderr, "mobula: job %s may continue; %s\n", job_.c_str(), follow_or_end(job_).c_str());
     return false;
   }
 
@@ -313,7 +314,7 @@ class Follower {
   std::string said_;
 };
 
-// A console that has started this command wants to know what `$_` is.
+// Reports the id to the console that started this command, as its `$_`.
 void tell_console(const std::string& id) {
   const char* given = std::getenv(console_id_variable);
   if (given == nullptr) return;
@@ -325,15 +326,16 @@ void tell_console(const std::string& id) {
 Result<std::string> submit(JobClient& client, const CommandLine& line) {
   const std::string id = JobId::random().hex();
   leave_behind(id);
-  if (auto good = submission_text(line.job, id, ""); !good) return good.error();  // before anything travels
+  // Before files are sent.
+  if (auto good = submission_text(line.job, id, ""); !good) return good.error();
   const auto files = upload_job_files(line.job, [&](const std::string& verb, const std::string& kind, const std::string& argument) {
-    if (interruptions != 0) return Result<Json>(failure(ErrorCode::cancelled, "interrupted while the job's files were sent; nothing is submitted"));
+    if (interruptions != 0) return Result<Json>(failure(ErrorCode::cancelled, "submit: interrupted while files were sent; nothing was submitted"));
     return client.ask_patiently(verb, kind, argument);
   });
   if (!files) return files.error();
   const auto text = submission_text(line.job, id, *files);
   if (!text) return text.error();
-  // By the same id it is the same job, however often the head is asked.
+  // The same id is the same job, however often the request is sent.
   const auto answer = client.ask_patiently("submit", "", *text);
   if (answer) {
     tell_console(id);
@@ -341,12 +343,13 @@ Result<std::string> submit(JobClient& client, const CommandLine& line) {
   }
   Failure why = answer.error();
   const bool unsure = client.may_be_heard() && (why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out);
-  if (interruptions != 0) why = failure(ErrorCode::cancelled, unsure ? "interrupted" : "interrupted before the head heard of it; nothing is submitted");
-  if (unsure) why.text += "; if it was heard after all, it is job " + id;
+  if (interruptions != 0) why = failure(ErrorCode::cancelled, unsure ? "interrupted" : "submit: interrupted before the request; nothing was submitted");
+  if (unsure) why.text += "; if the head received it, its id is " + id;
   return why;
 }
 
-// The whole id of a job that is named by less: what follows is about that one, whatever comes to have its name.
+// Returns the complete id of a job, so that later requests refer to it even if another job takes
+// its name.
 Result<std::string> whole_id(JobClient& client, const std::string& subject) {
   const auto job = client.ask_patiently("get", "submission", subject);
   if (!job) return job.error();
@@ -372,14 +375,14 @@ int stop_job(JobClient& client, const CommandLine& line) {
   if (!id) return complain(id.error());
   const auto stopped = client.ask("job_stop", "", *id);
   if (!stopped) return complain(stopped.error());
-  if (*id != line.subject) std::fprintf(stderr, "mobula: job %s is to end\n", id->c_str());
+  if (*id != line.subject) std::fprintf(stderr, "mobula: job %s is being stopped\n", id->c_str());
   for (const auto& warning : stopped->value("warnings", Json::array())) {
     warn(warning.get<std::string>());
   }
   return exit_done;
 }
 
-// Where the last `lines` lines begin.
+// Returns the beginning of the last `lines` lines.
 std::size_t begin_of_tail(const Output& bytes, std::int64_t lines) {
   std::size_t at = bytes.size();
   for (std::int64_t seen = 0; at > 0; --at) {
@@ -395,12 +398,12 @@ int print_log(JobClient& client, const CommandLine& line) {
   JobOutput output(line);
   if (line.follow && line.tail < 0) return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
   Output kept;  // with --tail
-  std::optional<std::uint64_t> end;  // of what there was at first: a job may print for ever
+  std::optional<std::uint64_t> end;  // size at the first read: a job may print forever
   std::int64_t from = line.tail >= 0 ? -tail_bytes : 0;
   for (;;) {
     auto part = client.read(*id, from);
     if (!part) return complain(part.error());
-    if (!part->fault.empty() && line.follow && !has_ended(part->job)) break;  // its node may come back
+    if (!part->fault.empty() && line.follow && !has_ended(part->job)) break;  // its node may return
     if (!part->fault.empty()) return complain(failure(ErrorCode::unavailable, part->fault), exit_failed);
     const auto next = part->from + part->bytes.size();
     if (line.tail < 0) {
@@ -429,7 +432,7 @@ int submit_job(const CommandLine& line) {
   if (!id) return complain(id.error());
   if (line.job.no_wait) {
     std::printf("%s\n", id->c_str());
-    return std::fflush(stdout) == 0 ? exit_done : complain_of_output(fmt::format("job {} is submitted all the same", *id));
+    return std::fflush(stdout) == 0 ? exit_done : complain_of_output(fmt::format("job {} was submitted", *id));
   }
   JobOutput output(line);
   return Follower(client, output, *id, OnInterrupt::leaves_it).follow();
@@ -437,7 +440,7 @@ int submit_job(const CommandLine& line) {
 
 int run_job(const CommandLine& line) {
   JobClient client(line);
-  take_interruptions();  // one that comes before the job is there ends it as soon as it is
+  take_interruptions();  // an interruption before the job exists ends it as soon as it exists
   const auto id = submit(client, line);
   if (!id && id.error().code == ErrorCode::cancelled) return complain(id.error(), exit_interrupted);
   if (!id) return complain(id.error());

@@ -1,15 +1,16 @@
-// Commands about submitted jobs: submit, run, wait, and `job list|status|logs|stop`. A job's output is read
-// from the head by offset, so nothing is lost when the head is restarted. Main thread; each returns an exit code.
+// Commands for submitted jobs: submit, run, wait, and `job list|status|logs|stop`. Output is read
+// from the head by offset, so that a restart of the head loses nothing.
+// Thread: main; each command returns an exit code.
 #pragma once
 
 #include "cli/command_line.h"
 
 namespace mobula::internal::cli {
 
-// The descriptor on which `mobula repl` hears which job a command of its has submitted.
+// The descriptor on which `mobula repl` receives the id of the job that its command submitted.
 inline constexpr const char* console_id_variable = "MOBULA_CONSOLE_ID_FD";
 
-// Prints the id with --no-wait; else follows, and an interruption leaves the job running.
+// Prints the id with --no-wait. Otherwise follows; an interruption leaves the job running.
 int submit_job(const CommandLine& line);
 // Follows; an interruption ends the job.
 int run_job(const CommandLine& line);

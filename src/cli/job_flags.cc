@@ -54,7 +54,7 @@ Result<Json> asked_of(const JobFlags& flags) {
   }
   if (!flags.resources.empty()) {
     Json resources = Json::parse(flags.resources, nullptr, false);
-    if (!resources.is_object()) return bad_flag("--resources", "'" + flags.resources + "' is no JSON object such as '{\"shuttle\": 2}'");
+    if (!resources.is_object()) return bad_flag("--resources", "'" + flags.resources + "' is not a JSON object such as '{\"shuttle\": 2}'");
     request["resources"] = std::move(resources);
   }
   if (!flags.accelerator_type.empty()) request["accelerator_type"] = flags.accelerator_type;
@@ -67,39 +67,38 @@ Result<Json> asked_of(const JobFlags& flags) {
 }  // namespace
 
 void add_job_options(CLI::App& command, JobFlags& flags) {
-  command.add_option("--name", flags.name, "name of the job (default: of its program)");
-  command.add_option("--env", flags.env, "NAME=VALUE in its environment; again for more")->allow_extra_args(false);
-  command.add_option("--label", flags.labels, "NAME=VALUE, for people; again for more")->allow_extra_args(false);
+  command.add_option("--name", flags.name, "Name of the job (default: name of the program)");
+  command.add_option("--env", flags.env, "Environment variable of the job; repeatable")->allow_extra_args(false);
+  command.add_option("--label", flags.labels, "Label of the job, for lists; repeatable")->allow_extra_args(false);
   command.add_option("--workdir", flags.workdir,
-                     "folder that travels with it, at most 256 MiB, and in which it runs; what it writes there goes with it");
+                     "Working directory to copy to the node, at most 256 MiB; removed with the job");
   command.add_option("--ship", flags.ship,
-                     "program that travels with it, with its libraries, and goes first in its PATH; again for more")
+                     "Program to copy with its libraries and put first in PATH; repeatable")
       ->allow_extra_args(false);
   command.add_option("--ship-lib", flags.ship_lib,
-                     "library that travels with it, with those that it needs, for programs that open it by name at run "
-                     "time; again for more")
+                     "Library to copy with its dependencies, for programs that load it at run time; repeatable")
       ->allow_extra_args(false);
-  command.add_flag("--no-progress", flags.no_progress, "no line about how far its files have come");
+  command.add_flag("--no-progress", flags.no_progress, "Show no progress line");
   command.add_option("--cwd", flags.cwd,
-                     "folder in which it runs, which the node must have (default: this one, where the node has it)");
-  command.add_option("--num-cpus", flags.num_cpus, "CPUs that it holds (default: none; and who asks for nothing needs a node with one)");
-  command.add_option("--num-gpus", flags.num_gpus, "GPUs that it holds, as 1 or 0.5");
-  command.add_option("--gpu-memory", flags.gpu_memory, "memory of each GPU, as 16GiB");
-  command.add_option("--memory", flags.memory, "memory that it holds, as 4GiB");
-  command.add_option("--resources", flags.resources, "custom resources, as '{\"shuttle\": 2}'");
-  command.add_option("--accelerator-type", flags.accelerator_type, "type of the GPUs, as H100");
-  command.add_option("--label-selector", flags.selector, "NAME=VALUE of the node's labels; again for more")
+                     "Working directory on the node (default: this one, if the node has it)");
+  command.add_option("--num-cpus", flags.num_cpus, "CPUs that the job holds (default: none, on a node with at least 1)");
+  command.add_option("--num-gpus", flags.num_gpus, "GPUs that the job holds, such as 1 or 0.5");
+  command.add_option("--gpu-memory", flags.gpu_memory, "Memory per GPU, such as 16GiB");
+  command.add_option("--memory", flags.memory, "Memory that the job holds, such as 4GiB");
+  command.add_option("--resources", flags.resources, "Custom resources, such as '{\"shuttle\": 2}'");
+  command.add_option("--accelerator-type", flags.accelerator_type, "Type of the GPUs, such as H100");
+  command.add_option("--label-selector", flags.selector, "Required label of the node; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--priority", flags.priority, "from -1000 to 1000; higher is served first")
+  command.add_option("--priority", flags.priority, "Order among jobs, -1000 to 1000, the higher one first (default: 0)")
       ->check(CLI::Range(-1000, 1000));
   command.add_option("--retries", flags.retries,
-                     "times that it is run again when it fails or its node is lost (default: 0; -1: for ever)")
+                     "Retries after a failure or the loss of the node (default: 0; -1: unlimited)")
       ->check(CLI::Range(-1, 1'000'000));
-  takes_seconds(command.add_option("--time-limit", flags.time_limit, "Time after which the job is ended, as 90 or 2h (default: 0, none)"),
+  takes_seconds(command.add_option("--time-limit", flags.time_limit, "Time after which the job is ended, such as 90 or 2h (default: 0, none)"),
                 0, most_seconds);
   takes_seconds(command.add_option("--grace", flags.grace, "Time between SIGTERM and SIGKILL when the job is ended (default: 10)"), 0,
                 86'400);
-  // Those of a command line come after those of a script, and count.
+  // Values of the command line follow those of a script and override them.
   for (CLI::Option* option : command.get_options()) {
     if (option->get_items_expected_max() == 1) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
@@ -108,15 +107,15 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
 Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id, const std::string& files) {
   auto env = pairs_of("--env", flags.env);
   if (!env) return env.error();
-  if (env->contains(job_files_variable)) return bad_flag("--env", std::string(job_files_variable) + " is the runtime's own");
+  if (env->contains(job_files_variable)) return bad_flag("--env", std::string(job_files_variable) + " is reserved for the runtime");
   if (!files.empty()) (*env)[job_files_variable] = files;
-  if (!flags.workdir.empty() && !flags.cwd.empty()) return bad_flag("--cwd", "does not go with --workdir, which is where the job runs");
+  if (!flags.workdir.empty() && !flags.cwd.empty()) return bad_flag("--cwd", "cannot be combined with --workdir, where the job runs");
   auto labels = pairs_of("--label", flags.labels);
   if (!labels) return labels.error();
   auto request = asked_of(flags);
   if (!request) return request.error();
   if (flags.time_limit > 0 && flags.time_limit < 0.001) {
-    return bad_flag("--time-limit", "is at least a millisecond, 0.001; 0 is no limit");
+    return bad_flag("--time-limit", "must be at least 0.001, or 0 for no limit");
   }
   std::error_code code;
   Json json = {{"job_id", job_id},
@@ -135,7 +134,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
   } else if (flags.workdir.empty()) {
     json["cwd"] = std::filesystem::current_path(code).string();
   }
-  // A program that travels is found by its name, wherever it comes to lie.
+  // A shipped program is found by its name, in any directory of the node.
   if (std::ranges::find(flags.ship, flags.argv.front()) != flags.ship.end()) {
     json["argv"][0] = std::filesystem::path(flags.argv.front()).filename().string();
   }
@@ -143,7 +142,7 @@ Result<std::string> submission_text(const JobFlags& flags, const std::string& jo
     return json.dump();
   } catch (const Json::type_error&) {
     return failure(ErrorCode::invalid_argument,
-                   "a job's command, environment and name are UTF-8, and these are not; put such bytes into a file");
+                   "submit: the command, environment, or name is not UTF-8; pass such bytes in a file");
   }
 }
 

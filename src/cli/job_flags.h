@@ -1,5 +1,7 @@
-// What the user says of a job: its command, what it asks for, how it is run. Values, and the grammar of the
-// commands that take them; for the main thread at start.
+// Flags of a job: its command, resources, and files; and the grammar of the commands that take
+// them.
+// Thread: main, at start.
+// Errors: invalid_argument names the flag.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +17,16 @@ class App;
 namespace mobula::internal::cli {
 
 struct JobFlags {
-  std::string action{};  // of `job`: list, status, logs, stop
+  std::string action{};  // `job`: list, status, logs, or stop
   std::vector<std::string> argv{};
   std::string name{};
   std::vector<std::string> env{};     // NAME=VALUE each
-  std::vector<std::string> labels{};  // likewise
+  std::vector<std::string> labels{};  // NAME=VALUE each
   std::vector<std::string> selector{};
-  std::string workdir{};            // a folder here, which travels
-  std::vector<std::string> ship{};  // programs here, which travel
-  std::vector<std::string> ship_lib{};  // libraries that they open by name
-  std::string cwd{};                // a folder of the node
+  std::string workdir{};            // local directory to copy
+  std::vector<std::string> ship{};  // local programs to copy
+  std::vector<std::string> ship_lib{};  // libraries that those open by name
+  std::string cwd{};                // directory of the node
   std::string num_cpus{}, num_gpus{}, gpu_memory{}, memory{}, resources{}, accelerator_type{};
   int priority = 0;
   std::int64_t retries = 0;
@@ -34,11 +36,11 @@ struct JobFlags {
   bool no_progress = false;
 };
 
-// Options of a job, for a command that submits one.
+// Adds the options of a job to a command that submits one.
 void add_job_options(CLI::App& command, JobFlags& flags);
 
-// The text of `submit`, for a job with this id and the files of this name (job_upload.h; empty: none).
-// invalid_argument names the flag.
+// Returns the text of `submit`, for a job with this id and the files of this name (see
+// job_upload.h; empty: none).
 Result<std::string> submission_text(const JobFlags& flags, const std::string& job_id, const std::string& files);
 
 }  // namespace mobula::internal::cli

@@ -35,7 +35,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int start_failed_code = 127;
-constexpr Duration files_patience = 60s;  // a head that is restarted
+constexpr Duration files_patience = 60s;  // for a head that restarts
 constexpr Duration files_pause = 500ms;
 constexpr auto coming_within = std::chrono::hours(1);
 constexpr std::uint64_t cache_bytes = std::uint64_t{1} << 30;
@@ -44,21 +44,21 @@ struct JobStart {
   std::string head;
   std::string key_path;
   std::string hash;
-  std::string cache;   // folder of packed files, shared by the node's jobs
-  std::string folder;  // of this job alone
+  std::string cache;   // directory of archives, shared by the node's jobs
+  std::string folder;  // directory of this job alone
   std::vector<char*> program;
 };
 
-// Packed files of a node: brought once, whoever wants what is not there waits.
+// Archives of a node: each is fetched once; concurrent users wait for it.
 class FilesCache {
  public:
   explicit FilesCache(const JobStart& start) : start_(start), path_(start.cache + "/" + start.hash) {}
 
   Result<Fd> open() {
     if (auto made = make_private_folder(start_.cache); !made) return made.error();
-    // Files get their names whole, and one that is open outlives its name.
+    // Files are renamed when complete, and an open file survives its name.
     if (Fd there = known(); there) return there;
-    // A lock for each name: what is slow to come holds up those alone who want the same.
+    // One lock per archive, so that a slow transfer blocks only its users.
     auto lock = locked(path_ + ".lock");
     if (!lock) return lock.error();
     Fd file = known();
@@ -67,17 +67,17 @@ class FilesCache {
       file = known();
       if (!file) return errno_failure("read " + path_, errno);
     }
-    ::unlink((path_ + ".lock").c_str());  // whoever waits for it sees that it has gone
+    ::unlink((path_ + ".lock").c_str());  // waiting processes see that the name is removed
     const auto all = locked(start_.cache + "/lock");
     if (!all) return all.error();
     forget_oldest();
     return file;
   }
-  // They turned out not to be what their name says: the next job has them brought anew.
+  // The bytes do not match the hash: the next job fetches them again.
   void forget() const { ::unlink(path_.c_str()); }
 
  private:
-  // Whoever removes the file has it locked: a lock on one that has lost its name is none.
+  // A process removes the file only under its lock, so a lock on a nameless file is void.
   static Result<Fd> locked(const std::string& path) {
     for (;;) {
       Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -104,14 +104,14 @@ class FilesCache {
     if (read) {
       const auto seen = hash_file(incoming);
       if (!seen) return seen.error();
-      if (hex_of(*seen) != start_.hash) read = failure(ErrorCode::corrupt, "the job's files came with other bytes");
+      if (hex_of(*seen) != start_.hash) read = failure(ErrorCode::corrupt, "read the job's files: the hash does not match");
     }
-    if (read && ::fdatasync(file.get()) != 0) read = errno_failure("keep " + path_, errno);
+    if (read && ::fdatasync(file.get()) != 0) read = errno_failure("store " + path_, errno);
     if (!read) {
       ::unlink(incoming.c_str());
       return read;
     }
-    if (::rename(incoming.c_str(), path_.c_str()) != 0) return errno_failure("keep " + path_, errno);
+    if (::rename(incoming.c_str(), path_.c_str()) != 0) return errno_failure("store " + path_, errno);
     return {};
   }
 
@@ -140,12 +140,12 @@ class FilesCache {
         if (!write_all(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return errno_failure("write " + start_.cache, errno == 0 ? ENOSPC : errno);
         at += bytes.size();
         if (at >= size) return {};
-        if (bytes.empty()) return failure(ErrorCode::corrupt, "the job's files are cut short at the head");
+        if (bytes.empty()) return failure(ErrorCode::corrupt, "read the job's files: truncated at the head");
         heard = monotonic_now();
         continue;
       }
       const Failure why = answer.error();
-      // A head that listens and is slow cannot be told from one with another key.
+      // A slow head cannot be distinguished from a head with another key.
       const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
                           why.code == ErrorCode::permission_denied;
       if (!passes || monotonic_now() - heard >= files_patience) return why;
@@ -154,7 +154,7 @@ class FilesCache {
     }
   }
 
-  // What was used longest ago goes; who reads it has it open.
+  // Removes the least recently used archive; readers have it open.
   void forget_oldest() const {
     struct Kept {
       fs::file_time_type used;
@@ -169,7 +169,8 @@ class FilesCache {
       std::error_code gone;
       if (each.path() == path_ || each.path().filename() == "lock") continue;
       const auto extension = each.path().extension();
-      const bool comes = extension == ".lock" || extension == ".new";  // now, for others, or what a killed one has left
+      // In progress, or left by a killed process.
+      const bool comes = extension == ".lock" || extension == ".new";
       if (comes && fs::file_time_type::clock::now() - each.last_write_time(gone) < coming_within) continue;
       Kept row{each.last_write_time(gone), each.path(), each.file_size(gone)};
       if (gone) continue;
@@ -193,7 +194,7 @@ std::string value_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Before what is there.
+// Prepends to the variable.
 void put_before(const char* name, const std::string& folder) {
   const std::string there = value_of(name);
   ::setenv(name, (there.empty() ? folder : folder + ":" + there).c_str(), 1);
@@ -212,8 +213,8 @@ void set_later_variables() {
   }
 }
 
-// As an agent looks for the program of a job: empty entries of PATH, which would mean the working folder, are
-// left out.
+// Searches like an agent does for the program of a job: empty entries of PATH, which mean the
+// working directory, are skipped.
 std::string found_in_path(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const std::string path = value_of("PATH");
@@ -237,7 +238,7 @@ int complain_of_files(const std::string& why) {
 
 int start_job_program(int argc, char** argv) {
   if (argc < 9 || std::string_view(argv[7]) != "--") {
-    std::fprintf(stderr, "mobula: job-start is for agents\n");
+    std::fprintf(stderr, "mobula: job-start: only agents run this command\n");
     return start_failed_code;
   }
   JobStart start{argv[2], argv[3], argv[4], argv[5], argv[6], {argv + 8, argv + argc}};
@@ -265,7 +266,7 @@ int start_job_program(int argc, char** argv) {
   const std::string program = found_in_path(start.program.front());
   errno = ENOENT;
   if (!program.empty()) ::execv(program.c_str(), start.program.data());
-  std::fprintf(stderr, "mobula: cannot run %s: %s\n", start.program.front(), std::strerror(errno));
+  std::fprintf(stderr, "mobula: run %s: %s\n", start.program.front(), std::strerror(errno));
   return start_failed_code;
 }
 

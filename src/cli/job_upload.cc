@@ -17,7 +17,7 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr std::uint64_t upload_part_bytes = 512u << 10;
-constexpr int most_parts_not_taken = 100;  // in a row
+constexpr int most_parts_not_taken = 100;  // consecutive parts without progress
 
 Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, Progress& progress) {
   std::uint64_t have = 0;
@@ -28,7 +28,7 @@ Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, P
     if (!answer) return answer.error();
     const auto now = std::min(answer->value("have", std::uint64_t{0}), files.size_bytes);
     if (now == files.size_bytes) return {};
-    // A head that was restarted has forgotten what had come.
+    // A restarted head has lost the received parts.
     in_vain = now > have ? 0 : in_vain + 1;
     have = now;
     progress.tell_bytes("the job's files", have, files.size_bytes);
@@ -36,7 +36,7 @@ Result<void> send_job_files(const deploy::JobFiles& files, const AskHead& ask, P
     const ssize_t size = ::pread(files.file.get(), part.data(), part.size(), static_cast<off_t>(have));
     if (size != static_cast<ssize_t>(part.size())) return errno_failure("read the packed files", size < 0 ? errno : EIO);
   }
-  return failure(ErrorCode::unavailable, "the head does not take the job's files; try again");
+  return failure(ErrorCode::unavailable, "upload the job's files: the head makes no progress; try again");
 }
 
 }  // namespace
@@ -46,12 +46,12 @@ Result<std::string> upload_job_files(const JobFlags& flags, const AskHead& ask) 
   std::error_code code;
   if (!flags.workdir.empty() && !std::filesystem::is_directory(flags.workdir, code)) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("--workdir: {} is no folder here; it travels with the job, and --cwd names one that "
-                               "the node has",
+                             fmt::format("--workdir: {} is not a local directory; --cwd names a directory of "
+                                         "the node",
                                flags.workdir));
   }
   Progress progress(!flags.no_progress);
-  progress.tell("the job's files are packed");
+  progress.tell("packing the job's files");
   auto files = deploy::pack_job_files({flags.workdir, flags.ship, flags.ship_lib});
   if (!files) return files.error();
   if (auto sent = send_job_files(*files, ask, progress); !sent) return sent.error();

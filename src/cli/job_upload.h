@@ -1,4 +1,5 @@
-// Brings the files of a job to the head, before the job is submitted. Main thread.
+// Uploads the files of a job to the head, before the job is submitted.
+// Thread: main.
 #pragma once
 
 #include <functional>
@@ -10,13 +11,13 @@
 
 namespace mobula::internal::cli {
 
-// Asks the head; the verb, the kind and the argument.
+// Queries the head: verb, kind, and argument.
 using AskHead =
     std::function<Result<nlohmann::ordered_json>(const std::string&, const std::string&, const std::string&)>;
 
-// Packs what --workdir and --ship name and sends what the head lacks; how far it is stands on a terminal's stderr.
-// The name of the files, empty where there are none. invalid_argument and resource_exhausted name the flag or the
-// entry.
+// Packs the files of --workdir and --ship and sends what the head lacks, with progress on a
+// terminal's stderr. Returns the name of the files, empty without files. invalid_argument and
+// resource_exhausted name the flag or the file.
 Result<std::string> upload_job_files(const JobFlags& flags, const AskHead& ask);
 
 }  // namespace mobula::internal::cli

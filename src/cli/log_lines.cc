@@ -13,7 +13,8 @@ constexpr std::size_t longest_escape = 4096;
 
 bool is_control(unsigned char c) { return (c < 0x20 && c != '\t') || c == 0x7f; }
 
-// How long the escape sequence at the beginning is, 0 for none (ECMA-48: CSI, and OSC up to its end).
+// Returns the length of an escape sequence at the beginning, or 0 (ECMA-48: CSI, and OSC up to its
+// end).
 std::size_t escape_length(std::string_view text) {
   if (text.size() < 2 || text[0] != '\x1b') return 0;
   text = text.substr(0, longest_escape);
@@ -42,7 +43,7 @@ int bytes_after(unsigned char c) {
 std::string printable(std::string_view line) {
   std::string text;
   text.reserve(line.size());
-  int follow = 0;  // bytes that the character before still has
+  int follow = 0;  // continuation bytes that are still missing
   for (std::size_t at = 0; at < line.size();) {
     const auto c = static_cast<unsigned char>(line[at]);
     if (const std::size_t length = escape_length(line.substr(at)); length > 0) {
@@ -50,12 +51,12 @@ std::string printable(std::string_view line) {
       continue;
     }
     const auto next = at + 1 < line.size() ? static_cast<unsigned char>(line[at + 1]) : 0u;
-    if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {  // C1 controls as UTF-8 has them
+    if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {  // C1 controls in UTF-8
       text += fmt::format("\\x{:02x}", next);
       at += 2;
       continue;
     }
-    // Bytes of C1 that stand alone are none of UTF-8's, and some terminals obey them.
+    // Stray C1 bytes are not UTF-8, and some terminals obey them.
     const bool continues = follow > 0 && c >= 0x80 && c <= 0xbf;
     follow = continues ? follow - 1 : bytes_after(c);
     if (is_control(c) || (c >= 0x80 && c <= 0x9f && !continues)) {
@@ -88,7 +89,7 @@ Result<LogLines> LogLines::create(Options options, std::function<bool(const std:
     char why[128] = "";
     ::regerror(fault, &lines.pattern_->compiled, why, sizeof why);
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("--grep: '{}' is no regular expression: {}", lines.options_.pattern, why));
+                   fmt::format("--grep: '{}' is not a regular expression: {}", lines.options_.pattern, why));
   }
   lines.pattern_->ready = true;
   return lines;

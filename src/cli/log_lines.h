@@ -1,6 +1,6 @@
-// Lines of a log on their way to people: whole lines, chosen by a pattern, perhaps the last ones only,
-// and without anything that a terminal would obey. Bounded: a longer line comes in pieces. Not
-// thread-safe.
+// Lines of a log for display: whole lines, filtered by a pattern or a tail, without terminal
+// controls. A very long line is split.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -15,30 +15,31 @@
 
 namespace mobula::internal::cli {
 
-// Control characters but tabs as \xNN, escape sequences for colours and cursors left out. Valid UTF-8
-// otherwise stays as it is.
+// Replaces control characters except tabs by \xNN, and removes escape sequences of colors and
+// cursors. Other valid UTF-8 is unchanged.
 std::string printable(std::string_view line);
 
-// How many bytes follow a first one in UTF-8; 0 for what is no first one.
+// Returns the number of continuation bytes after a first byte of UTF-8; 0 for other bytes.
 int bytes_after(unsigned char c);
 
 class LogLines {
  public:
   static constexpr std::size_t max_line = 64 * 1024;
-  static constexpr std::size_t max_kept_bytes = 64u << 20;  // of a tail
+  static constexpr std::size_t max_kept_bytes = 64u << 20;  // for a tail
 
   struct Options {
-    std::string pattern{};   // an extended regular expression of POSIX; empty: all lines
-    bool raw = false;        // as they are
+    std::string pattern{};   // extended POSIX regular expression; empty: all lines
+    bool raw = false;        // unchanged bytes
     std::int64_t tail = -1;  // lines; negative: all
   };
-  // `sink` takes a line with its end, and says whether to go on. invalid_argument for a wrong pattern.
+  // `sink` receives a line with its end and returns whether to continue. invalid_argument for a
+  // wrong pattern.
   static Result<LogLines> create(Options options, std::function<bool(const std::string&)> sink);
 
-  // False: the sink wants no more.
+  // Returns false when the sink is done.
   bool take(std::string_view bytes);
-  // What there was at first has been taken: a tail is given out, and what comes later follows it. A last
-  // line without an end is given out too, if nothing more `follows`.
+  // Ends the initial part: a tail is printed and later lines follow it. An incomplete last line is
+  // printed too unless more `follows`.
   bool settle(bool follows);
 
  private:
@@ -49,7 +50,8 @@ class LogLines {
 
   Options options_;
   std::function<bool(const std::string&)> sink_;
-  std::shared_ptr<Pattern> pattern_;  // shared so that this can be moved: the type is known in the .cc alone
+  // Shared, so that this is movable; the type is local to the .cc.
+  std::shared_ptr<Pattern> pattern_;
   std::string partial_;
   bool settled_ = false;
   std::deque<std::string> kept_;

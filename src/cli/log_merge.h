@@ -1,6 +1,7 @@
-// Lines of several logs as one: by the time with which they begin, where they do. A line without a time
-// stays with the one before it in its log; what no line of its log has a time for comes as it is read. Holds
-// back a line only until every other log has said what comes next, or that nothing does for now. Pure.
+// Merges lines of several logs by their leading times. A line without a time follows the previous
+// line of its log; a log without times is printed as it is read. Holds a line only until every
+// other log has a next line or is silent.
+// Thread: any; pure.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace mobula::internal::cli {
 
-// Of a line that begins as "2026-11-24T03:14:25.123Z": microseconds since 1970.
+// Returns microseconds since 1970 for a line that begins like "2026-11-24T03:14:25.123Z".
 std::optional<std::int64_t> time_of_line(std::string_view line);
 
 class LogMerge {
@@ -23,13 +24,13 @@ class LogMerge {
 
   explicit LogMerge(Sink sink) : sink_(std::move(sink)) {}
 
-  // The number of one more log.
+  // Adds a log and returns its number.
   std::size_t add();
   void take(std::size_t log, std::string line);
   bool has_line(std::size_t log) const { return !logs_[log].lines.empty(); }
-  // Nothing more of it comes for now, or again something may.
+  // Marks a log as silent for now, or as active again.
   void is_silent(std::size_t log, bool silent) { logs_[log].silent = silent; }
-  // Gives out what has its turn. False: the sink wants no more.
+  // Prints the lines whose order is known. Returns false when the sink is done.
   bool give();
   void set_sink(Sink sink) { sink_ = std::move(sink); }
 

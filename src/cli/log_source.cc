@@ -14,7 +14,7 @@ constexpr std::uint64_t part_bytes = 256u << 10;
 constexpr Duration busy_pause = 100ms;
 constexpr int most_tries = 100;
 
-// Who is too busy now is asked again for a while.
+// Retries for a while if the reader is too busy.
 Result<Json> ask_for_part(Asker& asker, const std::string& verb, const std::string& kind, const std::string& argument) {
   for (int tries = 1;; ++tries) {
     auto answer = asker.ask_patiently(verb, kind, argument);

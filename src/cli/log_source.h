@@ -1,5 +1,6 @@
-// One log as a command reads it, part by part, wherever it lies: a file of this machine, or one that an agent,
-// or the head, reads for it. Remembers only its place. Main thread.
+// One log that is read in chunks: a file of this machine, or a log that an agent or the head reads.
+// Stores only the read position.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@ namespace mobula::internal::cli {
 
 struct LogChunk {
   std::string bytes;
-  std::uint64_t left = 0;       // bytes there are beyond
-  std::uint64_t lost_bytes = 0;  // that are no longer kept; 1 where nobody knows how many
-  bool open = true;             // somebody may write more
+  std::uint64_t left = 0;       // bytes after this chunk
+  std::uint64_t lost_bytes = 0;  // bytes that are no longer stored; 1 if the number is unknown
+  bool open = true;             // the log may grow
 };
 
 class LogSource {
  public:
-  // Of this machine: the names its files may have, the newest first.
+  // A log of this machine: possible names of its files, the newest first.
   static LogSource of_files(std::vector<std::string> paths);
   static LogSource of_head(Asker& asker);
   static LogSource of_node(Asker& asker, std::string node, std::string log);
-  // What a submitted job has printed.
+  // The output of a submitted job.
   static LogSource of_job(Asker& asker, std::string job);
 
-  // Begins so many bytes before the end. Before the first part; not of jobs.
+  // Begins `bytes` before the end. Call before the first chunk; not for jobs.
   void begin_near_end(std::uint64_t bytes) { place_.from = -static_cast<std::int64_t>(bytes); }
   Result<LogChunk> next() { return read_(place_); }
 

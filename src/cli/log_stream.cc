@@ -12,11 +12,11 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr std::uint64_t near_end_bytes = 1u << 20;
-constexpr std::uint64_t bytes_of_a_line = 4096;  // that a tail counts on
+constexpr std::uint64_t bytes_of_a_line = 4096;  // estimate for tails
 
 bool write_line(const std::string& line) { return std::fwrite(line.data(), 1, line.size(), stdout) == line.size(); }
 
-// As an agent writes it before each line: "… [name pid=12] ".
+// Matches the prefix that an agent writes before each line: "… [name pid=12] ".
 bool is_of(const std::string& line, std::int64_t pid) {
   constexpr std::size_t longest_head = 1024;
   return std::string_view(line).substr(0, longest_head).find(fmt::format(" pid={}] ", pid)) != std::string_view::npos;
@@ -27,7 +27,7 @@ bool is_of(const std::string& line, std::int64_t pid) {
 Result<LogStream> LogStream::create(const CommandLine& line, std::optional<LinesWanted> wanted) {
   if (auto pattern = LogLines::create({line.grep, false, -1}, {}); !pattern) return pattern.error();
   LogStream stream(line, wanted);
-  // What comes here is printable and chosen.
+  // Lines that arrive here are printable and filtered.
   auto out = LogLines::create({{}, true, line.tail}, write_line);
   if (!out) return out.error();
   stream.out_ = std::make_unique<LogLines>(std::move(*out));
@@ -62,7 +62,8 @@ bool LogStream::is_wanted(const std::string& text) const {
   return time && *time >= wanted_->from_us && *time <= wanted_->to_us && (wanted_->pid == 0 || is_of(text, wanted_->pid));
 }
 
-// One part of it, whose lines are handed to the merge. False: it cannot be read any more.
+// Reads one chunk and passes its lines to the merge. Returns false if the log cannot be read any
+// more.
 bool LogStream::read(std::size_t number) {
   Log& log = *logs_[number];
   const auto chunk = log.source.next();
@@ -74,12 +75,12 @@ bool LogStream::read(std::size_t number) {
     return false;
   }
   if (chunk->lost_bytes > 0) {
-    const std::string bytes = chunk->lost_bytes == 1 ? "some of it is" : fmt::format("{} bytes are", chunk->lost_bytes);
-    std::fprintf(stderr, "mobula: %s%s no longer kept\n", names_ ? (log.name + ": ").c_str() : "", bytes.c_str());
+    const std::string bytes = chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", chunk->lost_bytes);
+    std::fprintf(stderr, "mobula: %s%s no longer stored\n", names_ ? (log.name + ": ").c_str() : "", bytes.c_str());
   }
   std::string_view bytes = chunk->bytes;
   log.read_bytes = bytes.size();
-  // Of a tail that begins in the middle of a line.
+  // A tail may begin in the middle of a line.
   if (const auto begun_at = std::exchange(log.wanted, 0); begun_at > 0 && bytes.size() + chunk->left >= begun_at) log.cut = true;
   if (log.cut) {
     const auto end = bytes.find('\n');
@@ -112,7 +113,7 @@ bool LogStream::open() const {
 }
 
 bool LogStream::print_all() {
-  // A log that grows as fast as it is read has an end, too: as much as there was at first.
+  // Limits a log that grows as fast as it is read to its initial size.
   std::vector<std::uint64_t> remaining(logs_.size(), 1);
   std::vector<bool> begun(logs_.size(), false);
   for (bool all_done = false; !all_done;) {
@@ -134,7 +135,7 @@ bool LogStream::print_all() {
     if (!give()) return false;
   }
   if (!line_->follow) {
-    // Last lines without an end.
+    // Incomplete last lines.
     for (std::size_t i = 0; i < logs_.size(); ++i) {
       logs_[i]->lines->settle(false);
       merge_->is_silent(i, true);

@@ -1,6 +1,7 @@
-// Several logs on their way to people as one stream: read part by part, lines chosen by a pattern and by
-// time, merged, named after their logs where there are several, perhaps the last ones only, then followed.
-// Keeps no more than a part of each log, and a tail. Main thread.
+// Several logs as one stream: read in chunks, filtered by pattern and time, merged, labeled if
+// there are several, optionally limited to a tail, then followed. Stores one chunk per log and a
+// tail.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +22,26 @@ namespace mobula::internal::cli {
 struct LinesWanted {
   std::int64_t from_us = 0;
   std::int64_t to_us = 0;
-  std::int64_t pid = 0;  // 0: not known
+  std::int64_t pid = 0;  // 0: unknown
 };
 
 class LogStream {
  public:
-  // `line` has the flags, and outlives this.
+  // `line` has the flags, and must outlive the stream.
   static Result<LogStream> create(const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt);
 
-  // `name` stands before its lines where there are several.
+  // Adds a log; `name` labels its lines if there are several.
   void add(std::string name, LogSource source);
   bool has(const std::string& name) const;
   std::size_t size() const { return logs_.size(); }
   void name_lines() { names_ = true; }
 
-  // All that is there now. False: nobody takes it, or nothing could be read; then `code` says what to end with.
+  // Prints all present lines. False: stdout has no reader, or no log can be read; `code` is the
+  // exit code.
   bool print_all();
-  // What has come since; whether there was any. Nothing: as above.
+  // Prints new lines and returns whether there were any; nothing: as above.
   std::optional<bool> print_news();
-  // Somebody may write into one of them.
+  // Reports whether any of the logs may grow.
   bool open() const;
   int code() const { return code_; }
 
@@ -48,12 +50,12 @@ class LogStream {
     std::string name;
     LogSource source;
     std::optional<LogLines> lines;
-    bool cut = false;      // its first line is not whole
+    bool cut = false;      // its first line is incomplete
     bool open = true;
     bool failed = false;
     std::uint64_t left = 0;
-    std::uint64_t read_bytes = 0;  // of the last part
-    std::uint64_t wanted = 0;  // of what is there now
+    std::uint64_t read_bytes = 0;  // size of the latest chunk
+    std::uint64_t wanted = 0;  // position where the wanted lines begin
   };
 
   LogStream(const CommandLine& line, std::optional<LinesWanted> wanted) : line_(&line), wanted_(wanted) {}
@@ -68,7 +70,7 @@ class LogStream {
   std::vector<std::unique_ptr<Log>> logs_;
   std::unique_ptr<LogMerge> merge_;
   std::unique_ptr<LogLines> out_;
-  bool taken_ = true;  // by whoever reads this
+  bool taken_ = true;  // false when the reader is done
   int code_ = 0;
 };
 

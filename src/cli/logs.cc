@@ -31,16 +31,16 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr Duration shortest_look = 100ms;  // between questions for more
+constexpr Duration shortest_look = 100ms;  // between two queries for more
 constexpr Duration longest_look = 1s;
-constexpr Duration look_again = 2s;         // for logs that have come
-constexpr std::size_t max_sources = 64;     // read at once
+constexpr Duration look_again = 2s;         // between two searches for new logs
+constexpr std::size_t max_sources = 64;     // read at the same time
 constexpr std::size_t name_digits = 8;
 
-// ---- of this machine ---------------------------------------------------------------------------
+// ---- logs of this machine ----------------------------------------------------------------------
 
 struct LogFile {
-  std::string name;  // as the user may call it: "head", "agent", a slot's id
+  std::string name;  // name for users: "head", "agent", or the id of a slot
   std::vector<std::string> paths;  // the newest first
 };
 
@@ -60,7 +60,7 @@ std::vector<LogFile> files_below(const std::string& folder) {
   return files;
 }
 
-// A slot's log is named by the last 8 digits of its id.
+// The log of a slot has the last 8 digits of its id as its name.
 std::vector<LogFile> matching(const std::vector<LogFile>& files, const std::string& subject) {
   const bool whole_id = bits_from_hex(subject).has_value();
   const std::string wanted = whole_id ? "slot-" + subject.substr(subject.size() - name_digits) : subject;
@@ -79,7 +79,7 @@ bool runs_here(const std::string& folder) {
   return (head && runs(*head)) || (agent && runs(*agent));
 }
 
-// Of the one cluster that is meant, if it has files here: where several have, of the one that runs.
+// Returns the files of the one selected cluster; if several have files, of the running one.
 Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   std::vector<std::string> names;
   std::vector<std::string> running;
@@ -94,20 +94,20 @@ Result<std::vector<LogFile>> files_here(const CommandLine& line) {
   if (names.empty()) return std::vector<LogFile>();
   if (names.size() == 1) return files_below(line.state_folder + "/" + names.front());
   return failure(ErrorCode::invalid_argument,
-                 fmt::format("{} has logs of several clusters ({}, {}, …); choose one with --name", line.state_folder, names[0],
+                 fmt::format("logs: {} has logs of several clusters ({}, {}, …); choose one with --name", line.state_folder, names[0],
                              names[1]));
 }
 
 // ---- following ---------------------------------------------------------------------------------
 
-// Sleeps; false when nobody reads what is printed any more.
+// Sleeps; returns false when stdout has no reader.
 bool rest(Duration span) {
   pollfd out{STDOUT_FILENO, POLLERR, 0};
   ::poll(&out, 1, static_cast<int>(span / 1ms));
   return (out.revents & (POLLERR | POLLHUP | POLLNVAL)) == 0;
 }
 
-// `more` adds what has come, every now and then, and says whether there may be more to come.
+// `more` periodically adds new logs and returns whether there may be more.
 int follow(LogStream& stream, const std::function<bool()>& more) {
   Duration span = shortest_look;
   Time looked = monotonic_now();
@@ -128,7 +128,7 @@ int show(LogStream& stream, const CommandLine& line, const std::function<bool()>
   return line.follow ? follow(stream, more) : stream.code();
 }
 
-// ---- of the cluster ----------------------------------------------------------------------------
+// ---- logs of the cluster -----------------------------------------------------------------------
 
 std::string text_at(const Json& item, const char* member) {
   const auto at = item.find(member);
@@ -145,7 +145,7 @@ LogSource source_of(Asker& asker, const Json& item) {
   return LogSource::of_node(asker, text_at(item, "node_id"), text_at(item, "log"));
 }
 
-// What is not there is said, and how many are too many; the latest go first.
+// Reports unavailable logs and the number of omitted ones; the latest logs have priority.
 std::size_t add_sources(Asker& asker, const Json& list, LogStream& stream, bool tells) {
   std::vector<const Json*> items;
   for (const auto& item : list["items"]) {
@@ -167,13 +167,13 @@ std::size_t add_sources(Asker& asker, const Json& list, LogStream& stream, bool 
     }
   }
   if (left_out > 0 && tells) {
-    std::fprintf(stderr, "mobula: %zu logs are read at once, and %zu more are left out: name a slot, an executor or a node\n",
+    std::fprintf(stderr, "mobula: reading %zu logs, omitting %zu more; name a slot, an executor, or a node\n",
                  max_sources, left_out);
   }
   return items.size();
 }
 
-// Merged, where there are several: by the times that agents have put before their lines.
+// Merges several logs by the times that agents write before each line.
 int print_list(Asker& asker, const Json& list, const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt) {
   auto stream = LogStream::create(line, wanted);
   if (!stream) return complain(stream.error());
@@ -184,9 +184,9 @@ int print_list(Asker& asker, const Json& list, const CommandLine& line, std::opt
   if (stream->size() == 0 && !may_grow) {
     const bool known = !list["items"].empty();
     return complain(failure(ErrorCode::not_found,
-                            known ? fmt::format("nothing of '{}' can be read now", line.subject)
-                                  : fmt::format("no log of '{}': nothing of that name has printed anything that is still kept; "
-                                                "'mobula logs' lists what there is",
+                            known ? fmt::format("logs '{}': no log can be read now", line.subject)
+                                   : fmt::format("logs '{}': no stored output of that name; "
+                                                 "'mobula logs' lists all logs",
                                                 line.subject)));
   }
   if (stream->size() > 1 || may_grow) stream->name_lines();
@@ -198,7 +198,7 @@ int print_list(Asker& asker, const Json& list, const CommandLine& line, std::opt
   });
 }
 
-// ---- of one task -------------------------------------------------------------------------------
+// ---- logs of one task --------------------------------------------------------------------------
 
 std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
   for (const auto& process : timeline.value("processes", Json::array())) {
@@ -207,14 +207,14 @@ std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
   return 0;
 }
 
-// The lines that its process has printed while it ran, by the clock of its node.
+// Prints the lines that the task's process printed while it ran, by the clock of its node.
 int print_task(Asker& asker, const Json& task, const CommandLine& line) {
   const auto id = TaskId::from_hex(text_at(task, "task_id"));
   const std::string state = text_at(task, "state");
   std::string executor = text_at(task, "executor");
   const bool ended = state == "FINISHED" || state == "FAILED";
   if (!id || (executor.empty() && !ended)) {
-    return complain(failure(ErrorCode::not_found, fmt::format("task {} has printed nothing: it is {}", line.subject, state)));
+    return complain(failure(ErrorCode::not_found, fmt::format("logs of task {}: no output, because it is {}", line.subject, state)));
   }
   CommandLine of = line;
   std::optional<LinesWanted> wanted;
@@ -224,7 +224,7 @@ int print_task(Asker& asker, const Json& task, const CommandLine& line) {
     if (!process) return complain(process.error());
     wanted = LinesWanted{now_us - task.value("since_ms", std::int64_t{0}) * 1000 - 1000, std::numeric_limits<std::int64_t>::max(),
                          process->value("pid", std::int64_t{0})};
-    std::fprintf(stderr, "mobula: what process %jd has printed since the task was sent to it; what ran there before or beside it is among it\n",
+    std::fprintf(stderr, "mobula: output of process %jd since it received the task; other calls may be included\n",
                  static_cast<std::intmax_t>(wanted->pid));
   } else {
     const auto timeline = asker.ask("timeline", id->hex());
@@ -234,14 +234,14 @@ int print_task(Asker& asker, const Json& task, const CommandLine& line) {
     const auto run = spans ? run_of(*spans, *id) : std::nullopt;
     if (!run) {
       return complain(failure(ErrorCode::not_found,
-                              fmt::format("it is not known any more when task {} ran; `mobula logs JOB` has all that its job has printed", id->hex())));
+                              fmt::format("logs of task {}: the time of its run is no longer known; `mobula logs JOB` prints all output of its job", id->hex())));
     }
     executor = run->process.hex();
     wanted = run->lines;
     wanted->pid = pid_of(*timeline, run->process);
     of.follow = false;
     if (run->beside > 0) {
-      std::fprintf(stderr, "mobula: %zu other calls ran in this process within %jd ms of it: their lines are among these\n", run->beside,
+      std::fprintf(stderr, "mobula: %zu other calls ran in this process within %jd ms; their lines are included\n", run->beside,
                    static_cast<std::intmax_t>(read_soon / 1ms));
     }
   }
@@ -251,7 +251,7 @@ int print_task(Asker& asker, const Json& task, const CommandLine& line) {
   return print_list(asker, *list, of, wanted);
 }
 
-// What no file here is named after, or all of it.
+// Prints logs of subjects that no local file is named after, or all logs.
 int print_known(const CommandLine& line) {
   Asker asker(line);
   if (const auto job = asker.ask("get", "submission", line.subject)) {
@@ -279,7 +279,7 @@ int list_logs(const CommandLine& line) {
   }
   const auto files = files_here(line);
   if (!files || files->empty() || !for_people(line)) return complain(list.error());
-  std::fprintf(stderr, "mobula: %s; on this machine there are:\n", list.error().text.c_str());
+  std::fprintf(stderr, "mobula: %s; logs of this machine:\n", list.error().text.c_str());
   for (const auto& file : *files) {
     std::error_code code;
     std::printf("%s  %ju bytes  %s\n", file.name.c_str(), static_cast<std::uintmax_t>(fs::file_size(file.paths.front(), code)),
@@ -290,7 +290,7 @@ int list_logs(const CommandLine& line) {
 
 }  // namespace
 
-// What lies here is read here, so that it can be read while there is no head.
+// Local logs are read directly, so that they are readable without a head.
 int show_logs(const CommandLine& line) {
   if (line.subject.empty()) return list_logs(line);
   if (!line.address.empty() || !line.token.empty()) return print_known(line);
@@ -299,7 +299,7 @@ int show_logs(const CommandLine& line) {
   const auto found = matching(*files, line.subject);
   if (found.size() > 1) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("more than one log of '{}' on this machine; 'mobula logs' lists what there is", line.subject)));
+                            fmt::format("logs '{}': several logs on this machine; 'mobula logs' lists them", line.subject)));
   }
   if (found.empty()) return print_known(line);
   auto stream = LogStream::create(line);

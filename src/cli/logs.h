@@ -1,5 +1,6 @@
-// `mobula logs`: what the head, agents, executors and submitted jobs have written, on this machine and on
-// others; of one thing, also when it is spread over several of them, as one stream of lines. Main thread.
+// `mobula logs`: the output of the head, agents, executors, and submitted jobs, on all machines;
+// for one subject as one stream of lines.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"

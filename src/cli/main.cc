@@ -1,5 +1,5 @@
-// The program `mobula`: its first word chooses what it is. The only file that knows the head, the
-// agent and the commands at once.
+// The program `mobula`: its first word selects the role. The only file that includes the head, the
+// agent, and the commands.
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ Reacts reaction_of(const std::string& text) {
   return text == "kill" ? Reacts::kill : text == "error" ? Reacts::error : text == "log" ? Reacts::log : Reacts::none;
 }
 
-// What ps and top show.
+// Sets the name that ps and top show.
 void name_process(const char* name) { ::prctl(PR_SET_NAME, name); }
 
 head::HeadMainOptions head_options(const HeadPlan& plan) {
@@ -118,10 +118,10 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.executor_memory_bytes = plan.executor_memory_bytes;
   options.gpu_reacts = reaction_of(plan.gpu_over_share);
   options.gpu_watch_period = plan.gpu_watch_period;
-  options.warden = {"/proc/self/exe", "job-warden"};
+  options.warden = {"/proc/self/exe", "job-shim"};
   options.job_starter = {"/proc/self/exe", "job-start"};
   options.gpu_libraries = {"/proc/self/exe", "gpu-libraries"};
-  options.gpu_trial = {"/proc/self/exe", "gpu-trial"};
+  options.gpu_trial = {"/proc/self/exe", "gpu-probe"};
   options.spill_folder = plan.node.spill_folder;
   if (!options.spill_folder.empty() && options.spill_folder != "none") {
     options.spill_folder = absolute_path(options.spill_folder);
@@ -229,7 +229,7 @@ int run_command(const CommandLine& line) {
   return show_version(line);
 }
 
-// Format that the words of `bench` ask for, and the words with "json" in its place.
+// Returns the format among the words of `bench`, and replaces it by "json" or "table".
 std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
   std::optional<OutputFormat> format;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -246,8 +246,8 @@ std::optional<OutputFormat> take_format(std::vector<std::string>& words) {
   return format;
 }
 
-// `mobula bench ...` runs the program mobula-bench from the same directory. It writes tables and JSON;
-// the other formats are made of its JSON here.
+// `mobula bench ...` runs the program mobula-bench of the same directory. It writes tables and
+// JSON; this program converts its JSON to the other formats.
 int run_benchmarks(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -264,7 +264,7 @@ int run_benchmarks(int argc, char** argv) {
   words.front() = program.string();
   const auto not_run = [&](const std::string& why) {
     return complain(failure(ErrorCode::not_found,
-                            "run " + program.string() + ": " + why + "; it is installed with Mobula, beside mobula"));
+                            "run " + program.string() + ": " + why + "; it must be installed in the directory of mobula"));
   };
   if (!converts) {
     std::vector<char*> arguments;
@@ -292,7 +292,7 @@ int run_benchmarks(int argc, char** argv) {
   return exit;
 }
 
-// The cluster is the one that a command without flags would speak to.
+// Uses the cluster of a command without flags.
 int print_completions(const char* typed) {
   char name[] = "mobula";
   char status[] = "status";
@@ -301,10 +301,10 @@ int print_completions(const char* typed) {
   return asking.line ? repl::print_completions(*asking.line, typed) : asking.exit;
 }
 
-// Ctrl-C has an exit code of its own, with which a handler can only leave at once.
+// Ctrl-C has a separate exit code. A signal handler can only exit immediately.
 void end_interrupted(int) { std::_Exit(exit_interrupted); }
 
-// Options that every command has may stand before it; they are put behind it.
+// Global options may precede the command; they are moved behind it.
 void put_command_first(int argc, char** argv) {
   int first = 1;
   for (; first < argc; ++first) {
@@ -315,9 +315,14 @@ void put_command_first(int argc, char** argv) {
   if (first < argc && first > 1 && argv[first][0] != '-') std::rotate(argv + 1, argv + first, argv + first + 1);
 }
 
+// Matches a hidden command by its name or by the name that earlier releases used.
+bool is_one_of(std::string_view word, std::string_view name, std::string_view old_name) {
+  return word == name || word == old_name;
+}
+
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
-  if (argc == 3 && std::string_view(argv[1]) == "job-warden") return worker::run_warden(argv[2]);
+  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden")) return worker::run_warden(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);
@@ -331,10 +336,10 @@ int main_of_mobula(int argc, char** argv) {
     argv = batch_argv.data();
   }
   if (is_fleet_command(argc, argv)) return run_fleet_command(argc, argv);
-  // Of the agent's start, in a process of its own.
-  if (argc == 2 && std::string_view(argv[1]) == "gpu-trial") return hold_gpu_context();
+  // Part of an agent's start, in a separate process.
+  if (argc == 2 && is_one_of(argv[1], "gpu-probe", "gpu-trial")) return hold_gpu_context();
   if (argc == 2 && std::string_view(argv[1]) == "gpu-libraries") return print_gpu_libraries();
-  // Of the completion in shells: what could stand at the end of this line.
+  // For the completion of shells: prints possible next words of this line.
   if (argc == 3 && std::string_view(argv[1]) == "complete-line") return print_completions(argv[2]);
   const Parsed parsed = parse_command_line(argc, argv);
   if (!parsed.line) {

@@ -22,13 +22,13 @@ constexpr std::size_t max_types = 1000;
 constexpr std::int64_t max_count = 1'000'000;
 constexpr std::int64_t max_units = 4096;  // numbered instances of one resource
 
-// Thrown inside this file alone: what is wrong, where.
+// Thrown inside this file alone: the fault and its line.
 struct Wrong {
-  int line = 0;  // from 1; 0: nowhere
+  int line = 0;  // from 1; 0: unknown
   std::string text;
 };
 
-// A value with the way to it: "available_node_types.gpu.resources.CPU".
+// A value with its path: "available_node_types.gpu.resources.CPU".
 struct Value {
   YAML::Node node;
   std::string path;
@@ -47,18 +47,18 @@ struct Value {
 
 using Readers = std::map<std::string, std::function<void(const Value&)>>;
 
-// Calls visit(name, value) for each member; a name twice is refused.
+// Calls visit(name, value) for each member; rejects duplicate names.
 template <class Visit>
 void for_each_member(const Value& value, Visit&& visit) {
   if (value.node.IsNull()) return;
   if (!value.node.IsMap()) value.wrong("is not a mapping of names to values");
   std::set<std::string> seen;
   for (const auto& each : value.node) {
-    if (!each.first.IsScalar()) Value{each.first, value.path}.wrong("has a name that is no text");
+    if (!each.first.IsScalar()) Value{each.first, value.path}.wrong("has a name that is not text");
     const auto name = each.first.Scalar();
-    // Marked where the name stands: the value may be empty.
+    // Marks the position of the name, because the value may be empty.
     Value member = value.member(name, each.second);
-    if (!seen.insert(name).second) Value{each.first, member.path}.wrong("is there twice");
+    if (!seen.insert(name).second) Value{each.first, member.path}.wrong("is given twice");
     visit(name, member);
   }
 }
@@ -69,7 +69,7 @@ void read_members(const Value& value, const Readers& readers) {
     if (reader == readers.end()) {
       std::string known;
       for (const auto& [each, unused] : readers) known += (known.empty() ? "" : ", ") + each;
-      member.wrong("is not known here; known are " + known);
+      member.wrong("is unknown; give one of " + known);
     }
     reader->second(member);
   });
@@ -138,7 +138,7 @@ struct TypeReader {
       total = amount_of(name, value);
     }
     if (unit && *total > Quantity::whole(max_units)) {
-      value.wrong(fmt::format("is more than {} numbered instances", max_units));
+      value.wrong(fmt::format("is above the limit of {} numbered instances", max_units));
     }
     if (*total > Quantity()) amounts[name] = {*total, unit};
   }
@@ -178,7 +178,7 @@ struct TypeReader {
     type.shape.labels.emplace(planner::node_type_label, type.name);
     type.max_workers = max_workers >= 0 ? max_workers : workers_of_all;
     if (type.min_workers > type.max_workers) {
-      value.wrong(fmt::format("min_workers {} is more than max_workers {}", type.min_workers,
+      value.wrong(fmt::format("min_workers {} is above max_workers {}", type.min_workers,
                               type.max_workers));
     }
     return std::move(type);
@@ -220,7 +220,7 @@ planner::StandingRequest standing_of(const Value& value) {
   for_each_member(value, [&](const std::string& name, const Value& amount) {
     made.request.resources.set(name, amount_of(name, amount));
   });
-  if (made.request.resources.empty()) value.wrong("asks for nothing");
+  if (made.request.resources.empty()) value.wrong("requests no resource");
   return made;
 }
 
@@ -264,7 +264,7 @@ NodeTypes types_of(const Value& root) {
   if (!types) root.wrong("has no 'available_node_types'");
   if (max_workers) made.limits.max_workers = *max_workers;
   for_each_member(*types, [&](const std::string& name, const Value& each) {
-    if (made.types.size() >= max_types) each.wrong(fmt::format("is one more than {}", max_types));
+    if (made.types.size() >= max_types) each.wrong(fmt::format("exceeds the limit of {} types", max_types));
     if (!max_workers && each.node.IsMap() && !each.node["max_workers"]) {
       each.wrong("has no 'max_workers', and the file has none for all types");
     }

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// At most four digits after the point, as amounts of resources have.
+// At most four decimal places, as amounts of resources have.
 std::string amount_text(double amount) {
   std::string text = fmt::format("{:.4f}", amount);
   text.erase(text.find_last_not_of('0') + 1);
@@ -24,13 +24,13 @@ std::string amount_text(double amount) {
   return text == "-0" ? "0" : text;
 }
 
-// Of a resource that is counted in bytes in their units.
+// Formats byte resources with units.
 std::string resource_text(const std::string& name, double amount) {
   const bool bytes = name == "memory" || name == "object_store_memory" || name == "gpu_memory";
   return bytes ? size_text(static_cast<std::int64_t>(amount)) : amount_text(amount);
 }
 
-// {"CPU": {"total": 2, "available": 1}} is "CPU:1/2": used of all.
+// Formats {"CPU": {"total": 2, "available": 1}} as "CPU:1/2": used of total.
 std::string use_text(const std::string& name, const Json& use) {
   const double total = use.value("total", 0.0);
   const double available = use.value("available", 0.0);
@@ -41,7 +41,7 @@ std::string number_text(const Json& value) {
   return value.is_number_float() ? amount_text(value.get<double>()) : value.dump();
 }
 
-// Empty, or the id of nothing.
+// Empty, or the null id.
 bool is_nothing(const std::string& text) {
   constexpr std::size_t id_digits = 32;
   return text.empty() || (text.size() == id_digits && text.find_first_not_of('0') == std::string::npos);
@@ -52,7 +52,7 @@ std::string cell_of(const Json& value) {
   if (value.is_string()) return is_nothing(value.get_ref<const std::string&>()) ? "-" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (!value.is_structured()) return number_text(value);
-  constexpr std::size_t most_listed = 8;  // of a list within a cell
+  constexpr std::size_t most_listed = 8;  // items of a list within a cell
   std::size_t listed = 0;
   std::string text;
   if (value.is_object()) {
@@ -71,7 +71,8 @@ std::string cell_of(const Json& value) {
   return text.empty() ? "-" : text;
 }
 
-// What a list has, or the one item that a document is. Lists have thousands of items: they are looked at where they are.
+// The items of a list, or the one item of a document. Lists have thousands of items and are not
+// copied.
 class Items {
  public:
   explicit Items(Json& document) {
@@ -93,7 +94,7 @@ class Items {
   Json* items_ = &single_;
 };
 
-// On one line.
+// Formats a member on one line.
 std::string cell_at(const Json& item, const std::string& member) {
   const auto at = item.find(member);
   std::string text = at == item.end() ? "-" : cell_of(*at);
@@ -115,7 +116,7 @@ std::string cell_at(const Json& item, const Column& column) {
 
 std::string note_label(bool coloured) { return (coloured ? painted("note:", Paint::waiting) : "note:") + std::string(" "); }
 
-// What is wider than `width` is cut, unless that is 0.
+// Cuts lines to `width`, unless it is 0.
 std::string table_of(const Json& document, const Json& items, const std::vector<Column>& columns, const TableFlags& style, std::size_t width = 0) {
   TextTable table;
   std::vector<std::string> names;
@@ -169,7 +170,7 @@ std::string csv_of(const Json& items, const std::vector<Column>& columns, bool h
   return text;
 }
 
-// The first member whose name ends in "_id" names an item; else its "name".
+// Returns the first member whose name ends in "_id"; otherwise "name".
 std::string names_of(const Json& items) {
   std::string text;
   for (const auto& item : items) {
@@ -196,10 +197,10 @@ std::string gib_text(std::int64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / one);
 }
 
-// What keeps those who hold parts of GPUs to them.
+// The isolation of processes that hold parts of GPUs.
 std::string gpus_text(const Json& gpus, bool coloured) {
   TextTable table;
-  table.add({"GPUS", "MEMORY", "PREVENTS", "DETECTS", "REACTS", "SUMMARY"});
+  table.add({"GPUS", "MEMORY", "ENFORCEMENT", "MONITORING", "ON_VIOLATION", "SUMMARY"});
   for (const auto& row : gpus) {
     const auto bytes = row.value("memory_bytes", std::int64_t{0});
     table.add({cell_at(row, "devices"), bytes == 0 ? "-" : gib_text(bytes),
@@ -217,7 +218,7 @@ std::string counts_text(const Json& counts, bool coloured) {
   return text.empty() ? "none" : text;
 }
 
-// Which bytes go unsealed; nothing where none do.
+// Lists the fabrics whose traffic is not encrypted; empty if all traffic is encrypted.
 std::string fabrics_text(const Json& fabrics) {
   std::string text;
   for (const auto& each : fabrics) {
@@ -225,12 +226,12 @@ std::string fabrics_text(const Json& fabrics) {
     text += fmt::format("{}trusted fabric '{}' with {} nodes", text.empty() ? "fabrics: " : ", ",
                         printable(cell_at(each, "name")), cell_at(each, "nodes"));
   }
-  return text.empty() ? text : text + "; what goes elsewhere is encrypted\n";
+  return text.empty() ? text : text + "; other traffic is encrypted\n";
 }
 
 }  // namespace
 
-// They stand within strings alone.
+// Such characters occur only within strings.
 std::string escaped_controls(const std::string& json) {
   if (json.find('\x7f') == std::string::npos && json.find('\xc2') == std::string::npos) return json;
   std::string text;
@@ -284,7 +285,7 @@ std::string format_status(const Json& status, bool coloured) {
   text += fmt::format("leases: {}\n", cell_at(status, "leases"));
   const Json preemption = status.value("preemption", Json::object());
   if (preemption.value("policy", "off") != "off") {
-    text += fmt::format("preemption: {}, {} tasks asked to end, {} of them refused\n",
+    text += fmt::format("preemption: {}, {} tasks selected, {} of them refused\n",
                         cell_at(preemption, "policy"), cell_at(preemption, "asked"),
                         cell_at(preemption, "refused"));
   }
@@ -350,7 +351,7 @@ std::string format_memory(const Json& report, bool coloured) {
 
 std::string format_explanation(const Json& explanation, bool coloured) {
   std::string text = cell_at(explanation, "reason") + "\n";
-  if (explanation.contains("asks")) text += "it asks for " + cell_at(explanation, "asks") + "\n";
+  if (explanation.contains("asks")) text += "request: " + cell_at(explanation, "asks") + "\n";
   const Json items = explanation.value("items", Json::array());
   const bool of_bundles = !items.empty() && items.front().contains("bundle");
   TextTable table;
@@ -361,7 +362,7 @@ std::string format_explanation(const Json& explanation, bool coloured) {
     std::vector<std::string> cells{cell_at(item, "node_id"), cell_at(item, "code"), cell_at(item, "reason")};
     if (of_bundles) {
       const auto alike = item.value("alike", std::int64_t{0});
-      cells.insert(cells.begin(), cell_at(item, "bundle") + (alike > 0 ? fmt::format(" and {} alike", alike) : ""));
+      cells.insert(cells.begin(), cell_at(item, "bundle") + (alike > 0 ? fmt::format(" and {} more alike", alike) : ""));
     }
     table.add(cells);
   }
@@ -373,12 +374,12 @@ std::string format_explanation(const Json& explanation, bool coloured) {
     held.add({cell_at(each, "slot_id"), cell_at(each, "job_id"), cell_at(each, "held_by"), cell_at(each, "name"),
               cell_at(each, "id"), cell_at(each, "resources")});
   }
-  if (!holders.empty()) text += "\nwhat has to end:\n" + held.text(coloured);
+  if (!holders.empty()) text += "\nblocked by:\n" + held.text(coloured);
   if (const auto node = explanation.find("would_start_on"); node != explanation.end()) {
-    text += "it would start on node " + cell_of(*node) + "\n";
+    text += "fits on node " + cell_of(*node) + "\n";
   }
   if (const auto queue = explanation.find("queue"); queue != explanation.end()) {
-    text += "before it: " + cell_at(*queue, "text") + "\n";
+    text += "queued behind: " + cell_at(*queue, "text") + "\n";
   }
   std::string sums;
   const Json all_nodes = explanation.value("all_nodes", Json::object());
@@ -397,11 +398,11 @@ std::string format_explanation(const Json& explanation, bool coloured) {
     return shape + "\n";
   };
   if (const auto needed = explanation.find("node_needed"); needed != explanation.end()) {
-    text += "a node that can hold it has " + shape_of(*needed);
+    text += "a suitable node has " + shape_of(*needed);
   }
   for (const auto& needed : explanation.value("nodes_needed", Json::array())) {
     const int count = needed.value("count", 1);
-    text += fmt::format("with {} more, it would fit: {}", count == 1 ? "one node" : fmt::format("{} nodes", count),
+    text += fmt::format("it fits with {} more: {}", count == 1 ? "one node" : fmt::format("{} nodes", count),
                         shape_of(needed));
   }
   const Json warnings = explanation.value("warnings", Json::array());

@@ -1,5 +1,6 @@
-// Documents of the head (apiVersion mobula/v1) as text for people and programs: tables, JSON, JSON
-// lines, YAML, CSV, names. Pure; any thread.
+// Documents of the head (apiVersion mobula/v1) as text: tables, JSON, JSON lines, YAML, CSV, and
+// names.
+// Thread: any; pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,25 +12,25 @@
 
 namespace mobula::internal::cli {
 
-// `kind` is the one the user named ("nodes"); it chooses the columns. Ends with a newline unless
-// there is nothing to show.
+// `kind` is the user's kind ("nodes"); it selects the columns. Ends with a newline unless the text
+// is empty.
 std::string format_document(nlohmann::ordered_json document, OutputFormat format,
                             const std::string& kind);
-// Likewise, with the columns and in the order that `style` wants; lines of tables are cut to `width` characters,
-// unless that is 0. invalid_argument where `style` names what is not there.
+// Formats with the columns and the order of `style`. Lines of tables are cut to `width` characters
+// unless it is 0. invalid_argument if `style` names an unknown column.
 Result<std::string> format_document(nlohmann::ordered_json document, OutputFormat format, const std::string& kind,
                                     const TableFlags& style, std::size_t width);
-// `mobula status` as a page for people. This and what follows have colours where they are wanted.
+// Formats `mobula status` as a human-readable page, with colors if `coloured`.
 std::string format_status(const nlohmann::ordered_json& status, bool coloured = false);
-// `mobula memory` as a page for people.
+// Formats `mobula memory` as a human-readable page.
 std::string format_memory(const nlohmann::ordered_json& report, bool coloured = false);
-// `mobula explain` as a page for people.
+// Formats `mobula explain` as a human-readable page.
 std::string format_explanation(const nlohmann::ordered_json& explanation, bool coloured = false);
 
 std::string to_yaml(const nlohmann::ordered_json& document);
 
-// JSON's text with the controls that JSON leaves as they are (U+007F to U+009F) written as \u00xx: no terminal
-// obeys what somebody's names and errors say.
+// Escapes the controls that JSON allows unescaped (U+007F to U+009F) as \u00xx, so that no terminal
+// obeys foreign text.
 std::string escaped_controls(const std::string& json);
 
 }  // namespace mobula::internal::cli

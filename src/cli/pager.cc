@@ -28,7 +28,7 @@ namespace {
 
 constexpr const char* usual_pager = "less -FRX";
 
-// The keys that interrupt are the pager's while it runs.
+// Gives the interrupt keys to the pager while it runs.
 class KeysAreThePagers {
  public:
   KeysAreThePagers() {
@@ -43,7 +43,8 @@ class KeysAreThePagers {
   KeysAreThePagers& operator=(const KeysAreThePagers&) = delete;
 
  private:
-  static constexpr std::array<int, 3> numbers{SIGINT, SIGQUIT, SIGPIPE};  // and one that ends early is no error
+  // And SIGPIPE of a pager that exits early.
+  static constexpr std::array<int, 3> numbers{SIGINT, SIGQUIT, SIGPIPE};
   std::array<struct sigaction, 3> before_{};
 };
 
@@ -67,7 +68,7 @@ std::optional<pid_t> start_pager(const std::string& command, int input) {
   return failed == 0 ? std::optional(pid) : std::nullopt;
 }
 
-// False: it has failed, and somebody still wants to see the text.
+// Returns false if the pager failed and the text must still be printed.
 bool show_by(const std::string& command, const std::string& text) {
   const KeysAreThePagers keys;
   std::array<int, 2> ends{-1, -1};
@@ -77,7 +78,8 @@ bool show_by(const std::string& command, const std::string& text) {
   const auto pid = start_pager(command, reads.get());
   reads.reset();
   if (!pid) return false;
-  (void)write_all(writes.get(), text);  // the user has seen enough, or the pager's code says otherwise
+  // A short write means that the user quit; the pager's code tells more.
+  (void)write_all(writes.get(), text);
   writes.reset();
   int status = 0;
   while (::waitpid(*pid, &status, 0) < 0) {
@@ -101,7 +103,7 @@ std::string pager_command(const char* own, const char* general) {
 }
 
 bool is_longer_than(std::string_view text, std::size_t rows, std::size_t columns) {
-  std::size_t taken = 1;  // by the prompt
+  std::size_t taken = 1;  // the prompt
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     std::size_t width = 0;
@@ -122,7 +124,7 @@ int print_page(const std::string& text, const CommandLine& line) {
   const bool sized = may_page(line) && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
   if (!sized || !is_longer_than(text, size.ws_row, size.ws_col)) return print(text);
   const std::string command = pager_command(std::getenv("MOBULA_PAGER"), std::getenv("PAGER"));
-  ::setenv("LESS", "FRX", 0);  // colours pass a `less` that was told nothing
+  ::setenv("LESS", "FRX", 0);  // enables colors in `less` unless it is configured
   std::fflush(stdout);
   return !command.empty() && show_by(command, text) ? static_cast<int>(exit_done) : print(text);
 }

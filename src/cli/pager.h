@@ -1,6 +1,7 @@
-// Pages for people that are longer than the terminal go through the pager that the user likes: $MOBULA_PAGER, $PAGER,
-// else `less -FRX`; one that is set and empty means none. Only where both standard input and output are terminals. A
-// pager that cannot be run or fails costs nothing: the page is printed plainly. Main thread; waits for the pager.
+// Sends long pages to a pager: $MOBULA_PAGER, $PAGER, else `less -FRX`; an empty variable disables
+// it. Only if standard input and output are terminals. If the pager fails, the page is printed
+// directly.
+// Thread: main; waits for the pager.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,13 @@
 
 namespace mobula::internal::cli {
 
-// To stdout, by way of the pager where `line` allows it; the code to end with.
+// Prints to stdout, through the pager if `line` allows it. Returns the exit code.
 int print_page(const std::string& text, const CommandLine& line);
 
-// The command of the shell that shows pages; empty: none. Pure.
+// Returns the shell command of the pager; empty: none. Pure.
 std::string pager_command(const char* own, const char* general);
-// Whether it has more rows than a screen has beside the next prompt; lines wider than `columns` take several. Pure.
+// Reports whether `text` exceeds a screen minus the next prompt. Lines wider than `columns` take
+// several rows. Pure.
 bool is_longer_than(std::string_view text, std::size_t rows, std::size_t columns);
 
 }  // namespace mobula::internal::cli

@@ -52,7 +52,7 @@ std::string causes_of(const Json& launch) {
   add("for_standing", "for standing requests");
   add("for_groups", "for placement groups");
   add("for_slots", "for waiting slots");
-  add("later", "more when these run");
+  add("later", "more after these");
   return text;
 }
 
@@ -71,7 +71,7 @@ Result<Json> ask(ToolClient& client, const std::string& verb, const std::string&
   const auto text = client.ask(verb, kind);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   return json;
 }
 
@@ -123,10 +123,10 @@ std::string format_plan(const Json& document) {
                         each.value("name", std::string()), causes_of(each));
   }
   for (const auto& each : document["terminate"]) {
-    text += fmt::format("give back {} of {}: idle for {} s\n", each.value("node_id", std::string()),
+    text += fmt::format("remove {} of {}: idle for {} s\n", each.value("node_id", std::string()),
                         each.value("type", std::string()), each.value("idle_s", std::int64_t{0}));
   }
-  if (text.empty()) text = "nothing to launch and nothing to give back\n";
+  if (text.empty()) text = "no node to launch or remove\n";
   for (const auto& each : document["infeasible"]) text += line_of("never served", each);
   for (const auto& each : document["waiting"]) text += line_of("waits", each);
   for (const auto& each : document["warnings"]) text += "note: " + each.get<std::string>() + "\n";

@@ -1,5 +1,6 @@
-// `mobula plan`: which nodes an autoscaler would launch and give back for what the cluster is asked
-// now. Changes nothing. Main thread.
+// `mobula plan`: the nodes that an autoscaler would launch and remove for the present requests.
+// Changes nothing.
+// Thread: main.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,11 +11,10 @@
 
 namespace mobula::internal::cli {
 
-// Prints the plan, or why there is none, and returns the exit code: that of `explain` where
-// something can never be served.
+// Prints the plan or the fault. Returns the exit code, 6 if a request can never be served.
 int show_plan(const CommandLine& line);
 
-// The document: kind Plan, a launch per item; and as a page for people.
+// Returns a document of kind Plan with one launch per item; `format_plan` formats it as a page.
 nlohmann::ordered_json plan_document(const planner::Plan& plan, const PlannerState& state);
 std::string format_plan(const nlohmann::ordered_json& document);
 

@@ -22,7 +22,7 @@ ResourceSet amounts_of(const Json& value) {
 template <class Made>
 Made id_of(const Json& value) {
   const auto id = Made::from_hex(value.get<std::string>());
-  if (!id) throw std::invalid_argument("'" + value.get<std::string>() + "' is no id");
+  if (!id) throw std::invalid_argument("'" + value.get<std::string>() + "' is not an id");
   return *id;
 }
 
@@ -46,7 +46,7 @@ Request request_of(const Json& json) {
   return request;
 }
 
-// [name, index, amount, bytes], the rows of one resource in a row.
+// Parses [name, index, amount, bytes], the rows of one resource in sequence.
 Allocation allocation_of(const Json& rows) {
   Allocation made;
   for (const auto& row : rows) {
@@ -54,7 +54,7 @@ Allocation allocation_of(const Json& rows) {
     if (made.resources.empty() || made.resources.back().name != name) {
       made.resources.push_back({name, {}});
     }
-    // A lender that resumed may have overdrawn; what lacks is no more than all.
+    // A lender that resumed may have overdrawn; the deficit is at most the total.
     made.resources.back().shares.push_back(
         {row.at(1).get<std::uint32_t>(), amount_of(row.at(2)), row.at(3).get<std::int64_t>()});
   }
@@ -118,7 +118,7 @@ GroupStrategy strategy_of(const std::string& text) {
                           GroupStrategy::strict_spread}) {
     if (to_string(each) == text) return each;
   }
-  throw std::invalid_argument("'" + text + "' is no strategy");
+  throw std::invalid_argument("'" + text + "' is not a strategy");
 }
 
 planner::WantedGroup group_of(const Json& json) {
@@ -157,7 +157,7 @@ Result<PlannerState> planner_state_of(const Json& document) {
     return state;
   } catch (const std::exception& why) {
     return failure(ErrorCode::corrupt,
-                   std::string("the head's state is not as it should be: ") + why.what());
+                   std::string("read the head's planner state: ") + why.what());
   }
 }
 
@@ -171,7 +171,7 @@ void add_objects(PlannerState& state, const Json& objects) {
     node.has_objects = !whole || holders.contains(node.id.hex());
   }
   if (!whole) {
-    state.warnings.push_back("not all stored objects are known, so no node is given back");
+    state.warnings.push_back("plan: the list of stored objects is incomplete, so no node is removed");
   }
 }
 

@@ -1,5 +1,5 @@
-// Reads the head's PlannerState document and the list of stored objects into what the planner takes.
-// Pure; any thread.
+// Converts the head's PlannerState document and its list of objects to the planner's input.
+// Thread: any; pure.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace mobula::internal::cli {
 
 struct PlannerState {
   planner::ClusterState cluster;
-  std::map<std::string, std::string> names;  // of classes and groups, by id in hex
+  std::map<std::string, std::string> names;  // of classes and groups, by id in hexadecimal
   std::vector<std::string> warnings;
 };
 
-// Fails with corrupt where the document is not as the head writes it.
+// Fails with corrupt if the document does not have the head's format.
 Result<PlannerState> planner_state_of(const nlohmann::ordered_json& document);
-// Notes which nodes hold objects. Where the list is not whole, all of them may.
+// Records the nodes that hold objects. If the list is incomplete, every node may hold some.
 void add_objects(PlannerState& state, const nlohmann::ordered_json& objects);
 
 }  // namespace mobula::internal::cli

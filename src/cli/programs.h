@@ -1,5 +1,6 @@
-// The programs within this program, as the commands see them: only main.cc knows the head and the
-// agent themselves. Plain values and functions.
+// The programs within this program, as the commands see them: main.cc alone includes the head and
+// the agent.
+// Thread: owner; plain values and functions.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ struct HeadPlan {
   std::uint16_t port = 0;
   bool insecure = false;
   std::optional<Duration> preempt_after;
-  std::int64_t driver_absence_s = 0;  // 0: the default of the head
+  std::int64_t driver_absence_s = 0;  // 0: default of the head
   bool trusted_fabric = false;
   std::string http;  // HOST:PORT; empty: none
   bool http_unencrypted = false;
-  bool moves = false;  // though nodes look for it elsewhere
+  bool moves = false;  // may take another port although nodes know the old one
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;
@@ -49,36 +50,38 @@ struct AgentPlan {
   bool driver_agent = false;
   bool waits_for_head = true;
   bool beside_head = false;  // on the head's machine, started with it
-  Duration drain_within = std::chrono::seconds(30);  // for running calls when it is to end
+  Duration drain_within = std::chrono::seconds(30);  // for running calls at the end
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;
 };
 
-// Tells whoever started a program how that went, once: that it is ready, with a message, or that it
-// failed, with the exit code and the reason as one text.
+// Reports a start once: ready with a message, or failed with the exit code and the reason as one
+// text.
 struct Report {
   std::function<void(const std::string& message)> ready;
   std::function<void(const std::string& why)> failed;
-  std::function<void(const std::string& why)> waiting{};  // before that: what it waits for; may be said again
+  // Before that: the reason for waiting; repeatable.
+  std::function<void(const std::string& why)> waiting{};
 };
 
 struct Programs {
-  // Both run until they are told to stop by a signal and return an exit code. A head that listens
-  // has an address, and lets an agent wait until it is ready.
+  // Both run until a signal stops them, and return an exit code. `listening` is called when the
+  // head has an address; an agent can then wait for it.
   std::function<int(const HeadPlan&, const std::function<void(const HeadFile&)>& listening,
                     const std::function<void(const HeadFile&, const std::vector<std::string>& warnings)>& ready)>
       head;
-  // An agent that waits for its head says why.
+  // `waiting` gets the reason why an agent waits for its head.
   std::function<int(const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
                     const std::function<void(const std::string& why)>& waiting)>
       agent;
-  // Whether its ports are free, or had by the head that runs from this folder; already_exists names who has one.
+  // Checks that the ports are free or belong to the head of this directory; already_exists names
+  // the holder.
   std::function<Result<void>(const HeadPlan&)> head_could_listen;
-  // Runs `body` in a child, and outlives all that it leaves behind.
+  // Runs `body` in a child and stays until all of its descendants have exited.
   std::function<int(const std::function<int()>& body)> under_keeper;
-  // Runs `body` in the background; returns its message once it is ready. `waiting` is told what it waits for. Once
-  // `given_up` holds, which is looked at now and then, it is ended and waited for.
+  // Runs `body` in the background and returns its message when it is ready. `waiting` gets reasons
+  // for waiting. If `given_up`, which is polled, returns true, the process is ended and awaited.
   std::function<Result<std::string>(const std::string& log_path, const std::function<int(const Report&)>& body,
                                     const std::function<void(const std::string&)>& waiting,
                                     const std::function<bool()>& given_up)>

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration redraw_each = 100ms;
 constexpr std::size_t bar_columns = 24;
-constexpr std::size_t narrow = 60;  // columns below which there is no room for a bar
+constexpr std::size_t narrow = 60;  // columns below which no bar is shown
 
 bool is_set(const char* variable) {
   const char* value = std::getenv(variable);
@@ -34,7 +34,7 @@ std::size_t columns_of_terminal() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-// A terminal that takes nothing more is not waited for.
+// Does not wait for a terminal that is blocked.
 void write_to_terminal(std::string_view text) {
   while (!text.empty()) {
     const ssize_t size = ::write(STDERR_FILENO, text.data(), text.size());
@@ -50,7 +50,8 @@ std::string progress_line(const std::string& what, std::size_t columns) {
   std::string line = "mobula: " + printable(what);
   if (line.size() > columns) {
     std::size_t end = columns > 3 ? columns - 3 : 0;
-    while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;  // not within a character
+    // Not within a character.
+    while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0U) == 0x80U) --end;
     line = line.substr(0, end) + "...";
   }
   return line.substr(0, columns);

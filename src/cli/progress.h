@@ -1,6 +1,7 @@
-// How far long work has come, for whoever sits at a terminal: one line on stderr, written over, and gone when the work
-// is. Nothing where stderr is no terminal that can do that, or where it is not wanted (--no-progress); no escape
-// sequence where NO_COLOR is set. One thread at a time.
+// Progress of long work on a terminal: one line on stderr, rewritten in place and erased at the
+// end. Nothing if stderr is not such a terminal, or with --no-progress. No escape sequences if
+// NO_COLOR is set.
+// Thread: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,13 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress() { clear(); }
 
-  // Whether anybody sees it.
+  // Reports whether the line is visible.
   bool shown() const { return shown_; }
 
-  // The first at once, later ones at most every 100 ms: what comes too soon is passed over.
+  // Shows the first text immediately, later ones at most every 100 ms; others are dropped.
   void tell(const std::string& what);
   void tell_bytes(const std::string& what, std::uint64_t have, std::uint64_t all);
-  // Before something else is printed.
+  // Erases the line before other output.
   void clear();
 
  private:
@@ -33,12 +34,12 @@ class Progress {
 
   const bool shown_;
   const bool plain_;
-  std::size_t drawn_ = 0;  // columns of the line that stands there
+  std::size_t drawn_ = 0;  // columns of the visible line
   Time drawn_at_{};
 };
 
-// "mobula: the job's files [########............] 12.0 of 30.0 MiB", and, without a bar, "mobula: 2 leases are left":
-// at most `columns` columns.
+// Formats "mobula: the job's files [########............] 12.0 of 30.0 MiB" or, without a bar,
+// "mobula: 2 leases are left", with at most `columns` columns.
 std::string progress_line(const std::string& what, std::size_t columns);
 std::string progress_line(const std::string& what, std::uint64_t have, std::uint64_t all, std::size_t columns);
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Which folder it is, whatever it is called; 0: there is none.
+// Returns the inode of the directory, whatever its name; 0: it does not exist.
 std::uint64_t inode_of(const std::string& folder) {
   struct stat found {};
   return ::stat(folder.c_str(), &found) == 0 ? found.st_ino : 0;
@@ -73,7 +73,7 @@ std::vector<RunRecord> records_of(const std::string& folder) {
       record.path = path;
       records.push_back(std::move(record));
     } catch (const nlohmann::json::exception&) {
-      continue;  // edited by hand into something else: not ours to end
+      continue;  // edited by hand: not started by this program
     }
   }
   return records;

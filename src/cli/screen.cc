@@ -23,7 +23,7 @@ void wake(int) {}
 
 void take(int signal, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = handler;  // without SA_RESTART: waits end
+  action.sa_handler = handler;  // without SA_RESTART: interrupts waits
   ::sigaction(signal, &action, nullptr);
 }
 
@@ -64,7 +64,7 @@ void Screen::look_at_size() {
 
 bool Screen::draw(const std::string& page) {
   const std::string cut = cut_to_screen(page, rows_, columns_);
-  // Terminals that know it show all of an update at once; others pass it over.
+  // Terminals with synchronized updates show a page at once; others ignore the sequence.
   std::string text = "\x1b[?2026h\x1b[H";
   for (std::size_t from = 0; from < cut.size();) {
     const std::size_t end = cut.find('\n', from);
@@ -78,7 +78,7 @@ bool Screen::wait(Duration span) {
   key_ = 0;
   pollfd input{STDIN_FILENO, POLLIN, 0};
   const int woken = ending == 0 ? ::poll(&input, before_ ? 1 : 0, static_cast<int>(span / 1ms)) : 0;
-  // A terminal that has gone would wake at once for ever.
+  // A closed terminal would wake the wait forever.
   if (woken > 0 && ::read(STDIN_FILENO, &key_, 1) != 1) ending = 1;
   look_at_size();
   return ending == 0;

@@ -1,6 +1,6 @@
-// A terminal that shows one page after another in the same place. While it stands the terminal shows its
-// other screen, without a cursor; afterwards it is as before. SIGINT and SIGTERM end waits, and so does a
-// key, where the input is a terminal too. Main thread.
+// A terminal that shows successive pages in place, on its alternate screen without a cursor; it is
+// restored at the end. SIGINT, SIGTERM, and keys end waits.
+// Thread: main.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace mobula::internal::cli {
 
-// Standard output is a terminal that shows more than lines: TERM says what it is, and not that it is dumb.
+// Reports whether standard output is a terminal with cursor control (TERM is set and not dumb).
 bool output_is_screen();
 
 class Screen {
@@ -26,11 +26,12 @@ class Screen {
 
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
-  // In one write, line over line, so that nothing flickers. False: nobody looks any more.
+  // Draws the page in one write, line over line, without flicker. Returns false if the terminal is
+  // closed.
   bool draw(const std::string& page);
-  // True when the time is over, the size has changed or a key was pressed; false when it is to end.
+  // Returns true after `span`, a resize, or a key; false when the program must end.
   bool wait(Duration span);
-  // That ended the last wait; 0: none.
+  // Returns the key that ended the latest wait; 0: none.
   char key() const { return key_; }
 
  private:
@@ -38,12 +39,12 @@ class Screen {
 
   std::size_t rows_ = 24;
   std::size_t columns_ = 80;
-  std::optional<termios> before_;  // of the input
+  std::optional<termios> before_;  // settings of the input
   char key_ = 0;
 };
 
-// One page after another, with `seconds` between them; `page` gets the key that was pressed, or 0. Until
-// interrupted, or by q. Returns the code to end with.
+// Shows pages with `seconds` between them; `page` gets the pressed key, or 0. Ends when
+// interrupted, or with q. Returns the exit code.
 int watch_on_screen(double seconds, const std::function<std::string(const Screen& screen, char key)>& page);
 
 }  // namespace mobula::internal::cli

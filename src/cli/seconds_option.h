@@ -1,4 +1,4 @@
-// Options whose value is a time: "90", "90s", "1m", "2h". The value that the program reads is in seconds.
+// Options whose value is a time: "90", "90s", "1m", "2h". The program gets seconds.
 // Thread: main.
 #pragma once
 

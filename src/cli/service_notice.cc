@@ -48,13 +48,13 @@ void ServiceNotice::ready(std::string_view status) const { send(fmt::format("REA
 void ServiceNotice::ending() const { send("STOPPING=1\n"); }
 void ServiceNotice::alive() const { send("WATCHDOG=1\n"); }
 
-// Nobody there is no fault: a manager that went away is started anew, and asks again.
+// A missing manager is not a fault: it restarts and requests the state again.
 void ServiceNotice::send(const std::string& words) const {
   sockaddr_un address{};
   if (socket_.empty() || socket_.size() >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, socket_.data(), socket_.size());
-  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // of the abstract names
+  if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // abstract socket name
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return;

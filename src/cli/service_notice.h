@@ -1,6 +1,6 @@
-// What a service manager hears of a process that it has started (sd_notify(3)): ready, and that it ends, and that
-// it lives where it wants to hear that. Without one, nothing. The variables it is told by are taken out of the
-// environment, so that no program of a user speaks in this process's name.
+// Notifies a service manager (sd_notify(3)): ready, stopping, and the watchdog. Removes the
+// variables from the environment, so that user programs cannot speak for this process.
+// Thread: owner.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,14 @@ namespace mobula::internal::cli {
 
 class ServiceNotice {
  public:
-  // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID, and unsets them. Call before any thread is started.
+  // Reads NOTIFY_SOCKET, WATCHDOG_USEC, and WATCHDOG_PID, and unsets them. Call before any thread
+  // starts.
   static ServiceNotice of_environment();
 
   void ready(std::string_view status) const;
   void ending() const;
   void alive() const;
-  // How often alive() is to be called: half of what the manager waits; none where it does not.
+  // Returns the interval of alive(): half of the manager's timeout; absent without a watchdog.
   std::optional<Duration> alive_every() const { return alive_every_; }
 
  private:

@@ -1,5 +1,5 @@
-// What the user says of the console and of the texts about commands: `repl`, `help`, `completion`, `man`.
-// Values, and the grammar of these commands; for the main thread at start.
+// Flags of `repl`, `help`, `completion`, and `man`, and the grammar of these commands.
+// Thread: main, at start.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@ namespace mobula::internal::cli {
 
 struct ShellFlags {
   std::optional<std::string> script{};  // -c
-  std::string file{};                   // of `repl`; empty: standard input
-  bool keep_going = false;              // of `repl`: not only up to the first statement that fails
-  bool echo = false;                    // of `repl`: each line is shown before it is carried out
-  std::vector<std::string> topic{};     // of `help`
-  std::string shell{};                  // of `completion`
-  std::string man_folder{};             // of `man`; empty: to standard output
+  std::string file{};                   // `repl`; empty: standard input
+  bool keep_going = false;              // `repl`: continues after a failed statement
+  bool echo = false;                    // `repl`: prints each line before it runs
+  std::vector<std::string> topic{};     // `help`
+  std::string shell{};                  // `completion`
+  std::string man_folder{};             // `man`; empty: standard output
 };
 
 void add_repl_options(CLI::App& repl, ShellFlags& flags);
-// `bench` and `symmetric`, which other parsers read: here they stand for completion and help. After `start`, whose
-// flags of a node `symmetric` takes.
+// Adds `bench` and `symmetric` for completion and help; other parsers read them. Call after
+// `start`, whose node flags `symmetric` takes.
 void add_described_commands(CLI::App& app);
-// --color and --no-pager, of every command that this grammar itself reads. Last of all.
+// Adds --color and --no-pager to every command that this grammar reads. Call last.
 void add_global_options(CLI::App& app, std::string& colour, bool& pager);
 void add_text_commands(CLI::App& app, ShellFlags& flags);
 

@@ -37,7 +37,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* default_cluster = "default";
 
-// What was told by a start that failed: {"exit", "error"}, or, from further below, plain text.
+// `told` is the report of a failed start: {"exit", "error"}, or plain text from a deeper layer.
 int complain_of_start(const std::string& told) {
   const auto json = Json::parse(told, nullptr, false);
   if (!json.is_object()) return complain(failure(ErrorCode::unavailable, told), exit_failed);
@@ -50,8 +50,9 @@ bool only_here(const std::string& address) {
          address.starts_with("[::1]");
 }
 
-// A token is of whoever has started this process. Jobs, executors and whoever reads /proc/PID/environ have no
-// business with it: not only its name goes, but its bytes. The command line has been read before.
+// A token belongs to the user of this process. Jobs, executors, and readers of /proc/PID/environ
+// must not get it, so its bytes are erased as well as its name. The command line has been parsed
+// before.
 void forget_tokens() {
   for (const char* name : {"MOBULA_TOKEN", "MOBULA_TOKEN_FILE"}) {
     if (char* value = std::getenv(name)) ::explicit_bzero(value, std::strlen(value));
@@ -59,17 +60,18 @@ void forget_tokens() {
   }
 }
 
-// Whether a running process holds the lock at `path`.
+// Reports whether a running process holds the lock at `path`.
 bool holds_lock(const std::string& path) {
   const Fd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-constexpr int unsaid_ms = 1000;  // until something is said
+constexpr int unsaid_ms = 1000;  // until the first message about the wait
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// While it lives Ctrl-C and SIGTERM are noted, and end what is started in the background before this process.
+// While it exists, Ctrl-C and SIGTERM are recorded and end the background start before this
+// process.
 class Interruptions {
  public:
   Interruptions() {
@@ -91,7 +93,7 @@ class Interruptions {
 };
 
 void say_waiting(const std::string& why) {
-  std::fprintf(stderr, "mobula: %s; still trying, Ctrl-C ends it\n", why.c_str());
+  std::fprintf(stderr, "mobula: %s; retrying, Ctrl-C stops\n", why.c_str());
 }
 
 class Start {
@@ -126,7 +128,7 @@ class Start {
   }
 
 
-  // What starting would say, without starting.
+  // Reports the result of a start without starting.
   int check() {
     if (!line_.start.head) return exit_done;
     cluster_ = line_.cluster.empty() ? default_cluster : line_.cluster;
@@ -153,8 +155,8 @@ class Start {
     return keep_key();
   }
 
-  // A head that does not admit this key never will, so that waiting for it would be in vain. In a
-  // child, since asking needs threads.
+  // A head that rejects this key never accepts it, so waiting would be useless. In a child process,
+  // because the request needs threads.
   int try_door() const {
     if (line_.start.head) return exit_done;
     const ClusterAddress cluster{line_.address, key_, key_path_};
@@ -167,7 +169,7 @@ class Start {
     if (!child) return exit_done;
     pollfd ended{child->told_fd(), POLLIN, 0};
     if (::poll(&ended, 1, unsaid_ms) == 0) {
-      say_waiting(line_.address + " has not answered so far, or where it is has not been told by the name server");
+      say_waiting(line_.address + ": no answer from the head, or from the name server about its address");
     }
     if (child->wait() != exit_refused) return exit_done;
     return complain(failure(ErrorCode::permission_denied, child->last_words()));
@@ -221,15 +223,15 @@ class Start {
     if (line_.start.insecure) return {};
     if (line_.key_file.empty() && !line_.token.empty()) {
       return failure(ErrorCode::invalid_argument,
-                     "a token of a driver or an observer (MOBULA_TOKEN) brings no machine in; give --key FILE, or --join with a ticket of "
-                     "`mobula token create --role agent`");
+              "start: MOBULA_TOKEN holds a token of a driver or an observer, which cannot add a machine; give --key FILE, or --join "
+              "with a token of `mobula token create --role agent`");
     }
     key_path_ =
         line_.key_file.empty() ? known_key_for(line_.state_folder, line_.address) : line_.key_file;
     if (key_path_.empty()) {
       return failure(ErrorCode::invalid_argument,
-                     fmt::format("joining {} needs the cluster's key file: give it with --key; it "
-                                 "lies on the head's machine under <state folder>/<cluster>/",
+          fmt::format("join {}: no key file of the cluster; give it with --key (it is on the head's machine "
+                      "in <state directory>/<cluster>/",
                                  line_.address));
     }
     auto key = load_key_file(key_path_);
@@ -240,7 +242,7 @@ class Start {
     return {};
   }
 
-  // A copy for the tools and drivers of this machine.
+  // Copies the key for tools and drivers of this machine.
   Result<void> keep_key() const {
     if (!key_) return {};
     const std::string own = fmt::format("{}/{}.key", plan_.folder, cluster_);
@@ -253,7 +255,7 @@ class Start {
     for (const std::string& each : beyond_memory()) warnings.push_back(each);
     for (const auto& each : warnings) warn(each.get<std::string>());
     if (plan_.head) {
-      // Without it the head runs all the same; the next start has to be told what this one was.
+      // The head runs without the saved flags; only its next start cannot reuse them.
       if (auto kept = save_head_flags(line_.start, plan_.folder); !kept) complain(kept.error());
     }
     const std::string address = told.is_object() ? told.value("address", std::string()) : "";
@@ -269,22 +271,22 @@ class Start {
       if (told.contains("http")) json["http"] = told["http"];
       std::fputs(format_document(json, line_.output, {}).c_str(), stdout);
     } else if (plan_.head) {
-      std::printf("cluster '%s' runs; its head is at %s\n", cluster_.c_str(), address.c_str());
-      std::printf("a program on this machine joins it: %s\n", program_command(address).c_str());
-      std::printf("another machine joins with this command%s:\n  %s\n",
-                  only_here(address) ? " (once the head listens on a network: --bind ADDRESS)"
-                                     : " and a copy of the key file",
+      std::printf("Cluster '%s' is up. Head: %s\n", cluster_.c_str(), address.c_str());
+      std::printf("Run a program on this machine: %s\n", program_command(address).c_str());
+      std::printf("Add another machine%s:\n  %s\n",
+                  only_here(address) ? " (if the head listens on a network, see --bind)"
+                                     : " with a copy of the key file",
                   join.c_str());
       if (told.contains("http")) say_pages(told["http"]);
-      if (agent_runs_) std::printf("the agent of this machine runs already\n");
+      if (agent_runs_) std::printf("The agent of this machine is already running.\n");
     } else {
-      std::printf("node %s has joined cluster '%s' at %s\n",
+      std::printf("Node %s joined cluster '%s'. Head: %s\n",
                   told.value("node_id", std::string()).c_str(), printable(cluster_).c_str(), address.c_str());
     }
     std::fflush(stdout);
   }
 
-  // Offers of more memory than the machine has: tasks that use them are ended by the kernel.
+  // Amounts above the memory of the machine: the kernel ends tasks that use them.
   std::vector<std::string> beyond_memory() const {
     if (!plan_.agent) return {};
     const auto total = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
@@ -293,12 +295,13 @@ class Start {
     for (const auto& [flag, bytes] : {std::pair("--memory", node.memory_bytes), std::pair("--object-store-memory", node.object_store_bytes),
                                       std::pair("--executor-memory", line_.start.executor_memory_bytes)}) {
       if (!bytes || *bytes <= total) continue;
-      warnings.push_back(fmt::format("{} {}: this machine has {}; give at most that", flag, size_text(*bytes), size_text(total)));
+      warnings.push_back(fmt::format("{} {}: above the memory of this machine, {}; give at most that", flag, size_text(*bytes), size_text(total)));
     }
     return warnings;
   }
 
-  // How a user's program on this machine finds the cluster: by itself if it is the only one.
+  // Returns the command of a user's program on this machine. It finds the cluster by itself if only
+  // one runs.
   std::string program_command(const std::string& address) const {
     std::size_t running = 0;
     for (const auto& name : clusters_of(line_.state_folder)) {
@@ -314,10 +317,10 @@ class Start {
     const std::string url = http.value("url", std::string());
     const std::string token = http.value("token_file", std::string());
     if (token.empty()) {  // a head without keys
-      std::printf("its HTTP pages are at %s; for example:\n  curl %s/healthz\n", url.c_str(), url.c_str());
+      std::printf("HTTP pages: %s. Example:\n  curl %s/healthz\n", url.c_str(), url.c_str());
       return;
     }
-    std::printf("its HTTP pages are at %s; for example:\n  curl -H \"Authorization: Bearer $(cat %s)\" %s/api/v1/status\n", url.c_str(),
+    std::printf("HTTP pages: %s. Example:\n  curl -H \"Authorization: Bearer $(cat %s)\" %s/api/v1/status\n", url.c_str(),
                 token.c_str(), url.c_str());
   }
 
@@ -326,7 +329,7 @@ class Start {
   std::string cluster_;
   std::string key_path_;
   std::optional<KeyFile> key_;
-  bool agent_runs_ = false;  // of a head that was lost, say
+  bool agent_runs_ = false;  // the agent of an earlier head
   SupervisorPlan plan_;
 };
 
@@ -339,7 +342,7 @@ int start(const Programs& programs, CommandLine& line) {
     const auto as_before = add_head_flags_of_before(line);
     if (!as_before) return complain(as_before.error());
     if (!as_before->empty()) {
-      std::fprintf(stderr, "mobula: as before: %s (--as-given leaves that out)\n", as_before->c_str());
+      std::fprintf(stderr, "mobula: reused flags of the previous start: %s (--no-reuse-flags omits them)\n", as_before->c_str());
     }
   }
   if (line.start.check_only) return Start(programs, line).check();

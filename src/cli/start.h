@@ -1,5 +1,6 @@
-// `mobula start`: a head and an agent beside it, an agent that joins, or what `mobula::init` needs.
-// Main thread, before any other.
+// `mobula start`: a head with an agent, an agent that joins a cluster, or the processes of
+// `mobula::init`.
+// Thread: main, before any other thread starts.
 #pragma once
 
 #include "cli/command_line.h"
@@ -7,8 +8,8 @@
 
 namespace mobula::internal::cli {
 
-// Returns the exit code: at once when it has started something in the background, else when that
-// has ended. Of a head `line` is filled up with what is as before.
+// Returns the exit code: immediately after a background start, otherwise when the processes have
+// ended. For a head, `line` is completed with the reused flags.
 int start(const Programs& programs, CommandLine& line);
 
 }  // namespace mobula::internal::cli

@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// A folder of this process alone, gone with it. What processes that were killed have left is
-// removed by the next one.
+// A directory of this process, removed with it. The next process removes directories of killed
+// ones.
 class OwnFolder {
  public:
   static Result<OwnFolder> make() {
@@ -99,7 +99,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.node = options.node;
   agent.drain_within = Duration(0);
   agent.record = options.record;
-  // Warnings are for people who look after a cluster; a driver is told by exceptions.
+  // Warnings are for operators of a cluster; a driver gets exceptions.
   agent.log_level = line.log_level.value_or(LogLevel::error);
   if (options.local) {
     HeadPlan head;
@@ -116,7 +116,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
     agent.key_file =
         line.key_file.empty() ? known_key_for(line.state_folder, line.address) : line.key_file;
     if (line.key_file.empty() && !line.token.empty()) {
-      // For the agent alone, and gone with it.
+      // The key is for the agent alone and is removed with it.
       auto token = token_of(line.token);
       const std::string path = folder->path() + "/token.key";
       const auto saved = token ? save(key_file_of(*token), path) : Result<void>(token.error());

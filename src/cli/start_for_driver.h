@@ -1,6 +1,7 @@
-// What `mobula::init` starts: a cluster of one driver, or an agent that brings its machine into a
-// running one. Tells how the start went as one line of JSON, and ends when its starter does,
-// leaving nothing behind. Main thread, before any other.
+// The processes of `mobula::init`: a cluster of one driver, or an agent that adds the driver's
+// machine to a running cluster. Reports the start as one line of JSON, and ends when the driver
+// ends.
+// Thread: main, before any other thread starts.
 #pragma once
 
 #include "cli/command_line.h"
@@ -8,7 +9,7 @@
 
 namespace mobula::internal::cli {
 
-// Returns when all of it has ended.
+// Returns when all processes have ended.
 int start_for_driver(const Programs& programs, const CommandLine& line);
 
 }  // namespace mobula::internal::cli

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The page, or why there is none: a head that is away comes back.
+// Returns the page or the fault; a restarting head returns later.
 std::string page_of(Asker& asker, std::size_t rows, bool coloured) {
   auto status = asker.ask("status");
   if (!status) return "mobula: " + status.error().text + "\n";
@@ -90,7 +90,8 @@ void in_order_of_submission(Json& items) {
   });
 }
 
-// A list of tasks is a sample: their owners send only as many as are shown. Who chooses or orders rows here wants all.
+// A list of tasks is a sample: owners send only as many as are shown. A local filter or order needs
+// all of them.
 std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& filters) {
   if (line.limit >= 0) return line.limit;
   const bool by_owners = std::ranges::all_of(filters, [&](const auto& each) { return owners_apply(line.kind, each.first, each.second); });
@@ -101,15 +102,15 @@ std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& 
 Result<Json> list_of(Asker& asker, const CommandLine& line) {
   const Filters filters = named_as_fields(line.kind, line.filters);
   if (line.limit >= 0 && line.kind != "tasks") {
-    return failure(ErrorCode::invalid_argument, "--limit goes with tasks, not with " + line.kind + ", which are listed all");
+    return failure(ErrorCode::invalid_argument, "--limit: only for tasks; " + line.kind + " are listed completely");
   }
   const auto rows = line.kind == "tasks" ? rows_wanted(line, filters) : std::nullopt;
   auto list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters, rows ? std::to_string(*rows) : ""));
-  // A head of an earlier release knows no limit.
+  // Heads of earlier releases have no limit.
   if (!list && rows && line.limit < 0 && list.error().code == ErrorCode::invalid_argument) {
     list = asker.ask("list", line.kind, filters_for_owners(line.kind, filters));
   }
-  // Nor one of these names of fields; what it lists is chosen from here.
+  // They also lack some member names; this program then filters their list.
   const auto is_newer = [](const auto& filter) { return filter.first == "node_id" || filter.first == "object_id"; };
   if (!list && line.kind == "transfers" && list.error().code == ErrorCode::invalid_argument && std::ranges::any_of(filters, is_newer)) {
     Filters older = filters;
@@ -157,12 +158,12 @@ int show_memory(const CommandLine& line) {
 int get_item(const CommandLine& line) {
   Asker asker(line);
   auto item = asker.ask("get", line.kind, line.subject);
-  // A submitted job also by its name, and when it is over.
+  // Submitted jobs are also found by name, and after their end.
   if (!item && line.kind == "jobs" && item.error().code == ErrorCode::not_found) {
     item = asker.ask("get", "submission", line.subject);
   }
   if (!item) return complain(item.error());
-  // A table of one row says too little of the one thing that was asked for, but where its columns are named.
+  // A one-row table shows too little of a single item, unless the user names columns.
   if (line.output == OutputFormat::table && line.table.columns.empty()) return print_page(to_yaml(*item), line);
   return print(*item, line);
 }
@@ -172,7 +173,7 @@ int summarise(const CommandLine& line) {
   std::vector<std::pair<std::string, Json>> lists;
   for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
     auto list = asker.ask("list", kind);
-    // A head of a release before this one counts no tasks: they are counted here.
+    // Heads of earlier releases do not count tasks; this program counts them.
     if (!list && list.error().code == ErrorCode::invalid_argument && kind == std::string("task-counts")) {
       kind = "tasks";
       list = asker.ask("list", kind);

@@ -1,11 +1,12 @@
-// The commands that ask the head: status, list, get, summary, explain. Main thread.
+// Commands that query the head: status, list, get, summary, and explain.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"
 
 namespace mobula::internal::cli {
 
-// Each prints the answer, or why there is none, and returns the exit code.
+// Each prints the answer or the fault and returns the exit code.
 int show_status(const CommandLine& line);
 int list_items(const CommandLine& line);
 int show_memory(const CommandLine& line);

@@ -23,25 +23,25 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr double default_grace_s = 5;
-constexpr Duration after_interrupt = 5s;  // for what was told not to let calls finish
+constexpr Duration after_interrupt = 5s;  // for processes that must not finish calls
 constexpr Duration after_kill = 10s;
 constexpr Duration head_patience = 2s;
 
-// A process that may end; readable when it has.
+// A process that may exit; readable when it has exited.
 class Ending {
  public:
   explicit Ending(pid_t pid)
       : fd_(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)) : -1) {}
 
   bool running() const { return fd_ && !wait(Duration(0)); }
-  // Whether it has ended by then.
+  // Reports whether it has exited within `span`.
   bool wait(Duration span) const {
     if (!fd_) return true;
     pollfd item{fd_.get(), POLLIN, 0};
     const auto ms = std::max<std::int64_t>(0, (span + 999'999ns) / 1ms);
     return ::poll(&item, 1, static_cast<int>(ms)) > 0;
   }
-  // By descriptor: never another process that has taken the number.
+  // Signals through the descriptor, which cannot refer to another process that reuses the pid.
   void signal(int number) const {
     if (fd_) ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0U);
   }
@@ -50,7 +50,7 @@ class Ending {
   Fd fd_;
 };
 
-// Jobs and detached actors end for good, and the journal knows it: a crash would keep them.
+// Ends jobs and detached actors for good and records it in the journal. A crash would keep them.
 void end_jobs(const std::string& folder) {
   const auto head = load_head_file(folder + "/head/head.json");
   if (!head || !runs(*head)) return;
@@ -60,7 +60,7 @@ void end_jobs(const std::string& folder) {
   auto client = ToolClient::open(cluster);
   const auto done = client ? client->ask("stop", {}, {}, head_patience) : client.error();
   if (!done) {
-    std::fprintf(stderr, "mobula: the head could not be asked to end its jobs: %s\n",
+    std::fprintf(stderr, "mobula: end the jobs of the head: %s\n",
                  done.error().text.c_str());
   }
 }
@@ -68,21 +68,21 @@ void end_jobs(const std::string& folder) {
 bool end(const RunRecord& record, Duration grace) {
   const Ending process(record.pid);
   const Ending keeper(record.keeper);
-  if (!record.alive()) return true;  // looked at again: the descriptor is of the process recorded
+  if (!record.alive()) return true;  // checked again: the descriptor refers to the recorded process
   process.signal(SIGTERM);
   if (!process.wait(grace)) process.signal(SIGINT);
-  if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the keeper kills the rest
+  if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the shim kills the rest
   return process.wait(after_kill) && keeper.wait(after_kill);
 }
 
-// An agent that was killed has left its file and the folder of its sockets.
+// Removes the file and the socket directory of a killed agent.
 void sweep_after_killed_agent(const std::string& folder) {
   const std::string path = folder + "/agent/agent.json";
   const auto agent = load_agent_file(path);
   if (!agent || runs(*agent)) return;
   const auto sockets = std::filesystem::path(agent->socket).parent_path();
-  std::error_code ignored;  // what cannot be removed does no harm
-  // Only ever a folder of our own: a file may have been edited.
+  std::error_code ignored;  // files that cannot be removed do no harm
+  // Removes only directories that Mobula created; a file may have been edited.
   if (sockets.parent_path() == default_runtime_folder()) {
     std::filesystem::remove_all(sockets, ignored);
   }
@@ -112,7 +112,7 @@ int stop(const CommandLine& line) {
       sweep_after_killed_agent(folder);
       continue;
     }
-    // Agents before the head: they say farewell to it.
+    // Agents stop before the head, because they sign off from it.
     std::stable_sort(records.begin(), records.end(),
                      [](const RunRecord& a, const RunRecord& b) { return a.head < b.head; });
     if (records.back().head) end_jobs(folder);
@@ -120,26 +120,26 @@ int stop(const CommandLine& line) {
       if (!end(record, grace)) {
         return complain(
             failure(ErrorCode::timed_out,
-                    fmt::format("process {} of cluster '{}' was killed and has not ended "
-                                "yet; a device may hold it",
+                 fmt::format("stop cluster '{1}': process {0} was killed and has not exited yet; a device may hold "
+                             "it; run the command again later",
                                 record.pid, name)));
       }
       ::unlink(record.path.c_str());
     }
     sweep_after_killed_agent(folder);
-    std::printf("cluster '%s' has been stopped on this machine\n", name.c_str());
+    std::printf("Cluster '%s' is stopped on this machine.\n", name.c_str());
     ++ended;
   }
   if (first_closed) return complain(*first_closed);
   if (ended > 0) return exit_done;
   if (const auto closed = why_closed(line.state_folder)) return complain(*closed);
   if (line.cluster.empty()) {
-    std::printf("nothing runs from %s\n", line.state_folder.c_str());
+    std::printf("No cluster runs from %s.\n", line.state_folder.c_str());
     return exit_done;
   }
   return complain(failure(
       ErrorCode::not_found,
-      fmt::format("no process of a cluster '{}' runs from {}", line.cluster, line.state_folder)));
+      fmt::format("stop cluster '{}': no process of it runs from {}", line.cluster, line.state_folder)));
 }
 
 }  // namespace mobula::internal::cli

@@ -1,4 +1,5 @@
-// `mobula stop`: ends what was started from a state folder, and nothing else. Main thread.
+// `mobula stop`: ends the processes that were started from a state directory, and no others.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"

@@ -24,10 +24,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// With the driver gone nobody waits for an orderly end.
+// After the driver exits, no process waits for an orderly end.
 constexpr Duration together_patience = 1s;
-constexpr int signal_codes = 128;  // plus a signal: exit code of a process that the signal ended
-constexpr int poll_ms = 20;  // should the signal of a child's end have been read with another one
+constexpr int signal_codes = 128;  // added to the signal that terminated a process
+constexpr int poll_ms = 20;  // in case the end of a child coincides with another signal
 
 struct StartFault {
   int exit;
@@ -39,7 +39,7 @@ class Supervisor {
   Supervisor(const Programs& programs, const SupervisorPlan& plan, const Report& report)
       : programs_(programs), plan_(plan), report_(report) {}
 
-  // The agent looks at its machine while the head tests itself.
+  // The agent probes its machine while the head tests itself.
   std::optional<StartFault> start() {
     if (auto watched = watch_signals(); !watched)
       return StartFault{exit_failed, watched.error().text};
@@ -56,7 +56,7 @@ class Supervisor {
     return plan_.head ? wait_for_message(*head_) : std::nullopt;
   }
 
-  // After a start that failed.
+  // Cleans up after a failed start.
   void abandon() {
     end_now();
     if (head_) head_->wait();
@@ -64,7 +64,7 @@ class Supervisor {
 
   const Json& message() const { return message_; }
 
-  // Until all children have ended. The exit code of the first that failed.
+  // Runs until all children have exited. Returns the exit code of the first that failed.
   int run() {
     notice_.ready(fmt::format("head at {}", message_.value("address", std::string())));
     for (;;) {
@@ -86,13 +86,13 @@ class Supervisor {
     ::sigemptyset(&signals);
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&signals, number);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    ::signal(SIGCHLD, SIG_DFL);  // an ignored one would take the exit codes away
+    ::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD would discard exit codes
     signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_) return errno_failure("make a signal descriptor", errno);
+    if (!signals_) return errno_failure("create a signal descriptor", errno);
     return {};
   }
 
-  // Until it listens.
+  // Waits until the head listens.
   std::optional<StartFault> start_head() {
     if (auto started = fork_head(); !started) return StartFault{exit_failed, started.error().text};
     return wait_for_message(*head_);
@@ -116,7 +116,7 @@ class Supervisor {
     return {};
   }
 
-  // Schedules another head if `code` is of a crash.
+  // Schedules a restart of the head if `code` indicates a crash.
   bool schedules_restart(int code) {
     if (ending_ || plan_.together || !is_crash(code)) return false;
     const Time now = monotonic_now();
@@ -135,7 +135,7 @@ class Supervisor {
     restart_at_.reset();
     restarted_ = true;
     if (auto started = fork_head(); !started) {
-      std::fprintf(stderr, "mobula: restarting the head failed: %s\n", started.error().text.c_str());
+      std::fprintf(stderr, "mobula: restart the head: %s\n", started.error().text.c_str());
       restart_at_ = monotonic_now() + plan_.restart_backoff_max;
     }
   }
@@ -162,7 +162,7 @@ class Supervisor {
     return wait_for_message(*agent_);
   }
 
-  // A head that ends has something to say about why the agent waits in vain.
+  // If the head exits, its message explains why the agent waits.
   std::optional<StartFault> wait_for_message(Child& child) {
     const bool is_agent = agent_ && &child == &*agent_;
     const Time quiet_until = monotonic_now() + plan_.unsaid;
@@ -171,13 +171,13 @@ class Supervisor {
       const auto quiet_ms = std::chrono::ceil<std::chrono::milliseconds>(quiet_until - monotonic_now()).count();
       const bool is_told = wait_for_news(child.told_fd(), quiet ? static_cast<int>(std::max<std::int64_t>(0, quiet_ms)) : -1);
       if (asked_ != 0) {
-        return StartFault{exit_interrupted, "interrupted while starting; what was started has ended, and no agent is left"};
+        return StartFault{exit_interrupted, "start: interrupted; all started processes have ended, no agent runs"};
       }
       if (!is_told && head_ && head_->ended()) return fault_of(*head_, "the head");
       if (!is_told && quiet && monotonic_now() >= quiet_until) {
         quiet = false;
-        // A name server that does not answer, say, or a device.
-        if (report_.waiting) report_.waiting("the agent has not said anything yet; its log is " + plan_.agent->log_file);
+        // The cause may be a name server or a device that does not respond.
+        if (report_.waiting) report_.waiting("agent: no report yet; its log is " + plan_.agent->log_file);
       }
       if (!is_told) continue;
       quiet = false;
@@ -198,11 +198,12 @@ class Supervisor {
     const int code = child.wait();
     const std::string words = child.last_words();
     return {code == exit_done || code > exit_not_found ? exit_failed : code,
-            words.empty() ? fmt::format("{} ended with code {} before it was ready", what, code)
+            words.empty() ? fmt::format("start {}: exited with code {} before it was ready", what, code)
                           : words};
   }
 
-  // Waits for a signal, the end of a life, or input at `ready`; whether there is some.
+  // Waits for a signal, the end of a life descriptor, or input at `ready`. Returns whether there is
+  // input.
   bool wait_for_news(int ready, int timeout_ms) {
     const int starter = ready >= 0 ? plan_.starter_fd : -1;
     std::array<pollfd, 4> items{{{signals_.get(), POLLIN, 0},
@@ -226,7 +227,8 @@ class Supervisor {
     return (items[2].revents & (POLLIN | POLLHUP)) != 0;
   }
 
-  // Tells the service manager, where it wants that, that this process lives. How long until the next time.
+  // Notifies the service manager's watchdog if there is one. Returns the time until the next
+  // notification.
   int until_alive_ms() {
     const auto every = notice_.alive_every();
     if (!every) return -1;
@@ -237,7 +239,7 @@ class Supervisor {
     return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(alive_at_ - monotonic_now()).count());
   }
 
-  // The sooner of that and the restart of a head; -1: neither is due.
+  // Returns the earlier of that time and the restart of a head; -1 if neither is due.
   int until_next_ms() {
     const int alive = until_alive_ms();
     if (!restart_at_) return alive;
@@ -246,7 +248,7 @@ class Supervisor {
     return alive < 0 ? restart : std::min(alive, restart);
   }
 
-  // The agent ends first: it says farewell to the head.
+  // The agent stops first, because it signs off from the head.
   void pass_on() {
     const int number = std::exchange(asked_, 0);
     ending_ = true;
@@ -265,7 +267,7 @@ class Supervisor {
       agent_->signal(SIGINT);
       const Time deadline = monotonic_now() + together_patience;
       while (!agent_->ended() && monotonic_now() < deadline) wait_for_news(-1, poll_ms);
-      agent_.reset();  // kills what has not ended
+      agent_.reset();  // kills the processes that have not exited
     }
     if (head_) head_->signal(SIGTERM);
   }
@@ -281,7 +283,7 @@ class Supervisor {
       if (ending_ && head_) head_->signal(SIGTERM);
       if (ending_) continue;
       const char* what = child == &agent_ ? "agent" : "head";
-      std::fprintf(stderr, "mobula: the %s has ended with code %d%s%s\n", what, *code,
+      std::fprintf(stderr, "mobula: the %s exited with code %d%s%s\n", what, *code,
                    words.empty() ? "" : ": ", words.c_str());
       if (plan_.together) asked_ = SIGTERM;
     }
@@ -300,7 +302,7 @@ class Supervisor {
   std::optional<Time> restart_at_;
   Duration restart_backoff_{0};
   bool restarted_ = false;
-  int asked_ = 0;  // the signal that was sent last and not passed on yet
+  int asked_ = 0;  // latest signal, not passed on yet
   bool life_over_ = false;
   bool ending_ = false;
   int code_ = 0;

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/id.h"
+#include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/symmetric_options.h"
+#include "cli/texts.h"
 #include "cli/tool_client.h"
 #include "deploy/launch_folder.h"
 #include "deploy/meeting.h"
@@ -38,14 +40,14 @@ using deploy::RunNote;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* cluster_name = "symmetric";
-constexpr Duration glance = 50ms;  // between two looks into the folder while something is to begin
-constexpr Duration later_glance = 250ms;  // and while the program runs
+constexpr Duration glance = 50ms;  // between two reads of the directory before the start
+constexpr Duration later_glance = 250ms;  // while the program runs
 constexpr Duration sign_of_life =
-    1s;  // between two notes of one who waits: also makes NFS look anew
-constexpr Duration head_interval = 5s;  // between two questions whether the head is there
-constexpr Duration stillness = 10s;  // after which whoever held a place is taken to be gone
-constexpr int head_silences = 3;        // after which it is taken to be gone
-constexpr Duration farewell = 5s;       // for the other ranks to leave, and their grace
+    1s;  // between two notes of a waiting rank; also makes NFS refresh
+constexpr Duration head_interval = 5s;  // between two checks of the head
+constexpr Duration stillness = 10s;  // after which a silent holder of a place is considered dead
+constexpr int head_silences = 3;        // after which the head is considered dead
+constexpr Duration farewell = 5s;       // for the other ranks to leave, with their grace
 constexpr int exit_cannot_run = 126;
 constexpr int exit_no_program = 127;
 constexpr std::size_t max_line = 4096;
@@ -60,7 +62,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-// Thrown within this file alone: how this rank ends, what has been said on stderr or is to be said.
+// Thrown in this file alone: the end of this rank, with the message that is or was printed.
 struct Ends {
   int code = exit_failed;
   std::string why{};
@@ -89,7 +91,7 @@ class Rank {
   }
 
  private:
-  // ---- the first rank -------------------------------------------------------------------------
+  // ---- rank 0 -----------------------------------------------------------------------------------
 
   int be_first() {
     open_meeting();
@@ -120,15 +122,15 @@ class Rank {
     return deploy::own_address_facing(others);
   }
 
-  // Another launch that runs and has come here before.
+  // Rejects another running launch that uses the same directory.
   void refuse_company() {
     const auto note = meeting_->look();
     if (note && !note->over && head_answers(*note)) {
-      meeting_.reset();  // theirs
+      meeting_.reset();  // it belongs to the other launch
       end_with(
           exit_failed,
-          fmt::format("another launch runs with the folder {}; tell them apart with --run NAME, or "
-                      "give another --shared-folder",
+                 fmt::format("symmetric: another launch uses the directory {}; separate them with --run NAME, or give "
+                            "another `--shared-folder`",
                       folder_));
     }
     meeting_->clear();
@@ -136,7 +138,7 @@ class Rank {
 
   void wait_for_ranks() {
     const Time until = monotonic_now() + options_.patience;
-    int next = 1;  // all before it have joined
+    int next = 1;  // all ranks before it have joined
     for (;; watch(glance)) {
       for (; next < place_.size; ++next) {
         const auto rank = meeting_->of_rank(next);
@@ -149,11 +151,11 @@ class Rank {
         const auto rank = meeting_->of_rank(each);
         if (rank && rank->token == note_.token && rank->state == "failed") {
           end_with(exit_failed,
-                   fmt::format("rank {} on {} could not join: {}", each, rank->host, rank->why));
+                   fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
         }
       }
       end_if_asked();
-      if (service_->ended()) end_with(exit_failed, "the head has ended while others were joining");
+      if (service_->ended()) end_with(exit_failed, "symmetric: the head exited while ranks were joining");
       if (monotonic_now() >= until) end_with(exit_timed_out, missing_ranks());
     }
   }
@@ -171,7 +173,7 @@ class Rank {
                            rank ? " (" + rank->state + " on " + rank->host + ")" : "");
     }
     return fmt::format(
-        "{} of {} ranks have not joined in time: {}; do all of them see the folder {}, and reach "
+        "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the directory {}, and reach "
         "{}?",
         count, place_.size, names, folder_, note_.address);
   }
@@ -192,12 +194,12 @@ class Rank {
       watch(1s);
       if (asked_ != 0) {
         const int number = std::exchange(asked_, 0);
-        // A key pressed at the terminal has reached the program as well.
+        // A key pressed at the terminal has signalled the program as well.
         if (!from_terminal_) program.signal(number);
         ending_ = true;
       }
       if (service_ && service_->ended()) {
-        std::fprintf(stderr, "mobula: the head has ended with code %d, so the program is ended\n",
+        std::fprintf(stderr, "mobula: the head exited with code %d; ending the program\n",
                      *service_->ended());
         static_cast<void>(program.end(SIGTERM, options_.grace));
         end_with(exit_failed);
@@ -206,7 +208,7 @@ class Rank {
     return *program.ended();
   }
 
-  // ---- the others -----------------------------------------------------------------------------
+  // ---- other ranks ------------------------------------------------------------------------------
 
   int be_another() {
     open_meeting();
@@ -225,7 +227,7 @@ class Rank {
     return stay();
   }
 
-  // Until the note of this launch is there, and its head answers.
+  // Waits for the note of this launch and for its head.
   void wait_for_note() {
     const Time until = monotonic_now() + options_.patience;
     Time said;
@@ -233,7 +235,7 @@ class Rank {
       end_if_asked();
       if (monotonic_now() >= until) {
         end_with(exit_timed_out,
-                 fmt::format("rank 0 has left no word in {} in time; do all ranks see that folder?",
+                 fmt::format("symmetric: no note of rank 0 in {} in time; check that all ranks share that directory",
                              folder_));
       }
       if (said == Time() || monotonic_now() - said >= sign_of_life) {
@@ -247,17 +249,17 @@ class Rank {
       }
       if (note->over && place_.unique)
         end_with(exit_failed,
-                 fmt::format("rank 0 has ended with code {} before all had joined", note->code));
+                 fmt::format("symmetric: rank 0 exited with code {} before all ranks joined", note->code));
       if (note->over || !head_answers(*note)) continue;
       note_ = *note;
       return;
     }
   }
 
-  // The folder has gone while this rank waited: whoever was first has ended.
+  // The directory disappeared while this rank waited: an earlier launch has ended.
   void come_again() {
     if (place_.unique)
-      end_with(exit_failed, fmt::format("rank 0 has ended before all had joined, and the folder {} has gone with it", folder_));
+      end_with(exit_failed, fmt::format("symmetric: rank 0 exited and removed the directory {} before all ranks joined", folder_));
     open_meeting();
     holds_place_ = false;
     take_place();
@@ -270,7 +272,7 @@ class Rank {
       if (asked_ != 0) ending_ = true;
       end_if_asked();
       if (service_ && service_->ended()) {
-        end_with(exit_failed, fmt::format("the agent of rank {} has ended with code {}: {}",
+        end_with(exit_failed, fmt::format("symmetric: the agent of rank {} exited with code {}: {}",
                                           place_.rank, *service_->ended(), last_words_));
       }
       const auto note = meeting_->look();
@@ -280,7 +282,7 @@ class Rank {
       asked = monotonic_now();
       if (silences == head_silences)
         end_with(exit_unreachable,
-                 fmt::format("the head at {} does not answer any more", note_.address));
+                 fmt::format("symmetric: the head at {} no longer answers", note_.address));
     }
   }
 
@@ -295,7 +297,7 @@ class Rank {
     return client ? static_cast<bool>(client->ask("ping", {}, {}, 2s)) : false;
   }
 
-  // ---- both -----------------------------------------------------------------------------------
+  // ---- all ranks --------------------------------------------------------------------------------
 
   void open_meeting() {
     if (place_.size == 1) return;
@@ -311,7 +313,7 @@ class Rank {
     meeting_ = std::move(meeting).value();
   }
 
-  // Two launches that the launcher does not tell apart must not mix: each rank is one process.
+  // Launches that the launcher does not distinguish must not mix: each rank is one process.
   void take_place() {
     if (!meeting_ || place_.unique) return;
     own_place_.self = hex_of(random_bits());
@@ -328,21 +330,21 @@ class Rank {
       if (gone) seen.reset();
       if (monotonic_now() >= until + stillness) end_for_company();
       watch(later_glance);
-      if (asked_ != 0) meeting_.reset();  // perhaps another's
+      if (asked_ != 0) meeting_.reset();  // the place may belong to another launch
       end_if_asked();
     }
     holds_place_ = true;
   }
 
   [[noreturn]] void end_for_company() {
-    meeting_.reset();  // theirs
+    meeting_.reset();  // it belongs to the other launch
     end_with(exit_failed,
-             fmt::format("another launch runs with the folder {}, and has a rank {}; tell them apart with "
-                         "--run NAME, or give another --shared-folder",
+                 fmt::format("symmetric: another launch uses the directory {} and has a rank {}; separate them with "
+                            "--run NAME, or give another `--shared-folder`",
                          folder_, place_.rank));
   }
 
-  // Once a second, wherever this rank waits.
+  // Refreshes the note once per second while this rank waits.
   void keep_place() {
     if (!holds_place_ || monotonic_now() - beaten_ < sign_of_life) return;
     beaten_ = monotonic_now();
@@ -369,7 +371,7 @@ class Rank {
     for (auto* const each : {&flags, &options_.node_flags})
       command.words.insert(command.words.end(), each->begin(), each->end());
     for (const auto& each : processors()) command.words.push_back(each);
-    // A folder that was the submitting machine's may not be here.
+    // The runtime directory of the submitting machine may not exist here.
     const auto runtime = variable("XDG_RUNTIME_DIR");
     if (runtime && ::access(runtime->c_str(), W_OK) != 0)
       command.environment["XDG_RUNTIME_DIR"] = "";
@@ -384,18 +386,19 @@ class Rank {
       if (line != std::string::npos) {
         started_ = Json::parse(told_.substr(0, line), nullptr, false);
         if (started_.is_object()) return;
-        end_with(exit_failed, "mobula start has said: " + told_.substr(0, line));
+        end_with(exit_failed, "symmetric: unexpected output of mobula start: " + told_.substr(0, line));
       }
       end_if_asked();
       if (const auto code = service_->ended()) {
-        watch(Duration(0));  // its last words
+        watch(Duration(0));  // reads its last lines
         end_with(*code == 0 ? static_cast<int>(exit_failed) : *code);
       }
-      if (monotonic_now() >= until) end_with(exit_timed_out, "mobula start was not ready in time");
+      if (monotonic_now() >= until) end_with(exit_timed_out, "symmetric: mobula start was not ready in time");
     }
   }
 
-  // Of the processors of a machine a Slurm step may have a part, whether or not it is held to it.
+  // A Slurm step may have some of the processors of a machine, whether or not it is confined to
+  // them.
   std::vector<std::string> processors() const {
     for (const auto& each : options_.node_flags) {
       if (each == "--num-cpus" || each.starts_with("--num-cpus=")) return {};
@@ -413,10 +416,10 @@ class Rank {
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     ::signal(SIGCHLD, SIG_DFL);
     signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!signals_) end_with(exit_failed, errno_failure("make a signal descriptor", errno).text);
+    if (!signals_) end_with(exit_failed, errno_failure("create a signal descriptor", errno).text);
   }
 
-  // Waits for a signal, the end of a child or what the service prints, at most so long.
+  // Waits for a signal, the end of a child, or output of the service, at most `span`.
   void watch(Duration span) {
     std::array<pollfd, 3> items{{{signals_.get(), POLLIN, 0},
                                  {service_ ? service_->output() : -1, POLLIN, 0},
@@ -436,7 +439,7 @@ class Rank {
     pass_on_errors(service_->take_errors());
   }
 
-  // Whole lines, with the rank before each where there are several.
+  // Forwards whole lines, prefixed with the rank if there are several ranks.
   void pass_on_errors(const std::string& text) {
     words_ += text;
     for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
@@ -455,7 +458,7 @@ class Rank {
     if (asked_ != 0) end_with(128 + asked_);
   }
 
-  // The others leave before the head ends: they say farewell to it.
+  // The other ranks leave before the head ends, because they sign off from it.
   void take_down(int code) {
     closing_ = true;
     const bool was_asked = asked_ != 0 || ending_;
@@ -468,7 +471,7 @@ class Rank {
       while (!(all_have_left = others_have_left()) && monotonic_now() < until) watch(glance);
     }
     if (service_) {
-      // Of a program that has ended nothing is left to finish.
+      // A finished program leaves no calls to wait for.
       static_cast<void>(service_->end(was_asked ? SIGTERM : SIGINT, options_.grace));
       watch(Duration(0));
       service_.reset();
@@ -482,7 +485,8 @@ class Rank {
   bool others_have_left() const {
     for (int each = 1; each < place_.size; ++each) {
       const auto rank = meeting_->of_rank(each);
-      // One that has never come need not go; where it can only be of this launch, it is on its way.
+      // A rank that never joined need not leave, unless the launch is unique: then it is on its
+      // way.
       if (!place_.unique && (!rank || rank->token != note_.token)) continue;
       if (!rank || !rank->gone) return false;
     }
@@ -493,16 +497,16 @@ class Rank {
   Place place_;
   LaunchFolder own_;
   std::string folder_;
-  std::optional<Meeting> meeting_;  // none: this rank is alone
+  std::optional<Meeting> meeting_;  // absent: this rank is alone
   RunNote note_;
   Fd signals_;
   std::optional<Process> service_;  // `mobula start --block`
   Json started_ = Json::object();
-  std::string told_;   // by it
-  std::string words_;  // on its stderr: a line that is not whole yet
+  std::string told_;   // output of the service
+  std::string words_;  // its stderr: an incomplete line
   std::string last_words_;
-  std::string why_;  // it ends
-  int asked_ = 0;  // the signal that was sent to this process
+  std::string why_;  // reason for the end of this rank
+  int asked_ = 0;  // signal that this process received
   bool from_terminal_ = false;
   bool ending_ = false;
   PlaceNote own_place_{};
@@ -517,7 +521,7 @@ int symmetric(int argc, char** argv) {
   auto options = parse_symmetric({argv + 2, argv + argc});
   if (!options) return complain(options.error());
   if (options->help) {
-    std::fputs(symmetric_help, stdout);
+    std::fputs(help_text(command_tree(), {"symmetric"}).value().c_str(), stdout);
     return exit_done;
   }
   auto place = deploy::place_of(variable, options->place);

@@ -9,31 +9,6 @@
 #include "base/amount_text.h"
 
 namespace mobula::internal::cli {
-
-const char* const symmetric_help =
-    "Usage: mobula symmetric [FLAGS] -- PROGRAM [ARGUMENTS...]\n"
-    "\n"
-    "Run it on every machine with srun, mpiexec or mpirun: rank 0 starts a head, the others join "
-    "it,\n"
-    "and the program is started at rank 0 when all have joined. At its end everything is taken "
-    "down.\n"
-    "The exit code is the program's. Of several ranks on one machine the first one joins.\n"
-    "\n"
-    "  --shared-folder DIR   that all ranks see; the key passes through it, in a folder of mode "
-    "0700\n"
-    "                        (default: $MOBULA_SHARED_FOLDER, $SLURM_SUBMIT_DIR, the current "
-    "folder)\n"
-    "  --head-host ADDRESS   where rank 0 listens (default: the address that faces the other "
-    "machines)\n"
-    "  --wait SECONDS        for all ranks to join (default: 300)\n"
-    "  --grace SECONDS       for running calls when a signal ends it (default: 5)\n"
-    "  --rank N --size N     where no launcher says it; --local-rank N: among those of one "
-    "machine\n"
-    "  --run NAME            tells launches apart that share a folder, where no launcher does\n"
-    "\n"
-    "All other flags go to `mobula start` on each machine: --num-cpus, --num-gpus, --resources, "
-    "…\n";
-
 namespace {
 
 constexpr double max_seconds = 30 * 86'400.0;
@@ -45,14 +20,14 @@ Result<int> whole(const std::string& flag, const std::string& text) {
   const auto end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, number);
   if (read.ec != std::errc() || read.ptr != end || number < 0)
-    return wrong(fmt::format("{}: '{}' is no whole number from 0", flag, text));
+    return wrong(fmt::format("{}: '{}' is not a whole number from 0", flag, text));
   return number;
 }
 
 Result<Duration> seconds(const std::string& flag, const std::string& text) {
   const auto number = parse_seconds(text);
   if (!number) return wrong(fmt::format("{}: {}", flag, number.error().text));
-  if (*number > max_seconds) return wrong(fmt::format("{}: '{}' is more than 30 days", flag, text));
+  if (*number > max_seconds) return wrong(fmt::format("{}: '{}' is above the limit of 30 days", flag, text));
   return Duration(static_cast<std::int64_t>(*number * 1e9));
 }
 
@@ -81,7 +56,7 @@ Result<SymmetricOptions> parse_symmetric(const std::vector<std::string>& words) 
   constexpr std::array<std::string_view, 8> own{"--rank",      "--size",         "--local-rank",
                                                 "--wait",      "--grace",        "--run",
                                                 "--head-host", "--shared-folder"};
-  // What this command decides itself.
+  // Flags that this command sets itself.
   constexpr std::array<std::string_view, 12> refused{
       "--head",  "--address",   "--key",      "--bind",      "--port", "--advertise",
       "--block", "--no-worker", "--insecure", "--state-dir", "--name", "--output"};
@@ -96,7 +71,7 @@ Result<SymmetricOptions> parse_symmetric(const std::vector<std::string>& words) 
       return options;
     }
     if (flag == "-o" || std::ranges::find(refused, flag) != refused.end()) {
-      return wrong(flag + ": mobula symmetric decides this itself; see 'mobula symmetric --help'");
+      return wrong(flag + ": set by mobula symmetric itself; see 'mobula symmetric --help'");
     }
     if (std::ranges::find(own, flag) == own.end()) {
       options.node_flags.push_back(word);
@@ -110,7 +85,7 @@ Result<SymmetricOptions> parse_symmetric(const std::vector<std::string>& words) 
   if (at < words.size())
     options.program.assign(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
   if (options.program.empty())
-    return wrong("no program: mobula symmetric [FLAGS] -- PROGRAM [ARGUMENTS...]");
+    return wrong("symmetric: no program given; write mobula symmetric [FLAGS] -- PROGRAM [ARGUMENTS...]");
   return options;
 }
 

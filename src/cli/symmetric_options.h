@@ -1,4 +1,6 @@
-// The flags of `mobula symmetric`: its own, and those that go on to `mobula start`. Pure.
+// The flags of `mobula symmetric`, and the flags that it passes to `mobula start`.
+// Thread: any.
+// Errors: invalid_argument names the flag.
 #pragma once
 
 #include <string>
@@ -12,19 +14,17 @@ namespace mobula::internal::cli {
 
 struct SymmetricOptions {
   deploy::PlaceFlags place{};
-  std::string head_host{};  // address of the first rank's machine; empty: it is found out
+  std::string head_host{};  // address of rank 0's machine; empty: detected
   std::string
-      shared_folder{};  // that all ranks see; empty: $SLURM_SUBMIT_DIR, else the current one
-  Duration patience = std::chrono::seconds(300);  // until all have joined
-  Duration grace = std::chrono::seconds(5);       // for running calls when it is ended by a signal
+      shared_folder{};  // shared by all ranks; empty: $SLURM_SUBMIT_DIR, else the current directory
+  Duration patience = std::chrono::seconds(300);  // until all ranks have joined
+  Duration grace = std::chrono::seconds(5);       // for running calls when a signal ends the launch
   std::vector<std::string> node_flags{};
   std::vector<std::string> program{};
   bool help = false;
 };
 
-extern const char* const symmetric_help;
-
-// `words` are those after `symmetric`. Fails with invalid_argument.
+// Parses the words after `symmetric`.
 Result<SymmetricOptions> parse_symmetric(const std::vector<std::string>& words);
 
 }  // namespace mobula::internal::cli

@@ -184,7 +184,7 @@ std::vector<Column> columns_of(const std::string& kind) {
   return {};
 }
 
-// Of items that no table above knows: their plain members.
+// Columns of unknown kinds: their plain members.
 std::vector<Column> columns_from(const Json& items) {
   std::vector<Column> columns;
   if (items.empty() || !items.front().is_object()) return columns;
@@ -201,7 +201,7 @@ bool same_name(const std::string& a, const std::string& b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
 }
 
-// Of a name that the user gave: the member it means, if any item has one.
+// Returns the member that a user's name means, if an item has one.
 std::string member_called(const Json& items, const std::vector<Column>& columns, const std::string& name) {
   for (const auto& column : columns) {
     if (same_name(column.header, name) || same_name(column.member, name)) return column.member;
@@ -221,7 +221,7 @@ Failure unknown_column(const std::string& flag, const std::string& name, const J
       if (std::ranges::find(columns, member, &Column::member) == columns.end()) add(member);
     }
   }
-  return failure(ErrorCode::invalid_argument, fmt::format("{}: there is no '{}'; there are {}", flag, name, known));
+  return failure(ErrorCode::invalid_argument, fmt::format("{}: no column '{}'; give one of {}", flag, name, known));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The columns of tables, by the kind of what stands in them, and what people may want otherwise. Pure.
+// The columns of tables, by kind of item, and their selection by users.
+// Thread: any; pure.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,33 +12,34 @@
 
 namespace mobula::internal::cli {
 
-// How a number is shown in tables.
+// Format of a number in tables.
 enum class Shows : std::uint8_t { as_it_is, age, size, span, pid };
 
 struct Column {
   std::string header;
   std::string member;
-  bool wide = false;  // shown in wide tables alone
+  bool wide = false;  // only in wide tables
   Shows shows = Shows::as_it_is;
 };
 
-// Of the kind as the user names it ("nodes"); of others the members that the first item has.
+// Returns the columns of the user's kind ("nodes"); for unknown kinds the members of the first
+// item.
 std::vector<Column> columns_for(const nlohmann::ordered_json& items, const std::string& kind, bool wide);
-// Of the kind's table, each column's header and the member that it shows; empty where the kind has no table of its own.
+// Returns header and member of each column of a kind's table; empty if the kind has no table.
 std::vector<std::pair<std::string, std::string>> column_names(const std::string& kind);
-// Those that `style` names, by header or member, in its order; all of them where it names none.
-// invalid_argument names what there is.
+// Returns the columns that `style` names, by header or member, in its order; all columns if it
+// names none. invalid_argument lists the known names.
 Result<std::vector<Column>> chosen_columns(const nlohmann::ordered_json& items, const std::string& kind, bool wide,
                                            const TableFlags& style);
-// By the member or header that `style` names, "-NAME" backwards: numbers by size, other things as text, what is
-// missing last. invalid_argument where no item has it.
+// Sorts by the member or header that `style` names, "-NAME" descending: numbers by value, other
+// values as text, missing values last. invalid_argument if no item has it.
 Result<void> sort_items(nlohmann::ordered_json& items, const std::string& kind, const TableFlags& style);
 
-// "950ms", "12.5s", "3m12s", "5h07m", "2d03h".
+// Returns "950ms", "12.5s", "3m12s", "5h07m", or "2d03h".
 std::string age_text(std::int64_t milliseconds);
-// "12us", "3.4ms", from a second on as an age.
+// Returns "12us" or "3.4ms", and from one second on an age.
 std::string span_text(std::int64_t microseconds);
-// "512 B", "1.5 MiB", "80.0 GiB".
+// Returns "512 B", "1.5 MiB", or "80.0 GiB".
 std::string size_text(std::int64_t bytes);
 
 }  // namespace mobula::internal::cli

@@ -1,5 +1,6 @@
-// Which of its process's lines are one task's: what the agent read there from its begin on, until another call's lines
-// may come. A value function, without files or processes.
+// Finds the log lines of one task among those of its process: the lines that the agent read from
+// its begin until another call's lines may follow.
+// Thread: any; pure.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +13,18 @@
 
 namespace mobula::internal::cli {
 
-// An agent reads a line soon after it was printed. On a busy machine it may be later: nobody else's while no other call
-// of the process has begun.
+// Usual delay between print and read of a line. A busy machine may take longer, which is harmless
+// while no other call of the process has begun.
 inline constexpr Duration read_soon = 20ms;
 inline constexpr Duration read_at_last = 1s;
 
 struct TaskRun {
   ProcessId process;
   LinesWanted lines;       // by the clock of its node; `pid` is not known here
-  std::size_t beside = 0;  // other calls of the process whose lines may be among them
+  std::size_t beside = 0;  // other calls of the process whose lines may be included
 };
 
-// Nothing where none of the processes has run it.
+// Returns nothing if none of the processes ran the task.
 std::optional<TaskRun> run_of(std::span<const ProcessSpans> processes, TaskId task);
 
 }  // namespace mobula::internal::cli

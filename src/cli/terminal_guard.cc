@@ -13,7 +13,8 @@ enum class Sequence : unsigned char { none, cut, harmless };
 
 bool is_parameter(char c) { return (c >= '0' && c <= '9') || c == ';' || c == ':'; }
 
-// What stands at the beginning, with an escape character first, and how long it is (ECMA-48: SGR and EL).
+// Returns the kind and length of a sequence at the beginning, which starts with ESC (ECMA-48: SGR
+// and EL).
 std::pair<Sequence, std::size_t> sequence_at(std::string_view text) {
   if (text.size() < 2) return {Sequence::cut, text.size()};
   if (text[1] != '[') return {Sequence::none, 1};
@@ -52,7 +53,7 @@ std::string TerminalGuard::pass(std::string_view bytes) {
       at += size;
       continue;
     }
-    if (c == 0xc2 && at + 1 == text.size()) {  // perhaps a C1 control as UTF-8 has it
+    if (c == 0xc2 && at + 1 == text.size()) {  // possible first byte of a C1 control in UTF-8
       held_ = text.substr(at);
       break;
     }

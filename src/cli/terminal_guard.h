@@ -1,6 +1,7 @@
-// What a program prints on its way to a terminal, as it comes: colours, tabs and carriage returns pass, and nothing
-// else that a terminal would obey. Sequences and characters that are cut by the end of a piece are put together with
-// the next one; what is held back is at most `longest_sequence` bytes. Not thread-safe.
+// Sanitizes a stream of output for a terminal: colors, tabs, and carriage returns pass, other
+// controls do not. Sequences that are split between chunks are joined; at most `longest_sequence`
+// bytes are held back.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,16 @@ class TerminalGuard {
  public:
   static constexpr std::size_t longest_sequence = 64;
 
-  // What may be shown of it: sequences that set colours or clear the rest of a line as they are, other controls as
-  // \xNN (of other sequences the escape character alone, so that they are read and not obeyed).
+  // Returns the bytes to show: sequences for colors and line clearing unchanged, other controls as
+  // \xNN. For other sequences only the escape character is replaced, so that they are readable and
+  // have no effect.
   std::string pass(std::string_view bytes);
-  // Nothing more comes: what was held back, and the end of colours.
+  // Ends the stream: returns held bytes and resets colors.
   std::string end();
 
  private:
   std::string held_;
-  int follow_ = 0;  // bytes that the character before still has
+  int follow_ = 0;  // continuation bytes that are still missing
   bool coloured_ = false;
 };
 

@@ -9,14 +9,14 @@
 namespace mobula::internal::cli {
 namespace {
 
-// Characters, not bytes: continuation bytes of UTF-8 take no room.
+// Counts characters: continuation bytes of UTF-8 have no width.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   }));
 }
 
-// A size is one, too: "1.5 GiB".
+// Sizes such as "1.5 GiB" are numbers too.
 bool is_number(const std::string& text) {
   std::string_view digits = text;
   for (const std::string_view unit : {" B", " KiB", " MiB", " GiB", " TiB"}) {
@@ -32,7 +32,7 @@ bool has_states(const std::string& header) { return header == "STATE" || header 
 void TextTable::add(std::vector<std::string> row) {
   for (std::string& cell : row) {
     for (char& c : cell) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-    cell = printable(cell);  // and of the other controls
+    cell = printable(cell);  // replaces other controls
   }
   rows_.push_back(std::move(row));
 }

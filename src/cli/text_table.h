@@ -1,4 +1,5 @@
-// A table of text for a terminal: columns two blanks apart, no borders, numbers at the right. Pure.
+// A text table for terminals: columns separated by two spaces, no borders, numbers right-aligned.
+// Thread: owner.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@ namespace mobula::internal::cli {
 
 class TextTable {
  public:
-  // The first row holds the headers. Control characters, which a terminal would obey, become '?'.
+  // Adds a row; the first row is the header. Control characters become '?'.
   void add(std::vector<std::string> row);
-  // `coloured`: headers are bold and states have their colours; widths are those of what is seen.
+  // `coloured`: headers are bold and states are colored. Widths ignore color sequences.
   std::string text(bool coloured = false) const;
 
  private:

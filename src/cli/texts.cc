@@ -3,25 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "cli/batch_command.h"
 #include "cli/exit_code.h"
 #include "cli/filters.h"
 #include "cli/pager.h"
-#include "cli/symmetric_options.h"
 
 namespace mobula::internal::cli {
 namespace {
 
 constexpr std::size_t about_column = 34;
+constexpr std::size_t help_width = 100;  // columns of a line of help
 constexpr const char* version_text = MOBULA_VERSION;
 
 struct Topic {
   const char* name;
   const char* title;
+  const char* about;
   std::vector<std::pair<const char*, const char*>> rows;
 };
 
@@ -29,27 +31,29 @@ const std::vector<Topic>& topics() {
   static const std::vector<Topic> all{
       {"exit-codes",
        "EXIT STATUS",
+       "Exit codes of commands",
        {{"0", "done"},
-        {"1", "failed; of submit, run and wait the program's own code, 128 + N for signal N"},
+        {"1", "failed; submit, run, and wait exit with the program's own code, 128 + N for signal N"},
         {"2", "wrong use"},
-        {"3", "the cluster cannot be reached"},
-        {"4", "refused: the key is not admitted"},
+        {"3", "cluster unreachable"},
+        {"4", "permission denied"},
         {"5", "timed out"},
         {"6", "can never be scheduled"},
         {"7", "not found"},
         {"130", "interrupted"}}},
       {"environment",
        "ENVIRONMENT",
-       {{"MOBULA_ADDRESS", "HOST:PORT of the head, where --address is not given"},
-        {"MOBULA_KEY_FILE", "key file of the cluster, where --key is not given"},
-        {"MOBULA_TOKEN", "a token of `mobula token create`, where no key file is given; joins programs, too"},
-        {"MOBULA_TOKEN_FILE", "file of mode 0600 with one, where MOBULA_TOKEN is not set"},
-        {"MOBULA_STATE_DIR", "where clusters of this machine keep their files, where --state-dir is not given"},
-        {"MOBULA_CLUSTER", "name of the cluster, where --name is not given"},
-        {"MOBULA_COLOR", "auto, always or never: what --color is where it is not given"},
-        {"NO_COLOR", "set: no colours, unless --color or MOBULA_COLOR says always"},
-        {"MOBULA_PAGER", "shows pages longer than the terminal, before PAGER and less -FRX; empty: none"},
-        {"MOBULA_LOG_LEVEL", "debug, info, warn, error or off"}}}};
+       "Environment variables",
+       {{"MOBULA_ADDRESS", "Default of --address: HOST:PORT of the head"},
+        {"MOBULA_KEY_FILE", "Default of --key: key file of the cluster"},
+        {"MOBULA_TOKEN", "Token of `mobula token create`, if no key file is given; also for programs"},
+        {"MOBULA_TOKEN_FILE", "File of mode 0600 with a token, if MOBULA_TOKEN is not set"},
+        {"MOBULA_STATE_DIR", "Default of --state-dir: directory for the files of this machine's clusters"},
+        {"MOBULA_CLUSTER", "Default of --name: name of the cluster"},
+        {"MOBULA_COLOR", "Default of --color: auto, always, or never"},
+        {"NO_COLOR", "If set: no colors, unless --color or MOBULA_COLOR is always"},
+        {"MOBULA_PAGER", "Pager for long pages, preferred to PAGER and less -FRX; empty: none"},
+        {"MOBULA_LOG_LEVEL", "Log level: debug, info, warn, error, or off"}}}};
   return all;
 }
 
@@ -57,6 +61,22 @@ std::string flags_of(const OptionNode& option) {
   std::string text;
   for (const auto& name : option.names) text += (text.empty() ? "" : ", ") + name;
   return text + (option.takes_value ? " " + option.value : "");
+}
+
+// Paragraphs of the help for commands that need more than their options.
+std::string notes_of(const std::string& path) {
+  if (path == "mobula symmetric") {
+    return "Run it on every machine with srun, mpiexec, or mpirun. Rank 0 starts a head, the other ranks join\n"
+           "it, and the program starts at rank 0 when all ranks have joined. Its end stops all processes of\n"
+           "the launch. The exit code is that of the program. If several ranks share a machine, the first of\n"
+           "them joins. Other flags go to `mobula start` on each machine.\n";
+  }
+  if (path == "mobula batch") {
+    return "Lines of the script before its first command can contain flags, which the command line overrides:\n"
+           "  #MOBULA --num-gpus 1 --time-limit 3600\n";
+  }
+  if (path == "mobula bench") return "'mobula bench --list' lists the measurements.\n";
+  return {};
 }
 
 std::string upper(std::string text) {
@@ -74,15 +94,36 @@ std::string synopsis_of(const CommandNode& node, const std::string& path) {
   return text + (node.options.empty() ? "" : " [OPTIONS]");
 }
 
+// Breaks `text` between words into lines of `help_width` columns that begin at `about_column`.
+std::string wrapped(const std::string& text) {
+  std::string lines;
+  std::size_t column = about_column;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t size = end - begin;
+    if (column > about_column && column + 1 + size > help_width) {
+      lines += "\n" + std::string(about_column, ' ');
+      column = about_column;
+    } else if (column > about_column) {
+      lines += ' ';
+      ++column;
+    }
+    lines.append(text, begin, size);
+    column += size;
+    begin = end + 1;
+  }
+  return lines;
+}
+
 std::string row_of(const std::string& name, const std::string& about) {
-  if (name.size() + 4 > about_column) return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, about);
-  return fmt::format("  {:{}}{}\n", name, about_column - 2, about);
+  if (name.size() + 4 > about_column) return fmt::format("  {}\n{:{}}{}\n", name, "", about_column, wrapped(about));
+  return fmt::format("  {:{}}{}\n", name, about_column - 2, wrapped(about));
 }
 
 std::string help_of(const CommandNode& node, const std::string& path) {
-  if (path == "mobula symmetric") return symmetric_help;
-  if (path == "mobula batch") return batch_help;
   std::string text = fmt::format("{}: {}\n\nUsage: {}\n", path, node.about, synopsis_of(node, path));
+  if (const std::string notes = notes_of(path); !notes.empty()) text += "\n" + notes;
   if (!node.positionals.empty()) text += "\nArguments:\n";
   for (const auto& each : node.positionals) text += row_of(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += "\nOptions:\n";
@@ -91,9 +132,7 @@ std::string help_of(const CommandNode& node, const std::string& path) {
   for (const auto& each : node.commands) text += row_of(each.name, each.about);
   if (path == "mobula") {
     text += "\nTopics of 'mobula help':\n";
-    for (const auto& each : topics()) text += row_of(each.name, each.rows.front().second + std::string(" …"));
-  } else if (path == "mobula bench") {
-    text += "\n'mobula bench --list' lists the measurements.\n";
+    for (const auto& each : topics()) text += row_of(each.name, each.about);
   }
   return text;
 }
@@ -138,14 +177,14 @@ Result<void> write_pages(const CommandNode& node, const std::string& path, const
   std::ofstream out(file, std::ios::binary);
   out << manual_page(node, path, version_text);
   out.close();
-  if (!out) return failure(ErrorCode::unavailable, "cannot write " + file.string());
+  if (!out) return failure(ErrorCode::unavailable, "write " + file.string() + ": " + std::strerror(errno));
   for (const auto& each : node.commands) {
     if (auto written = write_pages(each, path + " " + each.name, folder); !written) return written;
   }
   return {};
 }
 
-// The command that the words name, and what it is called; not_found names the nearest.
+// Returns the command that the words name; not_found suggests the nearest name.
 Result<const CommandNode*> command_of(const CommandNode& tree, const std::vector<std::string>& words) {
   const CommandNode* node = &tree;
   for (const auto& word : words) {
@@ -156,8 +195,8 @@ Result<const CommandNode*> command_of(const CommandNode& tree, const std::vector
         for (const auto& each : topics()) names.push_back(each.name);
       }
       const auto best = nearest_name(word, names);
-      const std::string hint = best ? "did you mean 'mobula help " + *best + "'?" : "'mobula help' lists all";
-      return failure(ErrorCode::not_found, fmt::format("there is no help about '{}'; {}", word, hint));
+      const std::string hint = best ? "did you mean 'mobula help " + *best + "'?" : "'mobula help' lists all commands";
+      return failure(ErrorCode::not_found, fmt::format("help {}: no such command or topic; {}", word, hint));
     }
     node = below;
   }
@@ -189,6 +228,7 @@ std::string manual_page(const CommandNode& node, const std::string& path, const 
   std::string text = fmt::format(".TH {} 1 \"\" \"Mobula {}\" \"Mobula\"\n", escaped(upper(name)), version);
   text += fmt::format(".SH NAME\n{} \\- {}\n", escaped(name), escaped(node.about));
   text += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", escaped(path), escaped(synopsis_of(node, path).substr(std::min(path.size() + 1, synopsis_of(node, path).size()))));
+  if (const std::string notes = notes_of(path); !notes.empty()) text += ".SH DESCRIPTION\n" + escaped(notes) + "\n";
   if (!node.positionals.empty()) text += ".SH ARGUMENTS\n";
   for (const auto& each : node.positionals) text += item(upper(each.names.front()), each.about);
   if (!node.options.empty()) text += ".SH OPTIONS\n";
@@ -234,7 +274,7 @@ std::string completion_script(const std::string& shell) {
 int show_help(const CommandLine& line) {
   const auto text = help_text(command_tree(), line.shell.topic);
   if (text && line.shell.topic == std::vector<std::string>{"list"}) {
-    return print_page(*text + "\nNames for --filter, also as the table's columns are called:\n" + fields_text(), line);
+    return print_page(*text + "\nNames for --filter (headers of the table are also accepted):\n" + fields_text(), line);
   }
   return text ? print_page(*text, line) : complain(text.error());
 }

@@ -35,7 +35,7 @@ Result<void> write_trace(const std::string& path, const std::string& text) {
   return {};
 }
 
-// Description of a written trace, for programs.
+// Describes a written trace for programs.
 Json report_of(const std::string& path, const TraceCounts& counts, const Json& warnings) {
   Json item = {{"file", path},
                {"ran", counts.ran},
@@ -45,7 +45,7 @@ Json report_of(const std::string& path, const TraceCounts& counts, const Json& w
   return {{"apiVersion", "mobula/v1"}, {"kind", "TimelineList"}, {"items", Json::array({std::move(item)})}, {"warnings", warnings}};
 }
 
-// The whole id of a job, also of one that is named.
+// Returns the complete id of a job, also by its name.
 Result<std::string> job_id_of(Asker& asker, const std::string& given) {
   auto job = asker.ask("get", "jobs", given);
   if (!job) job = asker.ask("get", "submission", given);
@@ -77,8 +77,8 @@ int write_timeline(const CommandLine& line) {
   if (const auto written = write_trace(path, trace.json); !written) return complain(written.error(), exit_failed);
   if (!for_people(line)) return print(report_of(path, trace.counts, timeline->value("warnings", Json::array())), line);
   std::fprintf(stderr,
-               "mobula: %s has %ju calls that ran, %ju that were submitted and %ju transfers; of processes that live, "
-               "earlier ones are forgotten (%ju); open it at https://ui.perfetto.dev\n",
+                 "mobula: %s has %ju calls that ran, %ju that were submitted, and %ju transfers (%ju older "
+                 "entries of live processes are lost); open it at https://ui.perfetto.dev\n",
                path.c_str(), static_cast<std::uintmax_t>(trace.counts.ran),
                static_cast<std::uintmax_t>(trace.counts.submitted), static_cast<std::uintmax_t>(trace.counts.transfers),
                static_cast<std::uintmax_t>(trace.counts.forgotten));

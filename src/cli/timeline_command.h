@@ -1,11 +1,12 @@
-// `mobula timeline`. Main thread.
+// `mobula timeline`.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"
 
 namespace mobula::internal::cli {
 
-// Writes the trace and says on stderr what it holds and what is missing; returns the exit code.
+// Writes the trace and reports its contents and gaps on stderr. Returns the exit code.
 int write_timeline(const CommandLine& line);
 
 }  // namespace mobula::internal::cli

@@ -16,25 +16,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of one process: what it runs, one row for each call at a time; then its own two.
+// Rows of one process: one row per concurrent call, then two rows of the calls that it submitted.
 constexpr int rows_of_process = 512;
 constexpr int submits_row = 200;
 constexpr int results_row = 201;
 constexpr int transfers_row = 202;
 constexpr int max_lanes = 190;
-constexpr std::uint32_t max_results = 8;  // of a call, that are looked for among what was moved
+constexpr std::uint32_t max_results = 8;  // per call, matched with transferred objects
 
 // Nanoseconds since the epoch of the clock.
 using Instant = std::int64_t;
 
 struct Place {
-  int node = 0;    // "pid" of the trace
+  int node = 0;    // "pid" in the trace
   int first = 0;   // "tid" of its first row
   std::string name;
   std::string job;
 };
 
-// Slices of one row must not overlap: each goes to the first row that is free.
+// Slices of one row must not overlap: each uses the first free row.
 class Lanes {
  public:
   int take(Instant begin, Instant end) {
@@ -71,7 +71,7 @@ class Writer {
     Json trace = Json::object();
     trace["displayTimeUnit"] = "ms";
     trace["otherData"] = {{"program", "mobula"}, {"begin_us", begin_ / 1000}, {"forgotten", counts_.forgotten}};
-    // Rows' names first, then all by time: so no row goes back.
+    // Row names first, then all events by time, so that no row goes backwards.
     std::vector<Json> sorted(std::make_move_iterator(events_.begin()), std::make_move_iterator(events_.end()));
     std::ranges::stable_sort(sorted, {}, [](const Json& event) { return event.value("ts", -1.0); });
     trace["traceEvents"] = std::move(sorted);
@@ -82,7 +82,7 @@ class Writer {
   static Instant wall_ns(const SpansTold& spans) { return spans.wall_us * 1000; }
   static Instant at(const SpansTold& spans, Duration ago) { return wall_ns(spans) - ago.count(); }
 
-  // Where rows of a process are.
+  // Sets the rows of a process.
   void place(ProcessId process, const std::string& node, const std::string& host, const std::string& name,
              const std::string& job) {
     const auto [number, fresh] = nodes_.try_emplace(node, static_cast<int>(nodes_.size()) + 1);
@@ -93,7 +93,7 @@ class Writer {
     places_[process] = {number->second, 1 + rows_of_process * next_row_[number->second]++, name, job};
   }
 
-  // Of executors that have ended their owners know how long each call ran.
+  // Owners know the run time of calls of executors that have exited.
   void add_ran_of_ended() {
     std::set<ProcessId> living;
     for (const auto& each : spans_) living.insert(each.process);
@@ -111,7 +111,7 @@ class Writer {
                   owner == nullptr ? "" : owner->job);
           }
         }
-        // Names and clocks are those of the owner that told of it.
+        // Uses the names and the clock of the owner that reported them.
         const Duration later = std::chrono::microseconds(of.spans.wall_us - each.spans.wall_us);
         of.spans.names.push_back(name_of(each.spans, span.name));
         of.spans.ran.push_back({span.task, static_cast<std::uint32_t>(of.spans.names.size() - 1),
@@ -130,13 +130,13 @@ class Writer {
       };
       const auto id = ProcessId::from_hex(text("process_id"));
       if (!id) continue;
-      const auto pid = each.value("pid", std::int64_t{0});  // not said of agents
+      const auto pid = each.value("pid", std::int64_t{0});  // absent for agents
       place(*id, text("node_id"), text("host"), pid == 0 ? text("role") : fmt::format("{} pid {}", text("role"), pid),
             text("job_id"));
     }
   }
 
-  // Before everything: a trace begins at 0.
+  // Finds the earliest time: a trace begins at 0.
   void find_begin() {
     begin_ = std::numeric_limits<Instant>::max();
     for (const auto& each : spans_) {
@@ -153,7 +153,7 @@ class Writer {
     find_makers();
   }
 
-  // Of objects that went from node to node, which calls had them as results.
+  // Finds the calls that produced transferred objects.
   void find_makers() {
     std::set<ObjectId> moved;
     for (const auto& each : spans_) {
@@ -236,7 +236,7 @@ class Writer {
     }
   }
 
-  // What it waits for is many calls at once: pairs of begin and end that the viewer lays out.
+  // Waits overlap, so they are pairs of begin and end events that the viewer lays out.
   void write_owned(const ProcessSpans& of) {
     const Place* place = place_of(of.process);
     if (place == nullptr || of.spans.owned.empty()) return;
@@ -303,7 +303,7 @@ class Writer {
     }
   }
 
-  // From where its owner had the result, or from where it asked for it if bytes went before it knew.
+  // Flows begin where the owner got the result, or at its submission if the bytes moved before.
   void lead_to_transfer(const Place& place, int row, ObjectId object, Instant begin) {
     const auto maker = makers_.find(object);
     if (maker == makers_.end()) return;
@@ -321,7 +321,7 @@ class Writer {
   std::map<ObjectId, std::pair<const ProcessSpans*, const OwnedSpan*>> makers_;
   std::uint64_t transfer_flows_ = 0;
   std::map<ProcessId, Place> places_;
-  std::map<std::string, int> nodes_;  // by id: the number in the trace
+  std::map<std::string, int> nodes_;  // by id: number in the trace
   std::map<int, int> next_row_;
   std::set<TaskId> owned_;
   Instant begin_ = 0;

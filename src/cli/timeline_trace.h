@@ -1,8 +1,8 @@
-// Spans of calls and transfers as a trace in Chrome's JSON format, which Perfetto and chrome://tracing
-// open (Trace Event Format, "JSON Object Format"). A process row for each node; in it, thread rows for
-// each driver and executor: what it ran, what it waits for, what came to it. Flows lead from where a
-// call was submitted to where it ran and to where its result came, and on to where its bytes went from node
-// to node. Pure.
+// Spans of calls and transfers as a trace in Chrome's JSON format, for Perfetto and
+// chrome://tracing (Trace Event Format, "JSON Object Format"): one process row per node; one thread
+// row per driver and executor with its calls, waits, and results. Flows connect the submission of a
+// call, its run, its result, and the transfers of its bytes between nodes.
+// Thread: any; pure.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TraceCounts {
   std::uint64_t submitted = 0;
   std::uint64_t transfers = 0;
   std::uint64_t flows = 0;
-  std::uint64_t forgotten = 0;  // calls and transfers that the processes no longer know
+  std::uint64_t forgotten = 0;  // calls and transfers that the processes no longer store
 };
 
 struct Trace {
@@ -27,8 +27,8 @@ struct Trace {
   TraceCounts counts;
 };
 
-// `timeline` is the head's document: who the processes are. Times in the trace are microseconds from the
-// earliest, by the clocks of the nodes.
+// `timeline` is the head's document about the processes. Times in the trace are microseconds from
+// the earliest event, by the clocks of the nodes.
 Trace trace_of(const nlohmann::ordered_json& timeline, const std::vector<ProcessSpans>& spans);
 
 }  // namespace mobula::internal::cli

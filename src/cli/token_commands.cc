@@ -39,11 +39,11 @@ Result<Json> ask_head(const ClusterAddress& cluster, const std::string& verb, co
   const auto text = client->ask(verb, "", argument);
   if (!text) return text.error();
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object()) return failure(ErrorCode::corrupt, "the head's answer is no JSON object");
+  if (!json.is_object()) return failure(ErrorCode::corrupt, "read the head's answer: not a JSON object");
   return json;
 }
 
-// A token of a driver submits jobs, which run as the user of the agent.
+// A driver token submits jobs, which run as the user of the agent.
 void warn_of_readable_keys(const CommandLine& line, const std::string& role) {
   if (role != "driver") return;
   for (const auto& name : clusters_of(line.state_folder)) {
@@ -55,12 +55,12 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   const TokenFlags& flags = line.tokens;
   if (!cluster.key) {
     return complain(failure(ErrorCode::invalid_argument,
-                            "token create: the head runs without keys (--insecure), so tokens would keep nobody out"));
+                            "token create: the head runs without keys (--insecure), so tokens have no effect; restart it with keys"));
   }
   struct stat there {};
   if (!flags.file.empty() && ::lstat(flags.file.c_str(), &there) == 0) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--file: {} is there already, and what it lets in is not to be lost; remove it or name another",
+                            fmt::format("--file: {} already exists and may hold a valid token; remove it or name another file",
                                         flags.file)));
   }
   std::int64_t life_ms = 0;
@@ -89,10 +89,10 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
     (*made)["token"] = text;
   }
   const std::string id = made->value("token_id", std::string());
-  const std::string lost = flags.file.empty() ? fmt::format("nobody has the token: `mobula token revoke {}`, and make another", id) : "";
+  const std::string lost = flags.file.empty() ? fmt::format("the token is lost; run `mobula token revoke {}` and create another", id) : "";
   if (!shows_text(line)) return print_text(format_document(*made, line.output, "tokens"), lost);
-  const std::string holder = flags.file.empty() ? "it is shown this once" : "it lies in " + flags.file;
-  const std::string join = fmt::format(", and lets one machine in with: mobula start --join {}",
+  const std::string holder = flags.file.empty() ? "shown only once" : "stored in " + flags.file;
+  const std::string join = fmt::format("; it admits one machine: mobula start --join {}",
                                        flags.file.empty() ? "TOKEN" : "@" + flags.file);
   std::fprintf(stderr, "token '%s' (%s); %s%s\n", made->value("name", std::string()).c_str(),
                id.c_str(), holder.c_str(),
@@ -101,8 +101,8 @@ int create_token(const CommandLine& line, const ClusterAddress& cluster) {
   return print_text(flags.file.empty() ? text + "\n" : flags.file + "\n", lost);
 }
 
-// The pair that this machine joins with by this ticket: kept before it is told, so that an answer
-// that is lost does not spend the ticket.
+// The key pair that this machine joins with by this token. It is stored before the request, so that
+// a lost answer does not consume the token.
 Result<std::string> member_key(const Token& token, const std::string& folder) {
   const std::string path = fmt::format("{}/member-{:08x}.key", folder, fnv1a(token.public_key) >> 32);
   if (::access(path.c_str(), F_OK) == 0) {
@@ -132,8 +132,8 @@ int join_with(const Token& token, const std::string& path, const Child::Tell& te
     const bool may_come = joined.error().code == ErrorCode::unavailable || joined.error().code == ErrorCode::timed_out;
     if (!may_come) return complain(joined.error());
     if (!said) {
-      tell("waits", true);  // from here on what it prints is seen
-      std::fprintf(stderr, "mobula: %s; trying again\n", joined.error().text.c_str());
+      tell("waits", true);  // output from here on is visible
+      std::fprintf(stderr, "mobula: %s; retrying\n", joined.error().text.c_str());
     }
     ::poll(nullptr, 0, static_cast<int>(ask_again_after / 1ms));
   }
@@ -150,7 +150,7 @@ int token_command(const CommandLine& line) {
   if (!answer) return complain(answer.error());
   if (revokes && shows_text(line)) {
     const bool before = !answer->value("warnings", Json::array()).empty();
-    const std::string done = before ? "was revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
+    const std::string done = before ? "was already revoked at " + answer->value("revoked_at", std::string()) : "is revoked";
     return print_text(fmt::format("token '{}' ({}) {}\n", answer->value("name", std::string()), answer->value("token_id", std::string()), done));
   }
   const bool empty = is_empty_table(*answer, line);
@@ -164,21 +164,21 @@ int join_by_ticket(CommandLine& line) {
   if (!token) return complain(failure(token.error().code, "--join: " + token.error().text));
   if (token->role != "agent") {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--join: this is a token of a {}, which brings no machine in; give a ticket of `mobula token "
+                            fmt::format("--join: this token has the role {}, which cannot add a machine; give a token of `mobula token "
                                         "create --role agent`",
                                         token->role)));
   }
   const std::string folder = fmt::format("{}/{}", line.state_folder, line.cluster.empty() ? token->cluster : line.cluster);
   if (::access((folder + "/head/journal.sqlite").c_str(), F_OK) == 0) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("--join: {} is the folder of a head, whose agent is started with it; give another --state-dir", folder)));
+                            fmt::format("--join: {} is the directory of a head, which starts its own agent; give another --state-dir", folder)));
   }
   for (const auto& each : {line.state_folder, folder}) {
     if (auto made = make_private_folder(each); !made) return complain(made.error(), exit_failed);
   }
   const auto path = member_key(*token, folder);
   if (!path) return complain(path.error());
-  // To ask needs threads, which the start of an agent must not have.
+  // The request needs threads, which must not exist when the agent starts.
   auto child = Child::start([&](const Child::Tell& tell) { return join_with(*token, *path, tell); });
   if (!child) return complain(child.error());
   const bool has_waited = child->next_message().has_value();

@@ -1,5 +1,6 @@
-// `mobula token create|list|revoke`, and joining by a ticket. The secret half of a token is made here
-// and shown here; the head gets the public one. Main thread.
+// `mobula token create|list|revoke`, and joining with a token. The secret half of a token is
+// created and shown here; the head gets the public half.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"
@@ -8,9 +9,9 @@ namespace mobula::internal::cli {
 
 int token_command(const CommandLine& line);
 
-// Uses the ticket of `start --join`: the machine gets a key of its own, which is kept in the folder
-// of the cluster. Leaves in `line` the head's address and that key's file. Waits for a head that is
-// not there yet. The exit code of the program where that is not 0. Before any thread is started.
+// Uses the token of `start --join`: the machine gets its own key, stored in the directory of the
+// cluster. Sets the head's address and the key file in `line`. Waits for an absent head. Returns
+// the exit code of the program if it is not 0. Call before any thread starts.
 int join_by_ticket(CommandLine& line);
 
 }  // namespace mobula::internal::cli

@@ -15,13 +15,13 @@ void add_token_commands(CLI::App& app, TokenFlags& flags,
   CLI::App& create = *token.add_subcommand("create", "Create a token and show it once");
   add_common(create);
   create.add_option("--role", flags.role,
-                    "agent: a ticket that brings one machine in, once; driver: runs programs and jobs; "
-                    "observer: reads")
+                    "agent: admits one machine, once; driver: runs programs and jobs; observer: "
+                    "reads")
       ->required()
       ->check(CLI::IsMember({"agent", "driver", "observer"}));
-  create.add_option("--name", flags.name, "what the token is called (default: made up)");
-  create.add_option("--expires", flags.expires, "after 90s, 30m, 12h or 7d (default: never)");
-  create.add_option("--file", flags.file, "write it there, for its owner alone, and do not print it");
+  create.add_option("--name", flags.name, "Name of the token (default: generated)");
+  create.add_option("--expires", flags.expires, "Lifetime, such as 90s, 30m, 12h, or 7d (default: unlimited)");
+  create.add_option("--file", flags.file, "Write the token to this file (mode 0600) instead of stdout");
   CLI::App& list = *token.add_subcommand("list", "List tokens");
   add_common(list);
   CLI::App& revoke = *token.add_subcommand("revoke", "Revoke a token immediately");
@@ -40,7 +40,7 @@ Result<std::int64_t> parse_life(const std::string& text) {
   const bool fits = unit != units.end() && count > 0 && count <= most_days * 86'400'000 / unit->second;
   if (read.ec != std::errc() || !fits) {
     return failure(ErrorCode::invalid_argument,
-                   "'" + text + "' is no duration such as 90s, 30m, 12h or 7d, of at most 100 years");
+                   "'" + text + "' is not a duration such as 90s, 30m, 12h, or 7d, of at most 100 years");
   }
   return count * unit->second;
 }

@@ -17,16 +17,16 @@ namespace mobula::internal::cli {
 namespace {
 
 constexpr Duration connect_patience = 5s;
-constexpr Duration look_interval = 50ms;  // for an interruption
+constexpr Duration look_interval = 50ms;  // between two checks for an interruption
 constexpr Duration greeting_patience = 2s;
 
 }  // namespace
 
 struct ToolClient::Link {
   ClusterAddress cluster;
-  AllowTable nobody;  // takes no connections
+  AllowTable nobody;  // accepts no connections
   std::unique_ptr<EventLoop> loop;
-  std::unique_ptr<NameResolver> resolver;  // where the address is a name
+  std::unique_ptr<NameResolver> resolver;  // if the address is a name
   std::unique_ptr<Bus> bus;
   PeerHandle head;
   bool connected = false;
@@ -53,13 +53,13 @@ struct ToolClient::Link {
     callbacks.on_connected = [this](PeerHandle) { connected = true; };
     callbacks.on_gone = [this](PeerHandle, const Failure& why) { fault = why_gone(why); };
     callbacks.on_unreached = [this](PeerHandle, ProbeOutcome seen) {
-      if (seen == ProbeOutcome::refused) fault = unreachable("nobody listens there");
+      if (seen == ProbeOutcome::refused) fault = unreachable("connection refused");
     };
     auto created = Bus::create(*loop, std::move(options), std::move(callbacks));
     if (!created) return created.error();
     bus = std::move(created).value();
     const auto where = Address::parse(cluster.address);
-    if (!where) return failure(ErrorCode::invalid_argument, "the head's address: " + where.error().text);
+    if (!where) return failure(ErrorCode::invalid_argument, "head address: " + where.error().text);
     if (where->numeric()) return connect(cluster.address);
     return look_up(*where);
   }
@@ -71,7 +71,7 @@ struct ToolClient::Link {
     return {};
   }
 
-  // Once: a bus would ask again and again for a name, and a person has mistyped it.
+  // Resolves once: a bus would retry a mistyped name forever.
   Result<void> look_up(const Address& where) {
     resolver = std::make_unique<NameResolver>(*loop, NamePatience::brief);
     looking_up = true;
@@ -83,36 +83,36 @@ struct ToolClient::Link {
         return;
       }
       const bool none = found.error().code == ErrorCode::not_found;
-      fault = unreachable(found.error().text + (none ? "" : "; its name server does not answer"));
-      if (none) fault->code = ErrorCode::invalid_argument;  // there is none to wait for
+      fault = unreachable(found.error().text + (none ? "" : "; the name server does not answer"));
+      if (none) fault->code = ErrorCode::invalid_argument;  // no head to wait for
     });
   }
 
   Failure unreachable(const std::string& why) const {
     return failure(ErrorCode::unavailable,
-                   fmt::format("cannot reach the head at {}: {}; check the address, and that the "
+                   fmt::format("reach the head at {}: {}; check the address, and that the "
                                "head runs there",
                                cluster.address, why));
   }
 
   Failure why_gone(const Failure& why) const {
     if (why.code != ErrorCode::permission_denied) return unreachable(why.text);
-    if (!cluster.key) return needs_key("a head on another machine admits nobody without a key");
+    if (!cluster.key) return needs_key("a head on another machine requires a key");
     if (cluster.by_token) {
       return failure(ErrorCode::permission_denied,
-                     fmt::format("the head at {} does not admit {}: it was revoked, has expired, or is of another "
-                                 "cluster; `mobula token list` on the head's machine says which, `mobula token "
-                                 "create` makes another",
+                     fmt::format("connect to the head at {}: {} is rejected; it was revoked, has expired, or belongs to another "
+                                 "cluster; `mobula token list` on the head's machine shows which, `mobula token "
+                                 "create` creates another",
                                  cluster.address, cluster.key_path));
     }
     return failure(
         ErrorCode::permission_denied,
-        fmt::format("the head at {} does not admit the key of {}; give the key file of "
-                    "this cluster with --key",
+                   fmt::format("connect to the head at {}: the key of {} is rejected; give the key file of "
+                               "this cluster with --key",
                     cluster.address, cluster.key_path.empty() ? "this program" : cluster.key_path));
   }
 
-  // Turns the loop until `done`, a fault, or the deadline.
+  // Runs the loop until `done`, a fault, or the deadline.
   template <class Done>
   void turn_until(Time deadline, const Done& done) {
     while (!done() && !fault) {
@@ -124,7 +124,7 @@ struct ToolClient::Link {
 
   bool interrupted() const { return cluster.kept != nullptr && cluster.kept->interrupted(); }
 
-  // What has come meanwhile: that the head is gone, say.
+  // Processes pending events, such as the loss of the head.
   bool is_usable() {
     loop->turn(Duration(0));
     return connected && !fault;
@@ -132,28 +132,28 @@ struct ToolClient::Link {
 
   Failure needs_key(const std::string& why) const {
     return failure(ErrorCode::permission_denied,
-                   fmt::format("the head at {} needs --key FILE or MOBULA_TOKEN: {}", cluster.address, why));
+                   fmt::format("connect to the head at {}: {}; give --key FILE or MOBULA_TOKEN", cluster.address, why));
   }
 
-  // Somebody listens there, but speaks otherwise.
+  // A process listens there and uses another protocol or key.
   Failure no_handshake() const {
-    if (!cluster.key) return needs_key("somebody listens there, but there was no handshake without a key");
+    if (!cluster.key) return needs_key("no handshake without a key");
     return failure(ErrorCode::permission_denied,
-                   fmt::format("somebody listens at {}, but there was no handshake: what answers there is no head, or "
-                               "{} is of another cluster; check the address, and the key",
+                   fmt::format("connect to the head at {}: a process listens, but no handshake completed; it is not a head, or "
+                               "{} belongs to another cluster; check the address and the key",
                                cluster.address, cluster.key_path));
   }
 
-  // Connections are taken by the system, and nobody says anything.
+  // The kernel accepts connections and the process sends nothing.
   Failure silent() const {
     return failure(ErrorCode::timed_out,
-                   fmt::format("the head at {} takes connections and says nothing: it hangs or is stopped, or something "
-                               "else listens there; look at its process and its log on that machine",
+                   fmt::format("connect to the head at {}: it accepts connections and sends nothing; it hangs or is stopped, or "
+                               "another program listens there; check its process and its log on that machine",
                                cluster.address));
   }
 
-  // Whether who listens there speaks at all: a bus begins with ten bytes of its own as soon as somebody connects
-  // (ZMTP 3, https://rfc.zeromq.org/spec/23), whoever that is and whatever its key.
+  // Reports whether the listening process sends data. A bus sends 10 bytes when a connection opens
+  // (ZMTP 3, https://rfc.zeromq.org/spec/23), whatever the peer and its key.
   bool speaks() {
     const auto where = Address::parse(cluster.address);
     const auto numeric = where ? where->resolve() : Result<SocketAddress>(where.error());
@@ -167,12 +167,12 @@ struct ToolClient::Link {
       const int ready = ::poll(&item, 1, static_cast<int>(look_interval / 1ms));
       if (ready <= 0) continue;
       char byte = 0;
-      return ::recv(socket.get(), &byte, 1, 0) >= 0 || errno != EAGAIN;  // a refusal is an answer, too
+      return ::recv(socket.get(), &byte, 1, 0) >= 0 || errno != EAGAIN;  // a refusal is data too
     }
     return false;
   }
 
-  // Whether an address takes connections at all, which a handshake that never ends does not tell.
+  // Reports whether an address accepts connections. A handshake that never ends does not show this.
   bool listens() {
     const auto where = Address::parse(cluster.address);
     const auto numeric = where ? where->resolve() : Result<SocketAddress>(where.error());
@@ -222,8 +222,8 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (!link.connected) {
     link.turn_until(begun + std::min(patience, connect_patience), [&] { return link.connected; });
     if (link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
-    // Nothing more is asked about what has no address: that would be to wait for the name server once more.
-    if (!link.connected && link.looking_up && !link.fault) return link.unreachable("its name server does not answer");
+    // An unresolved address is not probed, because that would wait for the name server again.
+    if (!link.connected && link.looking_up && !link.fault) return link.unreachable("the name server does not answer");
     if (link.has_no_address) return *link.fault;
     const bool denied = link.fault && link.fault->code == ErrorCode::permission_denied;
     if (!link.connected && !denied && link.listens()) return link.speaks() ? link.no_handshake() : link.silent();
@@ -242,11 +242,12 @@ Result<std::string> ToolClient::ask(const std::string& verb, const std::string& 
   if (!link.reply && link.interrupted()) return failure(ErrorCode::cancelled, "interrupted");
   if (!link.reply) {
     return failure(ErrorCode::timed_out,
-                   fmt::format("the head at {} did not answer '{}' within {} s",
+                   fmt::format("query '{1}' to the head at {0}: no answer within {2} s",
                                link.cluster.address, verb, patience / 1s));
   }
   if (link.reply->ok) return link.reply->json;
-  // Asked too often: others with the same key ask, too, and it will be this one's turn.
+  // The query rate is limited and shared by all users of the key; the query is repeated after the
+  // pause.
   const Duration pause = link.reply->retry_after;
   const Duration left = begun + patience - monotonic_now();
   if (pause <= Duration(0) || pause >= left) return failure(link.reply->code, link.reply->text);

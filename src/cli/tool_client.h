@@ -1,5 +1,9 @@
-// One connection of a tool to the head: asks a question and waits for its answer. A console keeps it from one
-// command to the next. The thread that has opened it.
+// One connection of a tool to the head: sends a query and waits for its reply. A console keeps it
+// for the next command.
+// Thread: owner.
+// Errors: unavailable if the head does not listen or answer, permission_denied if it rejects the
+// key, timed_out if
+// it accepted the query and did not answer.
 #pragma once
 
 #include <functional>
@@ -19,25 +23,23 @@ class ToolClient {
  public:
   struct Link;
 
-  // Begins to connect to the head of `cluster`, or goes on with the connection that is kept.
+  // Begins to connect to the head of `cluster`, or reuses the kept connection.
   static Result<ToolClient> open(const ClusterAddress& cluster);
   ToolClient(ToolClient&&) noexcept;
   ToolClient& operator=(ToolClient&&) = delete;
   ToolClient(const ToolClient&) = delete;
   ~ToolClient();
 
-  // The head's answer, a JSON document, or its refusal. unavailable when nobody listens there or
-  // answers in time, permission_denied when the head does not admit the key, timed_out when it
-  // took the question and was silent.
+  // Returns the head's answer, a JSON document, or its refusal.
   Result<std::string> ask(const std::string& verb, const std::string& kind = {},
                           const std::string& argument = {}, Duration patience = 10s);
 
-  // Whether a question was sent.
+  // Reports whether a query was sent.
   bool has_asked() const;
 
-  // Of failed tasks that the last answer names.
+  // Returns the errors of failed tasks in the last answer.
   std::vector<TaskError> errors() const;
-  // What came beside the last answer's document.
+  // Returns the bytes that followed the last answer's document.
   std::vector<std::byte> bytes() const;
 
  private:
@@ -45,17 +47,18 @@ class ToolClient {
   std::unique_ptr<Link> link_;
 };
 
-// The connection of the command before, for the next one to the same head, and a way to end waiting for an answer.
+// The connection of the previous command, for the next one to the same head, and a way to interrupt
+// a wait.
 class KeptLink {
  public:
-  // Waiting ends with cancelled once `interrupted` is true.
+  // Waiting ends with cancelled when `interrupted` returns true.
   explicit KeptLink(std::function<bool()> interrupted);
   KeptLink(const KeptLink&) = delete;
   KeptLink& operator=(const KeptLink&) = delete;
   ~KeptLink();
 
   bool interrupted() const { return interrupted_(); }
-  // Null where there is none to this head, or where it has been lost.
+  // Returns null if no connection to this head is kept, or if it was lost.
   std::unique_ptr<ToolClient::Link> take(const ClusterAddress& cluster);
   void give(std::unique_ptr<ToolClient::Link> link);
 

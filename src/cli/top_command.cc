@@ -13,12 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Duration between_looks = 600ms;  // of a single page; agents give the same answer for less
+// Sampling interval of a single page; agents cache their reply for less.
+constexpr Duration between_looks = 600ms;
 constexpr std::int64_t rows_of_one_page = 20;
-constexpr std::size_t rows_beside = 8;  // of headers and notes
+constexpr std::size_t rows_beside = 8;  // headers and notes
 constexpr const char* running_tasks = R"({"state": "RUNNING"})";
 
-// The second of two looks, with what has changed since the first.
+// Returns the second of two samples, with the differences.
 Result<Json> look(Asker& asker, Json& before) {
   auto usage = asker.ask("usage");
   if (!usage) return usage.error();
@@ -63,7 +64,7 @@ int show_top(const CommandLine& line) {
     const std::size_t taken = std::min(screen.rows(), nodes + rows_beside);
     const auto rows = line.rows > 0 ? static_cast<std::size_t>(line.rows) : std::max<std::size_t>(screen.rows() - taken, 5);
     const auto text = format_top(*top, style, line.output == OutputFormat::wide, rows);
-    const std::string keys = "by c: processor, m: memory, g: GPU memory, t: time, n: name; q: end\n";
+    const std::string keys = "sort by c: processor, m: memory, g: GPU memory, t: time, n: name; q: quit\n";
     return text ? *text + keys : "mobula: " + text.error().text + "\n";
   });
 }

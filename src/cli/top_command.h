@@ -1,4 +1,5 @@
-// `mobula top`: what is busy. Main thread.
+// `mobula top`: use of nodes and executors.
+// Thread: main.
 #pragma once
 
 #include "cli/command_line.h"

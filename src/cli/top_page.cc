@@ -24,14 +24,14 @@ struct Look {
 
 Look look_of(const Json& item) { return {item.value("at_s", 0.0), item.value("cpu_s", 0.0)}; }
 
-// To one digit after the point.
+// Returns one decimal place.
 Json percent(const Look& before, const Look& after) {
   const double span = after.at_s - before.at_s;
   if (span <= 0) return nullptr;
   return std::round(std::max(0.0, after.cpu_s - before.cpu_s) / span * 1000) / 10;
 }
 
-// A slot's next process begins anew.
+// The next process of a slot starts at 0.
 std::string key_of(const Json& item) {
   return item.value("slot_id", std::string()) + ":" + std::to_string(item.value("pid", std::int64_t{0}));
 }
@@ -51,7 +51,7 @@ std::string gpus_text(const Json& gpus) {
 
 namespace {
 
-// Nothing where the document has none, or there is no document.
+// Returns an empty list if the document is missing or lacks the member.
 const Json& list_in(const Json& document, const char* name) {
   static const Json none = Json::array();
   return document.is_object() && document.contains(name) ? document[name] : none;
@@ -63,7 +63,7 @@ Json top_of(const Json& before, const Json& after, const Json& tasks) {
   std::map<std::string, Look> nodes, executors;
   for (const auto& node : list_in(before, "nodes")) nodes[node.value("node_id", std::string())] = look_of(node);
   for (const auto& item : list_in(before, "items")) executors[key_of(item)] = look_of(item);
-  std::map<std::string, const Json*> longest;  // by executor: the task that runs longest there
+  std::map<std::string, const Json*> longest;  // by executor: its longest running task
   for (const auto& task : list_in(tasks, "items")) {
     if (task.value("state", std::string()) != "RUNNING" || !task.value("executor", Json()).is_string()) continue;
     const Json*& kept = longest[task["executor"].get<std::string>()];

@@ -1,5 +1,6 @@
-// What is busy, from two looks at it: processor time as percents of one processor, and which task each executor
-// runs. Pure.
+// Use of nodes and executors from two samples: processor time in percent of one processor, and the
+// task of each executor.
+// Thread: any; pure.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,16 @@
 
 namespace mobula::internal::cli {
 
-// `before` and `after` are answers of the head to `usage`; `tasks` its list of those that run, or null. A document
-// of kind Top: `nodes` and, as `items`, executors. What was not there before has no percents.
+// `before` and `after` are replies of the head to `usage`; `tasks` is its list of running tasks, or
+// null. Returns a document of kind Top: `nodes`, and executors as `items`. New entries have no
+// percentage.
 nlohmann::ordered_json top_of(const nlohmann::ordered_json& before, const nlohmann::ordered_json& after,
                               const nlohmann::ordered_json& tasks);
 
-// As a page for people: nodes, then at most `rows` executors.
+// Formats a human-readable page: nodes, then at most `rows` executors.
 Result<std::string> format_top(const nlohmann::ordered_json& top, const TableFlags& style, bool wide, std::size_t rows);
 
-// Which order a key stands for; empty: none.
+// Returns the order that a key selects; empty: none.
 std::string order_of_key(char key);
 
 }  // namespace mobula::internal::cli

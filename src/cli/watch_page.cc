@@ -25,7 +25,7 @@ struct Held {
   double amount = 0;
   double memory_bytes = 0;
 };
-// By node, resource and index.
+// By node, resource, and index.
 using Holdings = std::map<std::tuple<std::string, std::string, std::size_t>, Held>;
 
 Holdings holdings_of(const Json& leases) {
@@ -46,7 +46,7 @@ Holdings holdings_of(const Json& leases) {
 
 std::string bar_of(double part) {
   const auto full = static_cast<std::size_t>(std::lround(std::clamp(part, 0.0, 1.0) * bar_cells));
-  // What is held at all shows.
+  // Any held amount is visible.
   const std::size_t cells = part > 0 ? std::max<std::size_t>(full, 1) : 0;
   return "[" + std::string(cells, '#') + std::string(bar_cells - cells, '.') + "]";
 }
@@ -58,7 +58,7 @@ std::string fraction_text(double amount) {
   return text;
 }
 
-// One device: what of it is held, as a part and, where it has memory, in bytes.
+// Formats one device: the held fraction and, if it has memory, the held bytes.
 std::string device_text(std::size_t index, const Json& device, const Held& held) {
   constexpr double gib = 1u << 30;
   const double total = device.value("total", 1.0);
@@ -102,7 +102,7 @@ std::string format_watch(const Json& status, const Json& nodes, const Json& leas
   std::string text = format_status(status, coloured);
   if (!nodes.is_object() || !leases.is_object()) return text;
   const std::string map = map_of(nodes, leases, rows, coloured);
-  // What waits comes last: it grows.
+  // Waiting requests come last, because their number grows.
   const std::size_t at = text.find("\n" + (coloured ? painted(waiting_header, Paint::bold) : waiting_header));
   return at == std::string::npos ? text + map : text.substr(0, at) + map + text.substr(at);
 }

@@ -1,11 +1,12 @@
-// Everything that is to be written to a descriptor, however many writes that takes. Any thread.
+// Writes a whole text to a descriptor, in several writes if needed.
+// Thread: any.
 #pragma once
 
 #include <string_view>
 
 namespace mobula::internal::cli {
 
-// False: not all of it could be written, and errno says why; 0: it took nothing.
+// Returns false if the write failed, with the reason in errno; 0: the descriptor accepted no bytes.
 bool write_all(int fd, std::string_view text);
 
 }  // namespace mobula::internal::cli

@@ -1,5 +1,5 @@
-// JSON documents as YAML 1.2, of which JSON's strings are a part: whatever could be read as
-// anything but the string it is stands in quotes.
+// JSON documents as YAML 1.2, of which JSON strings are a subset. Strings that could be read as
+// another type are quoted.
 #include <algorithm>
 
 #include "cli/output.h"
@@ -51,7 +51,7 @@ void write(const Json& value, std::size_t indent, std::string& out) {
     }
     std::string inner;
     write(each, indent + 2, inner);
-    inner[indent] = '-';  // the dash takes the place of the first blank of the first line
+    inner[indent] = '-';  // the dash replaces the first blank of the first line
     out += inner;
   }
 }

@@ -39,6 +39,13 @@ TEST(CommandLine, HasOneWayIntoACluster) {
   EXPECT_EQ(parse({"start", "--head", "--http", "somewhere"}).exit, 2);
 }
 
+TEST(CommandLine, AcceptsOldAndNewSpellings) {
+  for (const char* flag : {"--no-reuse-flags", "--as-given"}) EXPECT_TRUE(parse({"start", "--head", flag}).line->start.as_given);
+  for (const char* flag : {"--for", "--about"}) EXPECT_EQ(parse({"events", flag, "1234"}).line->events.id, "1234");
+  const CommandNode tree = command_tree();
+  for (const char* flag : {"--parallel", "--at-once"}) EXPECT_NE(tree.command("up")->option(flag), nullptr);
+}
+
 TEST(CommandLine, WhatIsNotExpectedIsNamedInTheOrderTypedWithWhatItMayBe) {
   EXPECT_EQ(parse({"memory", "x", "--colums", "y"}).text,
             "'x', '--colums' and 'y' are not expected; did you mean '--columns'?; see 'mobula memory --help'");
@@ -142,7 +149,7 @@ TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
       {R"({"fpga": {"total": 4, "units": true}})", "'units'"},
       {R"({"fpga": {"total": 0.00001}})", "0.0001"},
       {R"({"fpga": {"total": "1e3"}})", "decimal"},
-      {R"({"fpga": [4]})", "no number"},
+      {R"({"fpga": [4]})", "not a number"},
       {R"({"TPU": {"total": 4, "unit": false}})", "numbered units"}};
   for (const auto& [json, why] : wrong) {
     EXPECT_EQ(resources(json).exit, 2) << json;
@@ -214,7 +221,7 @@ TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
       {{"start", "--head", "--labels", "zone"}, "--labels"},
       {{"start", "--head", "--labels", "-zone=a"}, "--labels"},
       {{"start", "--head", "--labels", "zone=!a"}, "--labels"},
-      {{"start", "--head", "--labels", "mobula.io/node-id=a"}, "belong to the runtime"},
+      {{"start", "--head", "--labels", "mobula.io/node-id=a"}, "are reserved"},
       {{"start", "--head", "--labels-file", "/there/is/none.yaml"}, "/there/is/none.yaml"},
       {{"stop", "--grace", "-1"}, "--grace"},
       {{"drain", "12345678", "--deadline", "-1"}, "--deadline"},
@@ -246,8 +253,8 @@ TEST(CommandLine, PreemptionIsOffUnlessAskedFor) {
   EXPECT_EQ(after({"--preemption", "lower-priority"}), Duration(5s));
   EXPECT_EQ(after({"--preemption", "lower-priority", "--preempt-after", "0.5"}), Duration(500ms));
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
-      {{"start", "--head", "--preemption", "all"}, "none of off"},
-      {{"start", "--head", "--preempt-after", "5"}, "goes with --preemption"},
+      {{"start", "--head", "--preemption", "all"}, "not a policy"},
+      {{"start", "--head", "--preempt-after", "5"}, "needs --preemption"},
       {{"start", "--head", "--preemption", "lower-priority", "--preempt-after", "soon"}, "seconds"},
       {{"start", "--address", "h:1", "--preemption", "off"}, "--head"}};
   for (const auto& [words, why] : wrong) {

@@ -54,20 +54,20 @@ TEST(Doctor, LowLimitsAreSaidWithWhatRaisesThem) {
   seen.root = true;
   EXPECT_EQ(named(check_limits(seen), "processes").verdict, Verdict::ok) << "root has no such limit";
   seen.group_processes_left = 12;
-  expect_mend(named(check_limits(seen), "processes"), "12 more", "pids.max");
+  expect_mend(named(check_limits(seen), "processes"), "12 processes", "pids.max");
 }
 
 TEST(Doctor, ASmallSharedMemoryMattersWhereSomethingUsesIt) {
   Measures seen = good();
   seen.shared_free_bytes = std::uint64_t{1} << 20;
   EXPECT_EQ(named(check_memory(seen), "shared memory").verdict, Verdict::note);
-  EXPECT_THAT(named(check_memory(seen), "shared memory").seen, HasSubstr("Mobula's own objects do not lie there"));
+  EXPECT_THAT(named(check_memory(seen), "shared memory").seen, HasSubstr("Mobula's objects are elsewhere"));
   seen.has_gpus = true;
   expect_mend(named(check_memory(seen), "shared memory"), "1 of 1024 MiB", "--shm-size");
   seen.shared_writable = false;
-  expect_mend(named(check_memory(seen), "shared memory"), "may not be written", "chmod 1777");
+  expect_mend(named(check_memory(seen), "shared memory"), "is not writable", "chmod 1777");
   seen.shared_bytes.reset();
-  expect_mend(named(check_memory(seen), "shared memory"), "not there", "mount -t tmpfs");
+  expect_mend(named(check_memory(seen), "shared memory"), "is missing", "mount -t tmpfs");
 }
 
 TEST(Doctor, MemoryThatIsPromisedOrLimitedIsSaid) {
@@ -100,12 +100,12 @@ TEST(Doctor, WhatRefusesIsToldFromWhatIsSilent) {
                                    {"agent of node d", "nowhere:9", PortAnswer::unknown, "nobody knows nowhere"}};
   const auto found = check_ports("node ports", seen);
   ASSERT_EQ(found.size(), 3u);
-  expect_mend(found[0], "refuses", "mobula doctor");
+  expect_mend(found[0], "connection refused", "mobula doctor");
   EXPECT_THAT(found[0].seen, HasSubstr("10.0.0.2:7 (agent of node b)"));
   expect_mend(found[1], "no answer within 3 s from 10.0.0.3:8", "allow TCP to port 8 at 10.0.0.3");
   expect_mend(found[2], "nobody knows nowhere", "--advertise");
   const auto head = check_ports("head port", {{"head", "h:1", PortAnswer::refused, {}}});
-  expect_mend(head.front(), "nobody listens at h:1", "mobula start --head");
+  expect_mend(head.front(), "connection refused at h:1", "mobula start --head");
 }
 
 TEST(Doctor, ClocksAreBothShown) {
@@ -114,7 +114,7 @@ TEST(Doctor, ClocksAreBothShown) {
   EXPECT_EQ(check_clock(at, at + 1'500, at + 2).verdict, Verdict::ok) << "which a tool cannot tell from a slow answer";
   EXPECT_EQ(check_clock(at, at - 10'000, at + 5).verdict, Verdict::note);
   const auto behind = check_clock(at, at + 7'200'000, at + 5);
-  expect_mend(behind, "2026-11-24T06:00:00Z, the head's 2026-11-24T08:00:00Z: 7200.0 s behind the head", "set-ntp");
+  expect_mend(behind, "2026-11-24T06:00:00Z, of the head: 2026-11-24T08:00:00Z: 7200.0 s behind the head", "set-ntp");
   expect_mend(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
 }
 
@@ -125,7 +125,7 @@ TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
   };
   EXPECT_TRUE(check_nodes({node("a", "x", "550.1", "10.0.0.1:1"), node("b", "y", "550.1", "10.0.0.2:1")}, "x").empty());
   const auto found = check_nodes({node("a", "x", "550.1", "127.0.0.1:1"), node("b", "y", "535.2", "127.0.0.1:1")}, "x");
-  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)", "one driver");
+  expect_mend(named(found, "GPU drivers of nodes"), "535.2 on b (y); 550.1 on a (x)", "one driver version");
   expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
@@ -142,7 +142,7 @@ TEST(Doctor, LibrariesOfGpusThatDifferBetweenNodesAreNamed) {
   ASSERT_EQ(found.size(), 1u);
   expect_mend(named(found, "NCCL of nodes"), "2.21.5 on a (h); 2.28.9 on b (h)", "MOBULA_NCCL_LIBRARY");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.4"}})}, "x");
-  expect_mend(named(found, "NCCL of nodes"), "none that can be used on b (h)", "libnccl2");
+  expect_mend(named(found, "NCCL of nodes"), "no usable library on b (h)", "libnccl2");
   found = check_nodes({one, node("b", {{driver, "550.1"}, {cuda, "12.6"}, {nccl, "2.21.5"}})}, "x");
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(named(found, "CUDA drivers of nodes").verdict, Verdict::note);

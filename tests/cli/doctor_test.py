@@ -45,16 +45,16 @@ class Case(unittest.TestCase):
         self.assertNotEqual(ended.stdout, "", ended.stderr)
         found = {}
         for each in json.loads(ended.stdout)["items"]:
-            self.assertIn(each["result"], ("ok", "note", "mend"))
-            if each["result"] == "mend":
+            self.assertIn(each["result"], ("ok", "note", "fix"))
+            if each["result"] == "fix":
                 self.assertTrue(each.get("fix"), each)
-            if each["name"] not in found or each["result"] == "mend":
+            if each["name"] not in found or each["result"] == "fix":
                 found[each["name"]] = each
         return ended.returncode, found
 
     def assert_mend(self, found, name, seen, fix=""):
         self.assertIn(name, found)
-        self.assertEqual(found[name]["result"], "mend", found[name])
+        self.assertEqual(found[name]["result"], "fix", found[name])
         self.assertIn(seen, found[name]["text"])
         self.assertIn(fix, found[name]["fix"])
 
@@ -71,18 +71,18 @@ class Case(unittest.TestCase):
 class Machine(Case):
     def test_without_a_cluster_it_ends_with_3_and_with_a_healthy_one_with_0(self):
         code, found = self.doctor()
-        wrong = [each for each in found.values() if each["result"] == "mend"]
+        wrong = [each for each in found.values() if each["result"] == "fix"]
         self.assertEqual((code, wrong), (3, []))
-        self.assertIn("no cluster is known", found["cluster"]["text"])
+        self.assertIn("find cluster: none is known", found["cluster"]["text"])
         self.start_head()
         code, found = self.doctor()
-        wrong = [each for each in found.values() if each["result"] == "mend"]
+        wrong = [each for each in found.values() if each["result"] == "fix"]
         self.assertEqual((code, wrong), (0, []))
         for name in ("head port", "cluster", "clock", "version", "node ports", "key file", "head process", "agent process"):
             self.assertEqual(found[name]["result"], "ok", name)
         table = self.mobula("doctor").stdout
-        self.assertNotIn("to mend", table)
-        self.assertRegex(table, r"(?m)^clock +ok +this machine's clock says 20\d\d-")
+        self.assertNotIn("to fix", table)
+        self.assertRegex(table, r"(?m)^clock +ok +clock of this machine: 20\d\d-")
 
     def test_low_limits(self):
         code, found = self.doctor(shell="ulimit -n 256")
@@ -104,7 +104,7 @@ class Machine(Case):
         bound = "mount --bind %s /etc/hosts" % hosts
         _, found = self.doctor(shell=bound)
         self.assertIn("127.0.1.1", found["host name"]["text"])
-        self.assertNotEqual(found["host name"]["result"], "mend")
+        self.assertNotEqual(found["host name"]["result"], "fix")
         self.start_head("--advertise", socket.gethostname())
         _, found = self.doctor(shell=bound)
         self.assert_mend(found, "host name", "127.0.1.1", "--advertise")
@@ -115,7 +115,7 @@ class Machine(Case):
         os.chmod(os.path.join(runtime, "mobula"), 0o777)
         code, found = self.doctor(env={"XDG_RUNTIME_DIR": runtime})
         self.assertEqual(code, 1)
-        self.assert_mend(found, "runtime folder", "0777", "chmod 700")
+        self.assert_mend(found, "runtime directory", "0777", "chmod 700")
 
     def test_programs_only_where_they_are_asked_for(self):
         _, found = self.doctor()
@@ -154,13 +154,13 @@ class SimulatedGpus(Case):
     def test_a_driver_without_its_library(self):
         code, found = self.doctor(shell=self.loaded("550.54.15"))
         self.assertEqual(code, 1)
-        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML cannot be used", "--gpus all")
-        self.assert_mend(found, "GPU device files", "no /dev/nvidia0", "nvidia-modprobe")
+        self.assert_mend(found, "GPU libraries", "driver 550.54.15 is loaded, but NVML is unusable", "--gpus all")
+        self.assert_mend(found, "GPU device files", "/dev/nvidia0 is missing", "nvidia-modprobe")
 
     def test_nvml_of_another_driver(self):
         env = {**self.fake("driver|535.104.05", self.GPU), **self.simulated()}
         _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
-        self.assert_mend(found, "GPU driver", "loaded is 550.54.15, and NVML is of 535.104.05")
+        self.assert_mend(found, "GPU driver", "the loaded driver is 550.54.15, NVML is 535.104.05")
         env = {**self.fake("fail|nvmlInit_v2|18"), **self.simulated()}
         _, found = self.doctor(env=env, shell=self.loaded("550.54.15"))
         self.assert_mend(found, "GPU driver", "nvmlInit_v2", "dmesg")
@@ -199,12 +199,12 @@ class State(Case):
             code, found = self.doctor("--address", address, "--key", wrong)
             self.assertEqual(code, 1)
             self.assertEqual(found["key file"]["result"], "ok")
-            self.assert_mend(found, "key", "of another cluster", "copy the key file")
+            self.assert_mend(found, "key", "belongs to another cluster", "copy the key file")
             # The same copied over the right one.
             shutil.copy(wrong, os.path.join(self.state, "default", "default.key"))
             code, found = self.doctor()
             self.assertEqual(code, 1)
-            self.assert_mend(found, "key file", "is of another cluster than the head's keys here")
+            self.assert_mend(found, "key file", "belongs to another cluster than the head's keys of this machine")
         finally:
             self.mobula("stop", "--grace", "0", "--state-dir", other)
 
@@ -230,8 +230,8 @@ class State(Case):
             pass
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "head process", "has died", "mobula start --head")
-        self.assert_mend(found, "agent process", "has died", "mobula stop")
+        self.assert_mend(found, "head process", "died", "mobula start --head")
+        self.assert_mend(found, "agent process", "died", "mobula stop")
         ended = self.mobula("doctor", "--probe")
         self.assertEqual((ended.returncode, ended.stdout), (1, ""), ended.stderr)
         self.assertIn("has died", ended.stderr)
@@ -246,10 +246,10 @@ class State(Case):
             json.dump(record, file)
         code, found = self.doctor()
         self.assertEqual(code, 1)
-        self.assert_mend(found, "head process", "has died")
+        self.assert_mend(found, "head process", "died")
         status = self.mobula("status")
         self.assertEqual(status.returncode, 3)
-        self.assertIn("does not run", status.stderr)
+        self.assertIn("its head is not running", status.stderr)
 
     def test_a_folder_and_a_socket_with_wrong_rights(self):
         self.start_head()
@@ -259,11 +259,11 @@ class State(Case):
         code, found = self.doctor()
         os.chmod(self.state, 0o700)
         self.assertEqual(code, 1)
-        self.assert_mend(found, "state folder", "0777", "chmod go-w")
+        self.assert_mend(found, "state directory", "0777", "chmod go-w")
         self.assert_mend(found, "agent socket", stat.filemode(os.stat(sock).st_mode) and "0666", "chmod 600")
         os.unlink(sock)
         _, found = self.doctor()
-        self.assert_mend(found, "agent socket", "cannot reach their agent", "mobula stop")
+        self.assert_mend(found, "agent socket", "cannot reach the agent", "mobula stop")
 
 
 def running(pid):
@@ -281,7 +281,7 @@ class Network(Case):
             address = "127.0.0.1:%d" % closed.getsockname()[1]
             code, found = self.doctor("--address", address)
         self.assertEqual(code, 3)
-        self.assert_mend(found, "head port", "refuses", "mobula start --head")
+        self.assert_mend(found, "head port", "connection refused", "mobula start --head")
         with socket.socket() as full:
             full.bind(("127.0.0.1", 0))
             full.listen(0)  # and nobody accepts: the kernel drops what comes once the queue is full
@@ -308,7 +308,7 @@ class Network(Case):
         code, found = self.doctor(env={"LD_PRELOAD": SKEWED_CLOCK, "SKEWED_CLOCK_SECONDS": "7200"})
         self.assertEqual(code, 1)
         self.assert_mend(found, "clock", "ahead of the head", "set-ntp")
-        self.assertRegex(found["clock"]["text"], r"clock says 20\S+Z, the head's 20\S+Z: 7200\.\d s")
+        self.assertRegex(found["clock"]["text"], r"clock of this machine: 20\S+Z, of the head: 20\S+Z: 7200\.\d s")
 
     def test_an_agent_whose_port_is_gone(self):
         self.start_head()
@@ -316,9 +316,9 @@ class Network(Case):
         os.kill(agent, signal.SIGKILL)
         # Until the head counts it as dead it stands in the list.
         _, found = self.doctor()
-        if found.get("node ports", {}).get("result") == "mend":
-            self.assert_mend(found, "node ports", "refuses")
-        self.assert_mend(found, "agent process", "has died")
+        if found.get("node ports", {}).get("result") == "fix":
+            self.assert_mend(found, "node ports", "connection refused")
+        self.assert_mend(found, "agent process", "died")
 
 
 class Probe(Case):

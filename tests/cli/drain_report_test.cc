@@ -32,7 +32,7 @@ TEST(DrainReport, SaysWhatTheDrainEndedAndWhatItMoved) {
             "1 job was ended by the drain: 1 (train)\n"
             "1 actor was ended by the drain: 7 (Counter)\n"
             "1 actor was started elsewhere: 8 (Counter)\n"
-            "2 leases were still held at the deadline and ended by force\n");
+            "2 leases were still held at the deadline and killed\n");
   EXPECT_EQ(report.json()["ended"], (Json{{"jobs", Json::array({"1"})}, {"actors", Json::array({"7"})}, {"leases", 2}}));
   EXPECT_EQ(report.json()["moved"]["actors"], Json::array({"8"}));
 }
@@ -43,9 +43,9 @@ TEST(DrainReport, SaysWhatStaysAndWhatHasFoundNoPlaceYet) {
   const DrainReport report(drained_node, before, items_list({submission_item("1", "RUNNING", drained_node)}),
                            items_list({actor_item("7", "ALIVE", drained_node), actor_item("8", "RESTARTING", nullptr, "", -1)}), 0);
   EXPECT_EQ(report.text(),
-            "1 actor is to start elsewhere and does not run there yet: 8 (Counter)\n"
+            "1 actor waits to start elsewhere: 8 (Counter)\n"
             "1 job stays until it ends: 1 (train)\n"
-            "1 actor may not be restarted and stays until it is ended: 7 (Counter)\n");
+            "1 actor cannot restart and stays until it ends: 7 (Counter)\n");
 }
 
 TEST(DrainReport, WhatHadEndedBeforeAndWhatEndsByItselfIsNotTheDrains) {
@@ -79,11 +79,11 @@ TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
   ObjectsMoved objects;
   EXPECT_EQ(objects.text(), "");
   objects.seen(drained_node, memory(3, 3 << 20));
-  EXPECT_EQ(objects.words(), "3 objects (3.0 MiB) that others hold are being copied");
+  EXPECT_EQ(objects.words(), "3 objects (3.0 MiB) with other holders are being copied");
   objects.seen(drained_node, memory(1, 1 << 20));
   EXPECT_EQ(objects.left(), 1);
   EXPECT_EQ(objects.copied_bytes(), 2u << 20);
-  EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to nodes that stay\n1 object (1.0 MiB) that others hold is not copied yet\n");
+  EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to other nodes\n1 object (1.0 MiB) with other holders is not copied yet\n");
   EXPECT_EQ(objects.json()["left"], 1);
   objects.seen(drained_node, Json::object());  // a head that does not say
   EXPECT_EQ(objects.left(), 0);
@@ -93,8 +93,8 @@ TEST(DrainReport, LeasesOfTheNodeAreCounted) {
   const auto left = leases_on(drained_node, items_list({{{"node_id", drained_node}, {"actor_id", nullptr}},
                                           {{"node_id", drained_node}, {"actor_id", "7"}},
                                           {{"node_id", other_node}, {"actor_id", nullptr}}}));
-  EXPECT_EQ(words_of(left), "2 leases are left on it (1 of actors and jobs)");
-  EXPECT_EQ(words_of(leases_on(drained_node, items_list({}))), "nothing is left on it");
+  EXPECT_EQ(words_of(left), "2 leases are left (1 of actors and jobs)");
+  EXPECT_EQ(words_of(leases_on(drained_node, items_list({}))), "no lease is left");
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST_F(HeadFlags, HowToStartItAgainIsSaidInFull) {
   StartOptions of_file;
   of_file.made_by = "mobula up '/etc/my clusters/blue.yaml'";
   head_was(of_file, "blue");
-  EXPECT_EQ(restart_command(state_, "blue"), "mobula up '/etc/my clusters/blue.yaml', where that file is");
+  EXPECT_EQ(restart_command(state_, "blue"), "mobula up '/etc/my clusters/blue.yaml', in the directory of that file");
   auto by_hand = line("blue");
   ASSERT_TRUE(add_head_flags_of_before(by_hand));
   EXPECT_EQ(by_hand.start.made_by, of_file.made_by) << "it is still the file's";

@@ -12,7 +12,7 @@ TEST_F(NewcomerTest, AnAddressThatIsNoneIsWrongUseAndNotWaitedFor) {
   const auto outcome = mobula({"run", "--address", "10.0.0.1", "--", "true"});
   EXPECT_EQ(outcome.code, 2);
   expect_one_line(outcome, "has no port");
-  EXPECT_EQ(outcome.err.find("trying again"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("retrying"), std::string::npos) << outcome.err;
 }
 
 TEST_F(NewcomerTest, ACopyOfAStateFolderEndsNothing) {
@@ -21,11 +21,11 @@ TEST_F(NewcomerTest, ACopyOfAStateFolderEndsNothing) {
   fs::copy(state(), copy, fs::copy_options::recursive);
   const auto stopped = mobula({"stop", "--state-dir", copy});
   EXPECT_EQ(stopped.code, 0) << stopped.err;
-  EXPECT_THAT(stopped.out, HasSubstr("nothing runs from " + copy));
+  EXPECT_THAT(stopped.out, HasSubstr("No cluster runs from " + copy));
   EXPECT_EQ(mobula({"status"}).code, 0) << "it goes on";
   fs::rename(state(), folder_ + "/moved");
   const auto moved = mobula({"stop", "--state-dir", folder_ + "/moved"});
-  EXPECT_THAT(moved.out, HasSubstr("cluster 'default' has been stopped")) << "it is the same folder";
+  EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine")) << "it is the same folder";
 }
 
 TEST_F(NewcomerTest, CommandsThatAreShownCanBeTyped) {
@@ -79,16 +79,16 @@ TEST_F(NewcomerTest, LogsOfAClusterElsewhereAreNotThoseThatLieHere) {
 TEST_F(NewcomerTest, StartPrintsHowAProgramJoins) {
   const auto started = mobula({"start", "--head", "--no-worker"});
   ASSERT_EQ(started.code, 0) << started.err;
-  EXPECT_THAT(started.out, HasSubstr("a program on this machine joins it: ./app\n"));
+  EXPECT_THAT(started.out, HasSubstr("Run a program on this machine: ./app\n"));
   const auto second = mobula({"start", "--head", "--no-worker", "--name", "second"});
   ASSERT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(second.out, HasSubstr("a program on this machine joins it: MOBULA_ADDRESS=127.0.0.1:"));
+  EXPECT_THAT(second.out, HasSubstr("Run a program on this machine: MOBULA_ADDRESS=127.0.0.1:"));
 }
 
 TEST_F(NewcomerTest, EmptyListsAndMissingMemoryAreStated) {
   const auto started = mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
-  EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: this machine has "));
+  EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: above the memory of this machine, "));
   EXPECT_EQ(started.json()["warnings"].size(), 1u) << started.out;
   const auto actors = mobula({"list", "actors"});
   EXPECT_EQ(actors.code, 0);

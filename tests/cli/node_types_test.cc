@@ -111,20 +111,20 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"idle_timeout_minutes: soon\navailable_node_types: {}\n",
             "t.yaml:1: idle_timeout_minutes: 'soon' is not a decimal number from 0 to 1000000"},
         Bad{"max_workers: 1\nmax_workers: 2\navailable_node_types: {}\n",
-            "t.yaml:2: max_workers: is there twice"},
+            "t.yaml:2: max_workers: is given twice"},
         Bad{"available_node_types:\n  a:\n    resources: {CPU: 1}\n",
             "t.yaml:3: available_node_types.a: has no 'max_workers', and the file has none for all "
             "types"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resources: {CPU: 1}\n    "
             "min_workers: 4\n",
-            "t.yaml:4: available_node_types.a: min_workers 4 is more than max_workers 3"},
+            "t.yaml:4: available_node_types.a: min_workers 4 is above max_workers 3"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resources:\n      CPU: lots\n",
             "t.yaml:5: available_node_types.a.resources.CPU: 'lots' is not a decimal number such as "
             "2 or 0.5"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resources:\n      GPU: 99999\n",
-            "t.yaml:5: available_node_types.a.resources.GPU: is more than 4096 numbered instances"},
+            "t.yaml:5: available_node_types.a.resources.GPU: is above the limit of 4096 numbered instances"},
         Bad{"max_workers: 3\navailable_node_types:\n  a:\n    resorces: {CPU: 1}\n",
-            "t.yaml:4: available_node_types.a.resorces: is not known here; known are "
+            "t.yaml:4: available_node_types.a.resorces: is unknown; give one of "
             "accelerator_type, gpu_context_memory, gpu_memory, labels, max_workers, min_workers, "
             "node_config, resources, setup_commands"},
         Bad{"max_workers: 3\navailable_node_types:\n  a: {min_workers: 1}\n",
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
             "{zone: [1]}\n",
             "t.yaml:5: available_node_types.a.labels.zone: is not a single value"},
         Bad{"max_workers: 3\nrequest_resources: [{}]\navailable_node_types: {}\n",
-            "t.yaml:2: request_resources: asks for nothing"},
+            "t.yaml:2: request_resources: requests no resource"},
         Bad{"max_workers: {\n", "t.yaml:2: end of map flow not found"}));
 
 TEST(NodeTypes, AFileThatIsNotThereIsSaidSo) {

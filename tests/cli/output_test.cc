@@ -38,8 +38,8 @@ TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
             "note: the head is recovering\n");
   EXPECT_EQ(shown({.columns = {"host", "labels"}, .headers = false}, OutputFormat::csv), "a,\"{\"\"zone\"\":\"\"x,y\"\"}\"\n,{}\n");
   EXPECT_EQ(shown({.sort_by = "-node_id"}, OutputFormat::name), "bb\naa01\n");
-  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: there is no 'beauty'; there are node_id, state"), std::string::npos);
-  EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: there is no 'beauty'"), std::string::npos);
+  EXPECT_NE(shown({.columns = {"beauty"}}).find("--columns: no column 'beauty'; give one of node_id, state"), std::string::npos);
+  EXPECT_NE(shown({.sort_by = "beauty"}).find("--sort-by: no column 'beauty'"), std::string::npos);
   EXPECT_EQ(shown({.columns = {"node_id", "address"}}, OutputFormat::table, 12),
             "NODE_ID  ADD\n"
             "aa01     10.\n"
@@ -59,13 +59,13 @@ TEST(Output, AColumnThatMemoryOrASummaryLacksIsNamedWithThoseThereAre) {
     if (flag == std::string("--columns")) style.columns = {"object_id", "beauty"};
     else style.sort_by = "-beauty";
     const auto refused = shown(objects, "memory", style);
-    EXPECT_EQ(refused.rfind(std::string(flag) + ": there is no 'beauty'; there are ", 0), 0u) << refused;
+    EXPECT_EQ(refused.rfind(std::string(flag) + ": no column 'beauty'; give one of ", 0), 0u) << refused;
     EXPECT_NE(refused.find("object_id"), std::string::npos) << refused;
     EXPECT_NE(refused.find("size_bytes"), std::string::npos) << refused;
     const Json summary = {{"items", {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 2}}}}};
     EXPECT_EQ(shown(summary, "summary", {.columns = {"count", "STATE"}}), "COUNT  STATE\n    2  ALIVE\n");
     if (!style.columns.empty()) style.columns = {"kind", "beauty"};
-    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": there is no 'beauty'; there are kind, state, count");
+    EXPECT_EQ(shown(summary, "summary", style), std::string(flag) + ": no column 'beauty'; give one of kind, state, count");
   }
 }
 
@@ -133,9 +133,9 @@ TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
              {"devices": 1, "memory_bytes": 0, "prevents": "MIG", "detects": "none", "reacts": "none",
               "summary": "MIG"}]})");
   EXPECT_NE(format_status(status).find(
-                "GPUS     MEMORY  PREVENTS  DETECTS  REACTS  SUMMARY\n"
-                "   2  160.0 GiB  nothing   none     none    promise only\n"
-                "   1          -  MIG       none     none    MIG\n"),
+                "GPUS     MEMORY  ENFORCEMENT  MONITORING  ON_VIOLATION  SUMMARY\n"
+                "   2  160.0 GiB  nothing      none        none          promise only\n"
+                "   1          -  MIG          none        none          MIG\n"),
             std::string::npos)
       << format_status(status);
 }
@@ -193,7 +193,7 @@ TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
   EXPECT_EQ(format_explanation(explanation),
             "no\n"
             "all nodes together: GPU: 1.5 of 3 free, needs 2\n"
-            "a node that can hold it has GPU=2, gpu_memory=1000 B\n");
+            "a suitable node has GPU=2, gpu_memory=1000 B\n");
 }
 
 TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
@@ -202,8 +202,8 @@ TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
     "queue": {"before": 2, "text": "2 placement groups"}})");
   EXPECT_EQ(format_explanation(explanation),
             "it fits now\n"
-            "it would start on node ab\n"
-            "before it: 2 placement groups\n");
+            "fits on node ab\n"
+            "queued behind: 2 placement groups\n");
 }
 
 TEST(Output, LongListsAreCutInTables) {

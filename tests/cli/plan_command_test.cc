@@ -107,13 +107,13 @@ TEST(PlanCommand, ThePlanIsSaidInSentencesAndAsADocument) {
   EXPECT_EQ(document["infeasible"][0]["name"], "train");
   EXPECT_EQ(format_plan(document),
             "launch 6 of gpu: 1 for the minimum, 2 for placement groups, 3 for waiting slots, 4 more "
-            "when these run\n"
-            "give back 00000000000000000000000000000002 of gpu: idle for 700 s\n"
+            "after these\n"
+            "remove 00000000000000000000000000000002 of gpu: idle for 700 s\n"
             "never served: 3 x {\"CPU\":1,\"GPU\":8} (train): no node type holds it\n"
             "waits: placement group 000000000000000000000000000000e1 (pair): gpu has its maximum of "
             "4\n"
             "note: a note\n");
-  EXPECT_EQ(format_plan(plan_document({}, {})), "nothing to launch and nothing to give back\n");
+  EXPECT_EQ(format_plan(plan_document({}, {})), "no node to launch or remove\n");
 }
 
 }  // namespace

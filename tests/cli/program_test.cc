@@ -127,7 +127,7 @@ TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
   EXPECT_TRUE(fs::is_empty(cluster_folder() + "/running"));
   const auto after = mobula({"status"});
   EXPECT_EQ(after.code, 3);
-  expect_one_line(after, "start it again");
+  expect_one_line(after, "restart it with: mobula start --head");
 }
 
 TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
@@ -227,7 +227,7 @@ TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
   EXPECT_EQ(mobula({"list", "tasks", "--limit", "-1"}).code, 2);
   const auto all = mobula({"list", "nodes", "--limit", "5"});
   EXPECT_EQ(all.code, 2);
-  EXPECT_THAT(all.err, HasSubstr("--limit goes with tasks"));
+  EXPECT_THAT(all.err, HasSubstr("--limit: only for tasks"));
   EXPECT_EQ(mobula({"list", "demands", "-o", "json"}).json()["kind"], "DemandList");
 }
 
@@ -348,15 +348,15 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
 TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
   const auto outcome = mobula({"run", "--", "true"});
   EXPECT_EQ(outcome.code, 3);
-  expect_one_line(outcome, "no cluster is known");
-  EXPECT_EQ(outcome.err.find("trying again"), std::string::npos);
+  expect_one_line(outcome, "find cluster: none is known");
+  EXPECT_EQ(outcome.err.find("retrying"), std::string::npos);
   EXPECT_EQ(outcome.err.find("heard"), std::string::npos);
 }
 
 TEST_F(ProgramTest, AHeadElsewhereNeedsAKey) {
   const auto outcome = mobula({"status", "--address", "192.0.2.1:5"});
   EXPECT_EQ(outcome.code, 4);
-  expect_one_line(outcome, "needs --key FILE or MOBULA_TOKEN");
+  expect_one_line(outcome, "give --key FILE or MOBULA_TOKEN");
 }
 
 TEST_F(ProgramTest, AHostNameThatThereIsNotIsNamed) {
@@ -372,7 +372,7 @@ TEST_F(ProgramTest, WhatListensAndIsNoHeadIsNotSaidToBeOne) {
   const auto address = local_address_of(listener.get()).value().text();
   const auto outcome = mobula({"status", "--address", address, "--key", started.json()["key_file"]});
   EXPECT_EQ(outcome.code, 5);
-  expect_one_line(outcome, "or something else listens there");
+  expect_one_line(outcome, "or another program listens there");
 }
 
 TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoked) {
@@ -381,7 +381,7 @@ TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoke
   const auto made = mobula({"token", "create", "--role", "agent", "--file", file});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.err, HasSubstr("--join @" + file));
-  EXPECT_EQ(made.err.find("shown this once"), std::string::npos) << made.err;
+  EXPECT_EQ(made.err.find("shown only once"), std::string::npos) << made.err;
   const std::string kept = text_of(file);
   const auto again = mobula({"token", "create", "--role", "agent", "--file", file});
   EXPECT_EQ(again.code, 2);
@@ -393,12 +393,12 @@ TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoke
   ASSERT_EQ(mobula({"token", "revoke", "eyes"}).code, 0);
   const auto twice = mobula({"token", "revoke", "eyes"});
   EXPECT_EQ(twice.code, 0) << twice.err;
-  EXPECT_THAT(twice.out, HasSubstr("was revoked at 2"));
+  EXPECT_THAT(twice.out, HasSubstr("was already revoked at 2"));
   ::setenv("MOBULA_TOKEN_FILE", eyes.c_str(), 1);
   const auto denied = mobula({"status"});
   ::unsetenv("MOBULA_TOKEN_FILE");
   EXPECT_EQ(denied.code, 4);
-  expect_one_line(denied, "MOBULA_TOKEN_FILE: it was revoked");
+  expect_one_line(denied, "MOBULA_TOKEN_FILE is rejected; it was revoked");
 }
 
 TEST_F(ProgramTest, AnOperatorsKeyLetsNoProgramInAndThatIsSaid) {
@@ -541,10 +541,10 @@ TEST_F(ProgramTest, AStartSaysWhereItsPagesAre) {
   ASSERT_EQ(plain.code, 0) << plain.err;
   const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
   ASSERT_EQ(mobula({"stop"}).code, 0);
-  const std::string begin = "its HTTP pages are at http://127.0.0.1:";
+  const std::string begin = "HTTP pages: http://127.0.0.1:";
   const auto at = plain.out.find(begin);
   ASSERT_NE(at, std::string::npos) << plain.out;
-  const std::string url = plain.out.substr(at + 22, plain.out.find(';', at) - at - 22);
+  const std::string url = plain.out.substr(at + 12, plain.out.find(". Example", at) - at - 12);
   EXPECT_EQ(url, head.http_url) << "where it listens, and not where it was told to";
   EXPECT_THAT(plain.out, HasSubstr("curl -H \"Authorization: Bearer $(cat " + cluster_folder()));
   EXPECT_THAT(plain.out, HasSubstr(")\" " + url + "/api/v1/status\n"));

@@ -90,7 +90,7 @@ class Progress(unittest.TestCase):
     def test_files_of_a_job(self):
         terminal = self.terminal("run", "--workdir", self.files(), "--", "sh", "-c", "ls; exit 3")
         self.assertEqual((terminal.end(), terminal.out), (3, b"bytes\n"))
-        self.assertIn("\rmobula: the job's files are packed", terminal.text)
+        self.assertIn("\rmobula: packing the job's files", terminal.text)
         self.assertRegex(terminal.text, r"\rmobula: the job's files \[#*\.*\] \d+\.\d of 32\.\d MiB")
         self.assertIn("\r\x1b[K", terminal.text, "the line goes")
 
@@ -124,10 +124,10 @@ class Progress(unittest.TestCase):
                         if each["labels"].get("as") == "other")["node_id"]
             terminal = self.terminal("drain", node, "--deadline", "100")
             self.assertRegex(terminal.read(until="until the deadline"),
-                             r"\rmobula: 1 lease is left on it \(1 of actors and jobs\); \d+ s until the deadline")
+                             r"\rmobula: 1 lease is left \(1 of actors and jobs\); \d+ s until the deadline")
             open(going, "w", encoding="utf-8").close()
             self.assertEqual(terminal.end(), 0)
-            self.assertIn(b"takes no more work; nothing is left on it", terminal.out)
+            self.assertIn(b"is draining: no lease is left", terminal.out)
             self.assertEqual(self.mobula("wait", "long").returncode, 0)
         finally:
             self.mobula("stop", "--grace", "0", "--state-dir", other)
@@ -144,7 +144,7 @@ class Progress(unittest.TestCase):
         env = {"PATH": programs + ":" + self.env["PATH"]}
         terminal = self.terminal("up", cluster, env=env)
         self.assertEqual(terminal.end(), 3)
-        self.assertRegex(terminal.text, r"\rmobula: 0 of 2 hosts; (one|two) is looked at")
+        self.assertRegex(terminal.text, r"\rmobula: 0 of 2 hosts; (one|two) is probed")
         self.assertIn(b"unreachable", terminal.out)
         terminal = self.terminal("up", "--no-progress", cluster, env=env)
         self.assertEqual((terminal.end(), terminal.text), (3, ""))

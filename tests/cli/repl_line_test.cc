@@ -104,17 +104,17 @@ TEST(ReplLine, BackslashesBeginWhatIsOfTheConsole) {
 }
 
 TEST(ReplLine, WhatIsWrongIsNamedWithItsPlace) {
-  EXPECT_THAT(why_not("run 'open"), HasSubstr("the quote of column 5 is not closed"));
-  EXPECT_THAT(why_not("call"), HasSubstr("which function"));
+  EXPECT_THAT(why_not("run 'open"), HasSubstr("quote of column 5 is not closed"));
+  EXPECT_THAT(why_not("call"), HasSubstr("missing function"));
   EXPECT_THAT(why_not("call f {\"a\": }"), HasSubstr("column 8"));
-  EXPECT_THAT(why_not("call f(1, 2"), HasSubstr("is missing"));
-  EXPECT_THAT(why_not("call f(1 2)"), HasSubstr("is missing"));
+  EXPECT_THAT(why_not("call f(1, 2"), HasSubstr("missing ',' or"));
+  EXPECT_THAT(why_not("call f(1 2)"), HasSubstr("missing ',' or"));
   EXPECT_THAT(why_not("call f 1 with gpus"), HasSubstr("num_gpus=0.5"));
   EXPECT_THAT(why_not("call f " + std::string(300, '[')), HasSubstr("nests deeper than 256"));
   EXPECT_THAT(why_not("let = 5"), HasSubstr("let NAME"));
   EXPECT_THAT(why_not("let x = 5"), HasSubstr("call FUNCTION"));
   EXPECT_THAT(why_not("actor c"), HasSubstr("actor NAME"));
-  EXPECT_THAT(why_not("kill"), HasSubstr("which one"));
+  EXPECT_THAT(why_not("kill"), HasSubstr("missing actor"));
   EXPECT_THAT(why_not(std::string("a\0b", 3)), HasSubstr("zero byte"));
 }
 

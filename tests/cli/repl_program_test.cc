@@ -59,7 +59,7 @@ TEST_F(UserProgramTest, AProgramThatSpeaksBeforeItReadsIsHeardMeanwhile) {
   auto program = run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
   const auto strange = program.ask(large(), ready);
   ASSERT_FALSE(strange.ok());
-  EXPECT_THAT(strange.error().text, HasSubstr("no JSON"));
+  EXPECT_THAT(strange.error().text, HasSubstr("not JSON"));
 }
 
 TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
@@ -67,8 +67,8 @@ TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
   const auto gone = program.ask({{"do", "describe"}}, ready);
   ASSERT_FALSE(gone.ok());
   EXPECT_EQ(gone.error().code, ErrorCode::unavailable);
-  EXPECT_THAT(gone.error().text, HasSubstr("lives on as process"));
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` starts it again"));
+  EXPECT_THAT(gone.error().text, HasSubstr("still runs as process"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` restarts it"));
 }
 
 TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
@@ -83,14 +83,14 @@ TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
 
 TEST_F(UserProgramTest, AProgramThatEndsIsSaidSoWithItsCode) {
   auto program = run("exit 3");
-  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("has ended with code 3; it must come to mobula::init"));
+  EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("exited with code 3; it must call mobula::init"));
 }
 
 TEST_F(UserProgramTest, AProgramThatHasAnsweredAndEndsIsToBeStartedAgain) {
   auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
   ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
   UserProgram kept = std::move(program);
-  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("has ended by signal 9; `use` starts it again"));
+  EXPECT_THAT(kept.ask({{"do", "call"}}, ready).error().text, HasSubstr("exited by signal 9; `use` restarts it"));
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ class Scripts(OnACluster):
         self.assertIn("a\nb\n", done.stdout)
         none = self.script("job status $_\n")
         self.assertEqual(none.returncode, 2)
-        self.assertIn("$_ is nothing yet", none.stderr)
+        self.assertIn("$_: not set", none.stderr)
 
     def test_timing_is_said(self):
         done = self.script("\\timing\nversion\n")
@@ -277,13 +277,13 @@ class BesideAHeadThatHangs(OnACluster):
     def test_it_is_not_taken_for_one_with_another_key(self):
         done = self.mobula("status")
         self.assertEqual(done.returncode, 5, done.stderr)
-        self.assertIn("says nothing: it hangs or is stopped", done.stderr)
+        self.assertIn("sends nothing; it hangs or is stopped", done.stderr)
 
     def test_run_that_is_interrupted_says_that_nothing_is_submitted(self):
         run = pexpect.spawn(MOBULA, ["run", "--", "sleep", "1000"], env=self.env, timeout=PATIENCE, encoding="utf-8")
-        run.expect("says nothing")
+        run.expect("sends nothing")
         run.sendintr()
-        run.expect("nothing is submitted")
+        run.expect("nothing was submitted")
         run.expect(pexpect.EOF)
         run.close()
         self.assertEqual(run.exitstatus, 130)
@@ -298,7 +298,7 @@ class BesideAHeadThatComesToHang(OnACluster):
         run.expect("it runs")
         os.kill(head, signal.SIGSTOP)
         try:
-            words = r"if the head has heard of job [0-9a-f]{32} it goes on"
+            words = r"job [0-9a-f]{32} continues if the head has received it"
             for _ in range(50):  # two that come at once are one
                 run.sendintr()
                 if run.expect([words, pexpect.TIMEOUT], timeout=0.1) == 0:
@@ -361,8 +361,8 @@ class OnATerminal(OnACluster):
         self.shell.expect(PROMPT)
         self.shell.send("get node " + node[:4] + "\t")
         self.shell.expect(node[4:])
-        self.shell.send("\x15start --no\t")
-        self.shell.expect("-worker ")
+        self.shell.send("\x15start --no-w\t")
+        self.shell.expect("orker ")
         self.shell.send("\x15start --object-s\t\t")
         self.shell.expect("--object-spilling-directory")
 
@@ -389,9 +389,9 @@ class OnATerminal(OnACluster):
         self.say("let x = call square 5 with resources={\"nobody\":1}")
         self.shell.expect(PROMPT)
         self.say("get x")
-        self.shell.expect("x is waited for, [0-9]+ s; Ctrl-C leaves it; its task waits for a slot: [a-z]")
+        self.shell.expect("waiting for x for [0-9]+ s; Ctrl-C stops waiting; its task waits for a slot: [a-z]")
         self.shell.send("\x03")
-        self.shell.expect("it goes on")
+        self.shell.expect("the call continues")
         self.say("call square 6")
         self.shell.expect("36")
 
@@ -406,7 +406,7 @@ class OnATerminal(OnACluster):
     def test_several_lines_that_are_pasted_are_all_carried_out(self):
         self.shell.send("version\rnosuchverb\rversion\r")
         self.shell.expect("mobula [0-9.]+")
-        self.shell.expect("is no command")
+        self.shell.expect("is not a command")
         self.shell.expect("mobula [0-9.]+")
 
     def test_characters_of_several_bytes_are_one_to_the_left(self):
@@ -427,7 +427,7 @@ class OnATerminal(OnACluster):
         # What is typed comes back meanwhile, and has to be read.
         typist = threading.Thread(target=lambda: [self.shell.send(part) for part in ["y" * 1000] * 270 + ["\r"]])
         typist.start()
-        self.shell.expect("and a line may have")
+        self.shell.expect("are above the limit of")
         typist.join()
         self.say("exit")
         self.shell.expect(pexpect.EOF)
@@ -447,11 +447,11 @@ class WithoutACluster(unittest.TestCase):
         try:
             shell = pexpect.spawn(MOBULA, ["start", "--head", "--num-cpus", "2", "--repl"], env=env, timeout=PATIENCE,
                                   encoding="utf-8", dimensions=(40, 200))
-            shell.expect("its head is at")
+            shell.expect("is up. Head: ")
             shell.expect(PROMPT)
             shell.send("stop --grace 0\r")
-            shell.expect("has been stopped")
-            shell.expect("the head does not answer any more")
+            shell.expect("is stopped on this machine")
+            shell.expect("the head does not answer")
             shell.send("status\r")
             shell.expect("mobula start --head")
             shell.send("exit\r")

@@ -39,8 +39,8 @@ class SilentNames(unittest.TestCase):
             ended = subprocess.run([MOBULA, "status", "--address", "head.mobula.test:4711"], env=env, text=True,
                                    capture_output=True, timeout=PATIENCE)
         self.assertEqual(ended.returncode, 3, ended.stderr)
-        self.assertIn("cannot reach the head at head.mobula.test:4711", ended.stderr)
-        self.assertIn("its name server does not answer", ended.stderr)
+        self.assertIn("reach the head at head.mobula.test:4711", ended.stderr)
+        self.assertIn("the name server does not answer", ended.stderr)
         self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
         asked = self.questions()
         self.assertTrue(asked, "the test's own name server was not asked")

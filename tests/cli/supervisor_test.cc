@@ -79,7 +79,7 @@ TEST_F(SupervisorTest, OfAnAgentThatSaysNothingItsLogIsNamed) {
     return 0;
   };
   EXPECT_EQ(run(), 0) << failed_;
-  EXPECT_THAT(waiting_, ::testing::ElementsAre("the agent has not said anything yet; its log is /logs/agent.log"));
+  EXPECT_THAT(waiting_, ::testing::ElementsAre("agent: no report yet; its log is /logs/agent.log"));
 }
 
 // The number of times that the head of a test has started: its bytes in the pipe.

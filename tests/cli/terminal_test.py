@@ -121,7 +121,7 @@ class Pager(OnACluster):
         with open(types, "w", encoding="utf-8") as file:
             file.write("max_workers: 2\navailable_node_types:\n  a: {resources: {CPU: 4}, max_workers: 2}\n")
         for words, part in ((["help", "list"], b"Usage: mobula list"), (["help", "environment"], b"MOBULA_"), (["doctor"], b"CHECK"),
-                            (["token", "list"], b"TOKEN_ID"), (["plan", "--types", types], b"nothing to launch")):
+                            (["token", "list"], b"TOKEN_ID"), (["plan", "--types", types], b"no node to launch")):
             seen = os.path.join(self.folder, "seen-" + words[0] + "-" + words[-1].replace("/", "_"))
             _, shown = self.on_terminal(*words, rows=1, MOBULA_PAGER=f"tee {seen}")
             self.assertTrue(os.path.exists(seen), shown)

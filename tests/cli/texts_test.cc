@@ -44,6 +44,32 @@ TEST(HelpText, FlagAndCommandPrintTheSamePage) {
   EXPECT_THAT(*help_text(tree, {"drain"}), HasSubstr("--deadline SECONDS"));
 }
 
+void expect_style(const CommandNode& node, const std::string& path) {
+  const auto is_phrase = [](const std::string& about) { return !about.empty() && about.back() != '.'; };
+  EXPECT_TRUE(is_phrase(node.about)) << path << ": " << node.about;
+  for (const auto& each : node.options) {
+    EXPECT_TRUE(is_phrase(each.about)) << path << " " << each.names.front() << ": " << each.about;
+    if (each.takes_value) EXPECT_NE(each.value, "VALUE") << path << " " << each.names.front();
+  }
+  for (const auto& each : node.commands) expect_style(each, path + " " + each.name);
+}
+
+TEST(HelpText, NamesKindsOfValuesWithoutPeriods) { expect_style(command_tree(), "mobula"); }
+
+TEST(HelpText, FitsIn100Columns) {
+  const CommandNode tree = command_tree();
+  std::vector<std::vector<std::string>> pages{{}, {"exit-codes"}, {"environment"}};
+  for (const auto& each : tree.commands) pages.push_back({each.name});
+  for (const auto& words : pages) {
+    const std::string text = help_text(tree, words).value();
+    for (std::size_t begin = 0; begin < text.size();) {
+      const std::size_t end = text.find('\n', begin);
+      EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
+      begin = end + 1;
+    }
+  }
+}
+
 TEST(HelpText, NamesTheNearest) {
   const auto none = help_text(command_tree(), {"expalin"});
   ASSERT_FALSE(none.ok());

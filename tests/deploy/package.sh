@@ -81,7 +81,7 @@ step "as the user of the units" there '
   setpriv --reuid mobula --regid mobula --clear-groups timeout -s TERM 20 \
     /usr/bin/mobula start --head --no-worker --block --state-dir /var/lib/mobula --bind 127.0.0.1 --port 46390 >/tmp/head.log &
   for i in $(seq 100); do [[ -f /var/lib/mobula/default/default.key ]] && grep -q runs /tmp/head.log && break; sleep 0.1; done
-  grep "its head is at 127.0.0.1:46390" /tmp/head.log
+  grep "Head: 127.0.0.1:46390" /tmp/head.log
   kill %1; wait %1 || true'
 step "the archive, anywhere" there "
   mkdir /opt/mobula && tar -xzf /tmp/$(basename "$archive") -C /opt/mobula --strip-components 1

@@ -86,7 +86,7 @@ launch batch 1 SLURM_JOB_ID=15 SLURM_PROCID=0 SLURM_NTASKS=2 -- -- true
 check "a batch script without srun is told of it" code_is batch 0 2
 check "with the word" says batch 0 srun
 launch missing 2 SLURM_JOB_ID=16 SLURM_PROCID=@ SLURM_NTASKS=3 SLURM_STEP_ID=0 -- --wait 3 -- true
-check "a rank that does not come is named" says missing 0 "1 of 3 ranks have not joined in time: 2"
+check "a rank that does not come is named" says missing 0 "1 of 3 ranks did not join in time: 2"
 check "with the code of what took too long" code_is missing 0 5
 check "nothing is left but the note that it is over" bash -c "[[ \$(find $work/tmp -mindepth 1 | wc -l) == 0 ]]"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
@@ -125,7 +125,7 @@ within 60 test -s "$work/lost.pid"
 kill -KILL "$(ps -o ppid= -p "$(<"$work/lost.pid")" | tr -d ' ')"
 wait "$launched"
 check "the others end when rank 0 was killed" codes_are lost 137 3 3
-check "and say why" says lost 1 "does not answer any more"
+check "and say why" says lost 1 "no longer answers"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
 # Rank 0 has ended before another has come, or while it was coming.
@@ -138,7 +138,7 @@ alone() {
 alone late 0 --no-such-flag
 alone late 1
 check "who comes too late is told so" codes_are late 2 1
-check "with rank 0's code" says late 1 "rank 0 has ended with code 2 before all had joined"
+check "with rank 0's code" says late 1 "rank 0 exited with code 2 before all ranks joined"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
 alone coming 1 &
 coming=$!
@@ -146,7 +146,7 @@ within 30 test -e "$MOBULA_SHARED_FOLDER/.mobula-21.0.0/rank-1.json"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
 wait $coming
 check "who waits in a folder that goes ends" code_is coming 1 1
-check "and says why" says coming 1 "has gone with it"
+check "and says why" says coming 1 "removed the directory"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
 # A folder that others may write into takes no key.

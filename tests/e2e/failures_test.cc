@@ -112,7 +112,7 @@ TEST_F(Failures, ANodeThatWasTakenBackIsSoForTheNextHead) {
   EXPECT_EQ(state_of_b(), "DRAINING");
   const Ended back = mobula({"undrain", node_id("b")});
   EXPECT_EQ(back.code, 0) << back.err;
-  EXPECT_NE(back.out.find("gets work again"), std::string::npos) << back.out;
+  EXPECT_NE(back.out.find("is schedulable again"), std::string::npos) << back.out;
   EXPECT_EQ(state_of_b(), "ALIVE");
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   start_head({"--no-worker"});
@@ -128,7 +128,7 @@ TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
   start_node("b");
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   ASSERT_TRUE(eventually(Milliseconds(10'000), [&] { return mobula({"status"}).code == 3; }));
-  EXPECT_NE(mobula({"status"}).err.find("start it again with: mobula start --head"), std::string::npos);
+  EXPECT_NE(mobula({"status"}).err.find("restart it with: mobula start --head"), std::string::npos);
 
   const Ended elsewhere = mobula({"start", "--head", "--no-worker", "--bind", "127.0.0.1"});
   EXPECT_EQ(elsewhere.code, 1) << elsewhere.out;
@@ -137,8 +137,8 @@ TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
 
   const Ended again = mobula({"start", "--head", "--no-worker"});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_NE(again.err.find("as before: --bind 127.0.0.2 --http 127.0.0.1:0 "), std::string::npos) << again.err;
-  EXPECT_NE(again.out.find("its head is at " + before), std::string::npos) << again.out;
+  EXPECT_NE(again.err.find("reused flags of the previous start: --bind 127.0.0.2 --http 127.0.0.1:0 "), std::string::npos) << again.err;
+  EXPECT_NE(again.out.find("Head: " + before), std::string::npos) << again.out;
   EXPECT_TRUE(eventually(Milliseconds(20'000), [&] { return alive_nodes() == 2; }));
 
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
@@ -155,11 +155,11 @@ TEST_F(Failures, WhoJoinsAHeadThatIsNotThereHearsOfItAndCanGiveUp) {
                 environment_of("b"), folder() + "/log/joins");
   const std::string said = "nobody listens at 127.0.0.1:1, where the head is said to be";
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return joins.err().find(said) != std::string::npos; })) << joins.err();
-  EXPECT_NE(joins.err().find("still trying, Ctrl-C ends it"), std::string::npos) << joins.err();
+  EXPECT_NE(joins.err().find("retrying, Ctrl-C stops"), std::string::npos) << joins.err();
   joins.signal(SIGINT);
   const Ended ended = joins.wait(Milliseconds(30'000));
   EXPECT_EQ(ended.code, 130);
-  EXPECT_NE(ended.err.find("no agent is left"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("no agent runs"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find(said), ended.err.rfind(said)) << "once";
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return processes() == before; }));
 }

@@ -186,7 +186,7 @@ TEST_F(Jobs, ADeadlineShorterThanItsGraceIsAllThatAJobHasAndTheDrainSaysSo) {
   EXPECT_NE(drained.err.find("job " + id + " (stubborn) is told to end now, since its grace (10 s)"), std::string::npos)
       << drained.err;
   EXPECT_NE(drained.out.find("1 job was ended by the drain: " + id + " (stubborn)\n"), std::string::npos) << drained.out;
-  EXPECT_NE(drained.out.find("1 lease was still held at the deadline and ended by force"), std::string::npos) << drained.out;
+  EXPECT_NE(drained.out.find("1 lease was still held at the deadline and killed"), std::string::npos) << drained.out;
   EXPECT_NE(mobula({"job", "logs", id}).out.find("told\n"), std::string::npos) << "it was asked first";
   EXPECT_EQ(job(id)["state"], "FAILED");
 }

@@ -72,7 +72,7 @@ TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
   ASSERT_TRUE(stays.prints("ready")) << stays.err();
   const Ended drained = mobula({"drain", node_id("b"), "--deadline", "3"});
   EXPECT_EQ(drained.code, 0) << drained.out << drained.err;
-  EXPECT_NE(drained.out.find("takes no more work; nothing is left on it\n"), std::string::npos) << drained.out;
+  EXPECT_NE(drained.out.find("is draining: no lease is left.\n"), std::string::npos) << drained.out;
   EXPECT_NE(drained.out.find("1 actor was ended by the drain: "), std::string::npos) << drained.out;
   EXPECT_NE(drained.out.find("1 actor was started elsewhere: "), std::string::npos) << drained.out;
   EXPECT_NE(drained.err.find("may not be restarted and stays on the node"), std::string::npos) << drained.err;

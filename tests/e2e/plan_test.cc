@@ -62,7 +62,7 @@ TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
   ASSERT_EQ(idle["terminate"].size(), 1u) << "not the one beside the head";
   EXPECT_EQ(idle["terminate"][0]["node_id"], node_id("b"));
   const auto said = mobula({"plan", "--types", types("0")});
-  EXPECT_NE(said.out.find("give back " + node_id("b") + " of cpu"), std::string::npos) << said.out;
+  EXPECT_NE(said.out.find("remove " + node_id("b") + " of cpu"), std::string::npos) << said.out;
 }
 
 TEST_F(Planning, ABadFileIsRefusedWithItsLine) {

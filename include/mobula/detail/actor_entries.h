@@ -1,5 +1,6 @@
-// What actor<C> needs to know of C at compile time: which parameters its constructor gets for given
-// arguments, and the entries of its constructors and methods.
+// Compile-time facts of `actor<C>`: the parameter types of the chosen constructor, and the entries
+// of C's constructors and methods.
+// Thread: any.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace mobula::detail {
 
-// One address per class. Not const: linkers may fold equal constants.
+// One address per class. Not const, because linkers may fold equal constants.
 template <class C>
 inline char class_tag = 0;
 
@@ -20,7 +21,7 @@ inline constexpr bool constructs = std::is_constructible_v<C, P...> ||
                                    (std::is_aggregate_v<C> &&
                                     requires { C{std::declval<P>()...}; });
 
-// As it is, and for refs as the value.
+// The argument types of a ref: the ref itself, and its value.
 template <class Arg>
 struct AsGiven {
   using Type = typename Stored<Arg>::Type;
@@ -32,7 +33,7 @@ struct AsValue<Arg, ObjectRef<T>> {
   using Type = T;
 };
 
-// Decides argument by argument, from the left; the first choice with which C can be constructed.
+// Chooses for each argument, from the left, the first form with which C can be constructed.
 template <class C, class Decided, class... Rest>
 struct ChooseParameters;
 
@@ -74,7 +75,8 @@ struct ConstructorEntry;
 
 template <class C, class... P>
 struct ConstructorEntry<C, TypeList<P...>> {
-  // A template although `incoming` is always Incoming<P>...: nvcc loses the expansion in a call of another function.
+  // A template although `incoming` is always Incoming<P>...: nvcc loses the expansion in a call of
+  // another function.
   template <class... Arguments>
   static std::shared_ptr<C> make(Arguments... incoming) {
     if constexpr (std::is_constructible_v<C, P...>)
@@ -128,7 +130,7 @@ constexpr bool check_method() {
                 "mobula: call<&C::method> needs a method of the actor's class");
   if constexpr (std::is_member_function_pointer_v<Pointer> && Signature<Pointer>::known) {
     constexpr bool belongs = std::is_base_of_v<typename Signature<Pointer>::Class, C>;
-    static_assert(belongs, "mobula: the method belongs to another class than the actor's");
+    static_assert(belongs, "mobula: the method belongs to another class than the actor");
     return belongs;
   } else {
     return false;

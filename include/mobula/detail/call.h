@@ -1,5 +1,6 @@
-// What templates know of a call: the signature of the callee, how arguments are passed by the
-// caller and taken by the callee, what results look like. Decided at compile time; no state.
+// Compile-time facts of a call: the signature of the callee, the passing of arguments, and the refs
+// of results.
+// Thread: any; no state.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ struct TypeList {
   static constexpr std::size_t size = sizeof...(T);
 };
 
-// Result, parameters and, for methods, class.
+// The result and parameter types of a function, and the class of a method.
 template <class F>
 struct Signature {
   static constexpr bool known = false;
@@ -49,12 +50,12 @@ struct Signature<R (C::*)(A...)& noexcept(N)> : SignatureOf<R, C, A...> {};
 template <class R, class C, class... A, bool N>
 struct Signature<R (C::*)(A...) const& noexcept(N)> : SignatureOf<R, C, A...> {};
 
-// A captureless lambda is called as its operator() is.
+// A captureless lambda has the signature of its operator().
 template <class Lambda>
 requires requires { &Lambda::operator(); }
 struct Signature<Lambda> : Signature<decltype(&Lambda::operator())> {};
 
-// How a parameter of type P is taken from a stored value of type Stored.
+// Converts a stored value of type Stored to a parameter of type P.
 template <class P, class Bare = std::remove_cvref_t<P>>
 struct Incoming {
   using Stored = Bare;
@@ -71,7 +72,7 @@ struct Incoming<P, View<C>> {
   View<C> value;
 };
 
-// Spans and string views look at the stored elements in place, for the time of the call.
+// Spans and string views read the stored elements in place for the duration of the call.
 template <class P, class E>
 struct Incoming<P, std::span<const E>> {
   using Stored = std::vector<E>;
@@ -95,7 +96,7 @@ struct Incoming<P, std::string_view> {
 template <class P>
 using StoredAs = typename Incoming<P>::Stored;
 
-// What the compiled part gets: a value, or a ref whose value is to be passed.
+// An argument for the compiled part: a value, or a ref that the runtime resolves.
 struct ArgumentSource {
   const Outgoing* value = nullptr;
   const std::shared_ptr<const Anchor>* ref = nullptr;
@@ -118,7 +119,7 @@ constexpr Passing passing_of() {
     return std::is_convertible_v<Arg, Stored> ? Passing::converted : Passing::refused;
 }
 
-// An argument on its way out; lives for one full expression, beside the argument.
+// An encoded argument. It lives for one full expression, as the argument does.
 template <class Stored, class Arg, Passing = passing_of<Stored, Arg>()>
 class OutgoingArgument {
  public:
@@ -153,7 +154,7 @@ class OutgoingArgument<Stored, Arg, Passing::converted> {
   OutgoingValue<Stored> value_;
 };
 
-// A function could change such a parameter, and its caller would never see the change.
+// A function could modify such a parameter, and the caller would never see the change.
 template <class Parameter>
 inline constexpr bool is_mutable_reference =
     std::is_lvalue_reference_v<Parameter> && !std::is_const_v<std::remove_reference_t<Parameter>>;
@@ -177,7 +178,8 @@ constexpr bool check_argument() {
   }
 }
 
-// Says at compile time, once, what is wrong with a call. False: the call must not be looked at.
+// Reports errors of a call at compile time, each once. Returns false if the call must not be
+// instantiated.
 template <class... Parameter, class... Argument>
 constexpr bool check_arguments(TypeList<Parameter...>, TypeList<Argument...>) {
   static_assert(sizeof...(Parameter) == sizeof...(Argument),
@@ -188,7 +190,7 @@ constexpr bool check_arguments(TypeList<Parameter...>, TypeList<Argument...>) {
     return (check_argument<Parameter, Argument>() && ...);
 }
 
-// What refs to the result of a call look like: one, or one for each part.
+// The refs of a result: one, or one per element.
 template <class R>
 struct ResultRefs {
   using Stored = std::conditional_t<std::is_void_v<R>, Nothing, std::remove_cvref_t<R>>;
@@ -234,11 +236,11 @@ constexpr bool check_result() {
   return is_serializable<Parts>;
 }
 
-// Of the results of one call.
+// The anchors of the results of one call.
 template <std::size_t count>
 using Anchors = std::array<std::shared_ptr<const Anchor>, count>;
 
-// Arrays may have thousands of elements, more than a pack can hold.
+// Arrays may have thousands of elements, more than a parameter pack can hold.
 template <class T>
 inline constexpr bool is_array = false;
 template <class E, std::size_t size>
@@ -260,8 +262,7 @@ Refs refs_from(Anchors<count> anchors) {
   }
 }
 
-// Passes each argument to `function`. A function and no nested lambda: the front end of nvcc does not expand a pack of
-// the enclosing template there.
+// Passes each argument to `function`. No nested lambda: nvcc does not expand an outer pack in it.
 template <class R, class Function, class... Arguments>
 R pass_all(Function& function, Arguments... arguments) {
   return function(arguments.pass()...);

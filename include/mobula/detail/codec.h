@@ -1,6 +1,9 @@
-// How each shape of type is written, read and fingerprinted: numbers, structs and users'
-// serializers here, the standard library's templates in codec_std.h. Every value takes at least one
-// byte, so that a count of elements can be checked against the bytes that are left.
+// Writes, reads, and fingerprints each shape of type: numbers, structs, and users' serializers. The
+// templates of the standard library are in codec_std.h.
+// Thread: any; no state.
+// Units: every value takes at least one byte, so that a count of elements can be checked against
+// the
+// remaining bytes.
 #pragma once
 
 #include <bit>
@@ -20,7 +23,7 @@ namespace mobula::detail {
 template <class T, Shape = shape_of<T>()>
 struct Codec;
 
-// Open: the structs around T, for types that contain themselves.
+// `Open` lists the structs around T, for types that contain themselves.
 template <class T, class... Open>
 constexpr bool supported() {
   if constexpr ((std::is_same_v<T, Open> || ...))
@@ -31,7 +34,8 @@ constexpr bool supported() {
     return Codec<T>::template supported<Open...>();
 }
 
-// The innermost unsupported part of an unsupported T, as a SerializeFault. Where: the member that holds T.
+// The innermost unsupported part of an unsupported T, as a SerializeFault. `Where` is the member of
+// type T.
 template <class T, class Where, class... Open>
 constexpr auto fault_of() {
   if constexpr (requires { Codec<T>::template fault<Where, Open...>(); }) {
@@ -61,7 +65,8 @@ constexpr std::uint64_t fingerprint_of(std::uint64_t state) {
     return Codec<T>::template fingerprint<Open...>(state);
 }
 
-// What all codecs share: a tag, a number that tells two types of one shape apart, and parts.
+// Common part of all codecs: a tag, a number that distinguishes types of one shape, and element
+// types.
 template <char tag, std::uint64_t number, class... Part>
 struct Parts {
   template <class... Open>
@@ -80,7 +85,7 @@ struct Parts {
   }
 };
 
-// The least number of bytes that a T takes.
+// Smallest number of bytes that a T takes.
 template <class T>
 inline constexpr std::size_t smallest = is_plain<T>() ? sizeof(T) : 1;
 
@@ -121,7 +126,7 @@ template <class T>
 struct Codec<T, Shape::number> : Parts<'i', number_kind<T>()> {
   static void write(Writer& out, T value) {
     if constexpr (std::is_same_v<T, long double>) {
-      // The bytes after the value proper are whatever the stack held.
+      // The bytes after the significant 10 are uninitialized in the stack slot.
       unsigned char bytes[sizeof(T)] = {};
       __builtin_memcpy(bytes, &value, sizeof(T) < 10 ? sizeof(T) : 10);
       out.write_bytes(bytes, sizeof bytes);
@@ -185,7 +190,8 @@ struct Codec<T, Shape::own> {
   static T read(Reader& in) { return OwnCodec<T>::read(in); }
 };
 
-// Fingerprints of structs hold the type's name and its members; T is open while they are looked at.
+// Fingerprints of structs contain the name of the type and its members; T is open while they are
+// computed.
 template <class T, class List>
 struct StructParts;
 

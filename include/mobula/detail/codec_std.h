@@ -1,5 +1,6 @@
-// Codecs of the standard library's templates: containers, optionals, variants, tuples, times. They
-// know containers by what they offer, so no container's header is needed here.
+// Codecs of the standard library's templates: containers, optionals, variants, tuples, and times.
+// Concepts identify containers, so no container header is needed.
+// Thread: any; no state.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace mobula::detail {
 
-// Contiguous plain elements: the count, padding to where they may be read in place, the elements.
+// Layout of contiguous plain elements: the count, padding to the alignment, the elements.
 template <class E>
 constexpr std::size_t block_alignment_of(std::size_t size_bytes) {
   return size_bytes >= block_alignment ? std::max(block_alignment, alignof(E)) : alignof(E);
@@ -72,7 +73,7 @@ struct Codec<T, Shape::block> : Parts<'b', 0, typename T::value_type> {
   }
 };
 
-// Never sets aside more memory than the bytes that are left could fill.
+// Reserves no more memory than the remaining bytes could fill.
 template <class T>
 void reserve_checked(T& container, std::size_t count, const Reader& in) {
   if constexpr (requires { container.reserve(count); }) {
@@ -100,7 +101,7 @@ struct Codec<T, Shape::sequence> : Parts<'s', 0, typename T::value_type> {
   }
 };
 
-// A map's elements have const keys; they are read without.
+// The elements of a map have const keys; a reader needs mutable ones.
 template <class E>
 struct Element {
   using Type = E;

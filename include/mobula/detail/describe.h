@@ -1,5 +1,7 @@
-// What the types of a call look like, as data: for consoles, which turn JSON into values and values into
-// JSON without having the types. Constants of the program; nothing here runs during a call.
+// The types of a call as data, for consoles that convert between JSON and values without the C++
+// types.
+// Thread: any; constants of the program.
+// Not: part of a call; nothing here runs while a call is made.
 #pragma once
 
 #include <complex>
@@ -23,17 +25,17 @@ struct TypeDescription {
   std::uint64_t fingerprint = 0;
   Shape shape = Shape::none;
   NumberKind number = NumberKind::none;
-  bool is_plain = false;  // lies in bytes as in memory
+  bool is_plain = false;  // serialized as its bytes in memory
   bool is_text = false;   // std::string
-  bool is_map = false;    // an association of keys and values
+  bool is_map = false;    // association of keys and values
   std::size_t size_bytes = 0;
   std::size_t alignment = 1;
-  std::size_t smallest_bytes = 1;  // that a value takes
+  std::size_t smallest_bytes = 1;  // minimum size of a value
   std::size_t count = 0;           // elements of an array
-  double tick_s = 0;               // of a duration
-  // Appends what it consists of: elements, members, alternatives, in the order in which they are written.
+  double tick_s = 0;               // seconds per tick of a duration
+  // Appends the element types, members, or alternatives in serialization order.
   void (*add_parts)(std::vector<const TypeDescription*>& parts) = nullptr;
-  bool is_msgpack = false;  // its Serializer writes msgpack (<mobula/msgpack.h>)
+  bool is_msgpack = false;  // its Serializer writes msgpack
 };
 
 template <class T>
@@ -125,10 +127,10 @@ const TypeDescription& describe() {
   return type;
 }
 
-// What an entry takes and gives back.
+// The parameter types and the result type of an entry.
 struct CallDescription {
   void (*add_parameters)(std::vector<const TypeDescription*>& parameters) = nullptr;
-  const TypeDescription& (*result)() = nullptr;  // null for a constructor, and where the result is split
+  const TypeDescription& (*result)() = nullptr;  // null for constructors and split results
 };
 
 template <class... P>

@@ -1,5 +1,5 @@
-// A failure as it travels between processes, before it becomes one of the exceptions of
-// <mobula/errors.h>. Plain values; any thread. What a field does not apply to leaves it empty.
+// A failure as it travels between processes, before it becomes one of the exceptions of errors.h.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace mobula::detail {
 
-// One kind per exception class. Values travel: append only.
+// One kind per exception class. The numbers are part of the wire format: append only.
 enum class ErrorKind : std::uint8_t {
   other = 0,
   not_initialized = 1,
@@ -44,45 +44,45 @@ enum class ErrorKind : std::uint8_t {
 
 struct ErrorRecord {
   ErrorKind kind = ErrorKind::other;
-  std::string message = {};      // what was tried, on what, what was seen, what to do
-  std::string field = {};        // invalid_request: which field, and
-  std::string rule = {};         // the rule it broke
-  std::string resource = {};     // unschedulable: what nobody has
-  std::string remote_type = {};  // task: the exception's type there, demangled
-  std::string task = {};         // task: the function's name
+  std::string message = {};      // operation, object, fault, remedy
+  std::string field = {};        // invalid_request: name of the field
+  std::string rule = {};         // invalid_request: rule that the field breaks
+  std::string resource = {};     // unschedulable: missing resource
+  std::string remote_type = {};  // task: demangled type of the exception
+  std::string task = {};         // task: name of the function
   std::string task_id = {};
   std::string actor_id = {};
   std::string node_id = {};
-  std::int64_t process = 0;                     // the pid there
+  std::int64_t process = 0;                     // process id
   int signal = 0;                               // worker_crashed
   int exit_code = 0;                            // worker_crashed
-  std::string log_tail = {};                    // worker_crashed: the last lines of its log
+  std::string log_tail = {};                    // worker_crashed: last lines of the log
   std::string cause = {};                       // object_lost, actor_died
   std::string path = {};                        // transfer
   std::string reason = {};                      // transfer, collective
-  std::string exception_type = {};              // a registered exception: its key, and
-  std::vector<std::byte> exception_bytes = {};  // its serialised form
-  std::vector<ErrorRecord> nested = {};         // at most one: what caused this
-  std::vector<int> ranks = {};                  // collective: because of whom
-  std::string group = {};                       // collective: its name
+  std::string exception_type = {};              // key of a registered exception
+  std::vector<std::byte> exception_bytes = {};  // its serialized form
+  std::vector<ErrorRecord> nested = {};         // cause; at most one
+  std::vector<int> ranks = {};                  // collective: responsible ranks
+  std::string group = {};                       // collective: name of the group
 };
 
-// For messages: bytes that decode() accepts, or refuses without harm if they come from elsewhere.
+// Encodes and decodes records for messages. `decode_error` accepts bytes from untrusted senders.
 MOBULA_API std::vector<std::byte> encode(const ErrorRecord& record);
 MOBULA_API std::optional<ErrorRecord> decode_error(std::span<const std::byte> bytes);
 
-// Throws the exception that `record` stands for: one of <mobula/errors.h>, or the registered
-// exception of the remote task with the TaskError nested in it.
+// Throws the exception of `record`: a class of errors.h, or the registered exception of the remote
+// task with the TaskError nested.
 [[noreturn]] MOBULA_API void throw_error(const ErrorRecord& record);
 
-// What an operation without a result gives back: nothing when it was done.
+// The result of an operation without a value: empty on success.
 using Done = std::optional<ErrorRecord>;
 
 inline void require(const Done& done) {
   if (done) throw_error(*done);
 }
 
-// A result or the failure. Failures stay values until they reach the user's call.
+// A result or a failure. Failures stay values until they reach the call of the user.
 template <class T>
 class [[nodiscard]] Answer {
  public:

@@ -1,5 +1,6 @@
-// The members of an aggregate: how many, of which types, and a visit to each. For aggregates of up
-// to 64 members without bases and without C arrays; everything here is decided at compile time.
+// The members of an aggregate: their number, their types, and a visit to each. For aggregates of up
+// to 64 members without bases and C arrays.
+// Thread: any; decided at compile time.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace mobula::detail {
 
-// Stands for a value of any type, and for one of a base of T. Never called: only whether they would
-// convert is asked. (They have bodies because compilers want one for types without linkage.)
+// Converts to any type; `AnyBaseOf<T>` converts to the bases of T. Never called, only tested for
+// convertibility. They have bodies because compilers require one for types without linkage.
 struct Anything {
   template <class T>
   operator T() const noexcept {
@@ -36,8 +37,8 @@ concept braces_accept = requires {
 inline constexpr std::size_t max_members = 64;
 inline constexpr std::size_t no_members = max_members + 1;
 
-// The largest number of initialisers that T takes. Members without a default make small numbers
-// fail, so the search begins where one succeeds.
+// The largest number of initializers that T accepts. Members without a default reject small
+// numbers, so the search begins at a number that succeeds.
 template <class T, class... So>
 constexpr std::size_t count_initializers() {
   if constexpr (sizeof...(So) > max_members) {
@@ -54,15 +55,15 @@ constexpr bool accepts_empty_at(std::index_sequence<Before...>, std::index_seque
   return requires { T{AnythingAt<Before>{}..., {}, AnythingAt<After>{}...}; };
 }
 
-// Whether initialiser `index` of `count` is the first of several elements of one C array: then a {}
-// in its place stands for the whole array, and not all of the others find room after it.
+// Whether initializer `index` of `count` is the first of several elements of one C array. A {} in
+// its place initializes the whole array, so that the remaining initializers no longer fit.
 template <class T, std::size_t count, std::size_t index>
 constexpr bool starts_array() {
   using Before = std::make_index_sequence<index>;
   if constexpr (accepts_empty_at<T>(Before{}, std::make_index_sequence<count - index - 1>{})) {
     return false;
   } else {
-    // A member without a default refuses {} whatever follows.
+    // A member without a default rejects {} for every number of following initializers.
     return []<std::size_t... Fewer>(std::index_sequence<Fewer...>) {
       return (accepts_empty_at<T>(Before{}, std::make_index_sequence<Fewer>{}) || ...);
     }
@@ -93,11 +94,11 @@ constexpr std::size_t count_members() {
   }
 }
 
-// no_members: not an aggregate whose members can be visited.
+// `no_members` if T is not an aggregate whose members can be visited.
 template <class T>
 inline constexpr std::size_t member_count = count_members<T>();
 
-// Structured bindings take no pack, so each number of members has a line of its own.
+// Structured bindings accept no pack, so each number of members has its own line.
 #define MOBULA_MEMBERS(count, ...)                   \
   else if constexpr (member_count<Plain> == count) { \
     auto& [__VA_ARGS__] = object;                    \

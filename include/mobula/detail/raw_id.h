@@ -1,5 +1,6 @@
-// The 128 bits of an id, as the public headers carry them: an object, an actor, a group, an image.
-// Value type. Not for users, who see ids as text.
+// The 128 bits of an id of an object, an actor, a group, or an image.
+// Thread: owner (plain value).
+// Not: for users, who see ids as text.
 #pragma once
 
 #include <compare>
@@ -16,15 +17,16 @@ struct RawId {
   std::uint64_t low = 0;
 
   constexpr bool empty() const { return high == 0 && low == 0; }
-  friend constexpr bool operator==(const RawId&, const RawId&) = default;  // explicit for the front end of nvcc
+  // Explicit for the front end of nvcc.
+  friend constexpr bool operator==(const RawId&, const RawId&) = default;
   friend constexpr auto operator<=>(const RawId&, const RawId&) = default;
 };
 
-// 32 digits.
+// Returns 32 hexadecimal digits.
 MOBULA_API std::string hex(RawId id);
 
-// What a value may hold besides bytes: a right to an object, a handle of an actor, or a tensor whose
-// elements stay where they are.
+// The kinds of references inside a value: an object ref, an actor handle, or a tensor whose
+// elements stay in their process.
 enum class RefKind : std::uint8_t { object = 1, actor = 2, tensor = 3 };
 
 struct ContainedRef {

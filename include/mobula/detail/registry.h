@@ -1,7 +1,9 @@
-// The table of what this process can run: for every task<f>, actor<C> and method that its program
-// names, an Entry with internal address, found again in other processes of the program by image and
-// offset. The entries are data, so that folding of identical code cannot make two of them one. The
-// table itself lives in the library, once per process. Any thread.
+// The table of functions that this process can run. Each task<f>, actor<C>, and method that the
+// program names has an Entry; other processes of the program find it by image and offset.
+// Thread: any.
+// Owner: the library; one table per process.
+// Not: code addresses. Entries are data, so that folding of identical code cannot merge two of
+// them.
 #pragma once
 
 #include <atomic>
@@ -19,7 +21,7 @@
 
 namespace mobula::detail {
 
-// Where results go. Called once for each result, in order, from the thread that runs the call.
+// Receives results. Called once per result, in order, on the thread that runs the call.
 class MOBULA_API ResultSink {
  public:
   virtual ~ResultSink();
@@ -30,18 +32,18 @@ class MOBULA_API ResultSink {
 // One call of user code.
 struct Invocation {
   void* self = nullptr;                         // the actor, for methods
-  std::span<const StoredValue> arguments = {};  // every ref argument is resolved
+  std::span<const StoredValue> arguments = {};  // values; all refs are resolved
   ResultSink* results = nullptr;                // null for constructors
   std::shared_ptr<void>* created = nullptr;     // for constructors
 };
 
-// How it ended. Without an error, all results were accepted (or the actor was created).
+// The end of a call. Without an error, all results were accepted, or the actor was created.
 struct Outcome {
   std::optional<ErrorRecord> error = {};
-  bool exit_actor = false;  // user code called exit_actor(); there is no result
+  bool exit_actor = false;  // user code called exit_actor; no result
 };
 
-// Catches everything that user code throws.
+// Runs user code and catches all its exceptions.
 using Invoker = Outcome (*)(const Invocation& call);
 
 enum class EntryKind : std::uint8_t { task, constructor, method };
@@ -50,8 +52,8 @@ struct CallDescription;  // <mobula/detail/describe.h>
 
 class MOBULA_API Entry {
  public:
-  // Both names must live for ever. `class_tag` is one address per class of actors, null for tasks:
-  // a method may only be called on an actor made by a constructor with the same tag.
+  // Both names must have static storage. `class_tag` is one address per actor class, null for
+  // tasks. A method may only be called on an actor that a constructor with the same tag created.
   Entry(EntryKind kind, std::string_view name, Invoker invoker, int parameters, int results,
         const void* class_tag = nullptr, std::string_view class_name = {},
         const CallDescription* description = nullptr);
@@ -65,10 +67,11 @@ class MOBULA_API Entry {
   const void* class_tag() const { return class_tag_; }
   int parameters() const { return parameters_; }
   int results() const { return results_; }
-  // Null where nothing is known of its types.
+  // Returns the types of the call, or null if they are unknown.
   const CallDescription* description() const { return description_; }
 
-  // Refuses a call that does not fit the entry (invalid_request) before it touches anything.
+  // Runs the call. Returns invalid_request, before any effect, if the call does not match the
+  // entry.
   Outcome invoke(const Invocation& call) const;
 
  private:
@@ -83,10 +86,10 @@ class MOBULA_API Entry {
   Invoker invoker_;
   const CallDescription* description_;
   mutable std::atomic<bool> resolved_{false};
-  mutable FunctionKey key_;  // valid once resolved_
+  mutable FunctionKey key_;  // valid if resolved_
 };
 
-// An image that has entries. `path` is empty for the executable.
+// An image with entries. `path` is empty for the executable.
 struct Image {
   std::uintptr_t base = 0;
   std::string path;
@@ -97,14 +100,14 @@ class MOBULA_API Registry {
  public:
   static Registry& instance();
 
-  // Null for what no entry of this process has.
+  // Returns the entry, or null if this process has none with this key.
   const Entry* find(const FunctionKey& key);
-  // Known before the runtime has named images: the executable's is empty, a library's is derived
-  // from its file name.
+  // Valid before the runtime has named images: the key of the executable is empty, and the key of a
+  // library is derived from its file name.
   FunctionKey key_of(const Entry& entry);
   std::vector<const Entry*> entries();
 
-  // To give images ids by content, before the first call.
+  // Lists and names images, so that the runtime can set ids by content before the first call.
   std::vector<Image> images();
   void name_image(std::uintptr_t base, RawId id);
 
@@ -120,9 +123,9 @@ class MOBULA_API Registry {
   Table* table_;
 };
 
-// Runs `body` and turns what it throws into an Outcome.
+// Runs `body` and converts its exceptions to an Outcome.
 MOBULA_API Outcome guarded(const Invocation& call, void (*body)(const Invocation&));
-// Stores a result, or throws so that guarded() reports the sink's failure.
+// Stores a result, or throws so that guarded() reports the failure of the sink.
 MOBULA_API void give_result(const Invocation& call, std::size_t index, const Outgoing& value);
 
 }  // namespace mobula::detail

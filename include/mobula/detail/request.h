@@ -1,5 +1,7 @@
-// Options as the runtime receives them: checked, in exact units, resources told apart by meaning.
-// Values. What is wrong with options is found here, before anything is sent.
+// Options after validation: exact units, and resources separated by meaning.
+// Thread: owner (plain values).
+// Units: resource amounts in 1/10000.
+// Errors: invalid_request with field and rule, before anything is sent.
 #pragma once
 
 #include <chrono>
@@ -17,7 +19,7 @@
 
 namespace mobula::detail {
 
-// One condition on a node's labels. Operators `equals` and `not_equals` have one value.
+// One condition on a node's labels. The operators `equals` and `not_equals` have one value.
 struct LabelRule {
   enum class Operator : std::uint8_t { equals, not_equals, in, not_in };
   std::string key = {};
@@ -27,15 +29,15 @@ struct LabelRule {
   friend bool operator==(const LabelRule&, const LabelRule&) = default;
 };
 
-// Units are 1/10000.
+// A request for resources, in units of 1/10000.
 struct ResourceRequest {
   std::int64_t cpu_units = 0;
-  std::int64_t placing_cpu_units = 0;  // must exist in total on the node, and is not held
+  std::int64_t placing_cpu_units = 0;  // needed as the node's total, not held
   std::int64_t gpu_units = 0;
-  std::int64_t gpu_memory_bytes = 0;  // of each device
+  std::int64_t gpu_memory_bytes = 0;  // bytes per device
   std::int64_t memory_bytes = 0;
   std::vector<std::pair<std::string, std::int64_t>> custom_units =
-      {};  // by name; none of the above
+      {};  // other resources by name
   std::string accelerator_type = {};
   std::vector<LabelRule> labels = {};
   std::vector<std::vector<LabelRule>> fallback_labels = {};
@@ -45,7 +47,7 @@ struct ResourceRequest {
   bool fail_if_infeasible = false;
   int priority = 0;
 
-  // Whether an accelerator of any kind is asked for.
+  // Whether the request includes an accelerator of any kind.
   bool has_devices = false;
 
   friend bool operator==(const ResourceRequest&, const ResourceRequest&) = default;
@@ -55,8 +57,8 @@ struct TaskRequest {
   std::string name = {};
   ResourceRequest resources = {};
   int num_returns = 1;
-  int max_calls = 0;    // 0: unlimited; -1 of the options is resolved
-  int max_retries = 3;  // -1: for ever
+  int max_calls = 0;    // 0: unlimited; the -1 of the options is resolved
+  int max_retries = 3;  // -1: unlimited
   bool retry_exceptions = false;
   Transport tensor_transport = Transport::object_store;
   bool allow_fallback = false;
@@ -68,7 +70,7 @@ struct TaskRequest {
 
 struct ActorRequest {
   std::string name = {};
-  std::string name_space = {};  // empty: the job's
+  std::string name_space = {};  // empty: namespace of the job
   bool detached = false;
   bool get_if_exists = false;
   ResourceRequest resources = {};
@@ -83,11 +85,11 @@ struct ActorRequest {
 struct CallRequest {
   std::string name = {};
   Transport tensor_transport = Transport::object_store;
-  std::optional<int> max_task_retries = {};  // empty: the actor's
+  std::optional<int> max_task_retries = {};  // absent: as for the actor
   int num_returns = 1;
   bool allow_fallback = false;
   bool block_on_limit = true;
-  bool beside = false;  // of the library's own: does not wait for the actor's other calls, nor they for it
+  bool beside = false;  // internal call, independent of the actor's other calls
   TensorPolicy tensor_policy = TensorPolicy::freeze;
 
   friend bool operator==(const CallRequest&, const CallRequest&) = default;
@@ -116,7 +118,7 @@ struct GetRequest {
   bool allow_fallback = false;
 };
 
-// For init. Units are 1/10000; empty: to be detected.
+// The node of a local cluster, for `init`. Units are 1/10000; absent values are detected.
 struct NodeRequest {
   std::optional<std::int64_t> cpu_units = {};
   std::optional<std::int64_t> gpu_units = {};
@@ -128,7 +130,7 @@ struct NodeRequest {
   Labels labels = {};
 };
 
-// What init asks for as a job beside others.
+// The priority, weight, and quota of a job, for `init`.
 struct JobRequest {
   int priority = 0;
   int weight = 1;
@@ -138,29 +140,29 @@ struct JobRequest {
 template <class Request>
 using Prepared = Answer<std::shared_ptr<const Request>>;
 
-// A failure is of kind invalid_request and names the field and the rule.
+// Failures have the kind invalid_request and name the field and the rule.
 MOBULA_API Prepared<TaskRequest> prepare(const TaskOptions& options);
 MOBULA_API Prepared<ActorRequest> prepare(const ActorOptions& options);
 MOBULA_API Prepared<CallRequest> prepare(const CallOptions& options);
 // Throws InvalidRequestError.
 MOBULA_API GroupRequest prepare_group(const std::vector<Resources>& bundles, Strategy strategy,
                                       const PlacementGroupOptions& options);
-// The whole of InitOptions is checked; `joins` says that an address is known, from wherever, so
-// that resources may not be given.
+// Validates all of InitOptions. `joins` states that an address is known, so that resource fields
+// are invalid.
 MOBULA_API Answer<NodeRequest> prepare(const InitOptions& options, bool joins);
 MOBULA_API Answer<JobRequest> prepare_job(const InitOptions& options);
 
-// The requests of calls without options, made once.
+// Requests of calls without options, created once.
 MOBULA_API const std::shared_ptr<const TaskRequest>& default_task_request();
 MOBULA_API const std::shared_ptr<const ActorRequest>& default_actor_request();
 MOBULA_API const std::shared_ptr<const CallRequest>& default_call_request();
 
-// The rest throw InvalidRequestError.
+// The following functions throw InvalidRequestError.
 //
-// `given` must be 1, or the number of refs that the call gives back.
+// Requires that `given` is 1 or the number of refs that the call returns.
 MOBULA_API void check_returns(int given, int refs);
 MOBULA_API void check_name(const char* field, const std::string& name);
-// Empty for no time-out. Refuses a negative or undefined one.
+// Returns no deadline without a timeout. Rejects a negative or NaN timeout.
 MOBULA_API Deadline deadline_after(const std::optional<Duration>& timeout);
 MOBULA_API GetRequest get_request(const GetOptions& options);
 MOBULA_API PutRequest put_request(const PutOptions& options);

@@ -1,6 +1,6 @@
 // Finds the part of a type that cannot be serialized, so that the compile error names it:
 // `can_be_serialized<std::mutex, Member<Job, "lock">>` is false for `struct Job { std::mutex lock; };`.
-// Thread: any; everything here is decided at compile time, and only for programs that do not compile.
+// Thread: any; evaluated at compile time, and only for programs that do not compile.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace mobula::detail {
 
 #if defined(__EDG__)
 
-// The front end of nvcc: the position of the member stands for its name.
+// For nvcc's front end, the position of the member replaces its name.
 template <class T, std::size_t index>
 struct Member {};
 template <class T, std::size_t index>
@@ -93,7 +93,7 @@ using MemberAt = Member<T, printable_name_of_member<T, index>()>;
 #endif
 #endif
 
-// Not a member: the type itself, or an element of a container.
+// The type is not a member: it is the type itself, or an element of a container.
 struct NoMember {};
 
 // Compilers print this name with its arguments: the type, and the member that has the type.

@@ -1,5 +1,6 @@
-// Which of the ways of serialising a type has: decided at compile time, in one place and one order.
-// A user's Serializer comes first, members of an aggregate last.
+// The way in which a type is serialized, decided at compile time in one order: a user's Serializer
+// first, members of an aggregate last.
+// Thread: any; no state.
 #pragma once
 
 #include <array>
@@ -21,12 +22,14 @@
 
 namespace mobula {
 
+// Primary template of users' serializers. A specialization has `static void write(Writer&, const
+// T&)` and `static T read(Reader&)`.
 template <class T>
 struct Serializer;
 
 namespace detail {
 
-// The library's own types (refs, handles, views) are specialised in their headers.
+// Codecs of the library's own types (refs, handles, views), specialized in their headers.
 template <class T>
 struct OwnCodec;
 
@@ -45,10 +48,10 @@ enum class Shape {
   array,
   duration,
   time_point,
-  block,  // string or vector of elements without padding: written as they lie
+  block,  // string or vector of elements without padding, as in memory
   sequence,
   association,
-  plain_struct,  // an aggregate without padding: written as it lies
+  plain_struct,  // aggregate without padding, as in memory
   members,
 };
 
@@ -129,8 +132,8 @@ constexpr bool is_plain_struct(MemberList<Members...>) {
   }
 }
 
-// Whether every pattern of sizeof(T) bytes is a value, and all of them belong to it: no pointer, no
-// padding, no bool.
+// Whether every pattern of sizeof(T) bytes is a value without unused bits: no pointer, no padding,
+// no bool.
 template <class T>
 constexpr bool is_plain() {
   if constexpr (Custom<T> || std::is_same_v<T, bool> || std::is_same_v<T, long double>) {

@@ -1,5 +1,6 @@
-// When the last call passed each stage of its way, in this process: for `mobula bench --profile`, which
-// asks driver and executor. Off until asked for, and then one clock reading a stage. Any thread.
+// The times at which the latest call passed each stage in this process, for `mobula bench
+// --profile`. Off until requested; then one clock reading per stage.
+// Thread: any.
 #pragma once
 
 #include <array>
@@ -10,12 +11,12 @@
 namespace mobula::detail {
 
 enum class Stage : std::uint8_t {
-  submitted,  // driver: the call has come in from user code
-  written,    // driver: it is encoded
-  sent,       // driver: it is in the ring, and who sleeps there is woken
+  submitted,  // driver: user code made the call
+  written,    // driver: the call is encoded
+  sent,       // driver: the call is in the ring, and a sleeping reader is woken
   arrived,    // executor: read from the ring, not decoded
-  started,    // executor: about to run user code
-  ended,      // executor: user code has returned
+  started,    // executor: before user code runs
+  ended,      // executor: user code returned
   answered,   // executor: the reply is in the ring
   heard,      // driver: read from the ring, not decoded
 };
@@ -27,7 +28,7 @@ class Stages {
   void pass(Stage stage) {
     if (recording_.load(std::memory_order_relaxed)) note(stage);
   }
-  // Nanoseconds of the monotonic clock, which is the same in all processes of a machine; 0: not passed.
+  // Returns nanoseconds of the monotonic clock, equal in all processes of a machine; 0: not passed.
   std::int64_t last(Stage stage) const {
     return passed_[static_cast<std::size_t>(stage)].load(std::memory_order_relaxed);
   }
@@ -39,7 +40,7 @@ class Stages {
   std::array<std::atomic<std::int64_t>, stage_count> passed_{};
 };
 
-// Of this process.
+// Returns the stages of this process.
 Stages& stages();
 
 }  // namespace mobula::detail

@@ -1,5 +1,6 @@
-// The compiled half of remote(): hands calls to the runtime and takes over the refs. All throw what
-// went wrong: with an argument's serializer first, then with the submission. Any thread.
+// The compiled half of remote(): passes calls to the runtime and takes ownership of the refs.
+// Thread: any.
+// Errors: throws the failure of an argument's serializer first, then the failure of the submission.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace mobula::detail {
 
-// `results` are as many as the entry has.
+// `results` has one element per result of the entry.
 MOBULA_API void submit_task(const Entry& entry, const std::shared_ptr<const TaskRequest>& request,
                             std::span<const ArgumentSource> arguments,
                             std::span<std::shared_ptr<const Anchor>> results);
@@ -23,13 +24,13 @@ MOBULA_API void call_actor(const Entry& entry, const std::shared_ptr<const Ancho
                            const std::shared_ptr<const CallRequest>& request,
                            std::span<const ArgumentSource> arguments,
                            std::span<std::shared_ptr<const Anchor>> results);
-// Throws NotFoundError, and InvalidRequestError where the name belongs to another class.
+// Throws NotFoundError, and InvalidRequestError if the name belongs to another class.
 MOBULA_API std::shared_ptr<const Anchor> find_actor(const std::string& name,
                                                     const std::string& name_space,
                                                     std::string_view class_name);
 MOBULA_API void kill_actor(const std::shared_ptr<const Anchor>& actor, bool no_restart);
 
-// Passes `send` the arguments, as what Parameter... take.
+// Calls `send` with the arguments, converted to the parameter types.
 template <class... Parameter, class Send, class... Argument>
 auto with_arguments(TypeList<Parameter...>, Send&& send, Argument&&... argument) {
   const auto collected = [&send](const auto&... outgoing) {

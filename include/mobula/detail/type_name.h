@@ -1,6 +1,8 @@
-// Names of types and functions as the compiler spells them, known at compile time. They serve
-// people, and fingerprints within one program; they are not unique (two lambdas, two anonymous
-// namespaces).
+// Names of types and functions as the compiler spells them, known at compile time.
+// Thread: any.
+// Not: unique (two lambdas, two anonymous namespaces). They serve messages, and fingerprints within
+// one
+// program.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +20,8 @@ constexpr std::string_view value_signature() {
   return __PRETTY_FUNCTION__;
 }
 
-// "… [with auto MobulaNamed = f; …]" or "… [MobulaNamed = &f]": the part after the equals sign.
+// Returns the part after the equals sign of "… [with auto MobulaNamed = f; …]" or
+// "… [MobulaNamed = &f]".
 constexpr std::string_view named_in(std::string_view signature) {
   constexpr std::string_view mark = "MobulaNamed = ";
   signature.remove_prefix(signature.find(mark) + mark.size());

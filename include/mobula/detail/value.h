@@ -1,6 +1,7 @@
-// Values on their way between user code and the runtime: Outgoing is one that wants to be written,
-// StoredValue one that lies somewhere and can be read. A value's bytes are a header of 16 bytes
-// (format, fingerprint of the type) and what its codec wrote.
+// Values between user code and the runtime: Outgoing is a value that can be written, StoredValue a
+// value that can be read. The bytes are a header of 16 bytes (format, fingerprint of the type),
+// then those of the codec.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -19,26 +20,26 @@
 
 namespace mobula::detail {
 
-// A value that lives elsewhere, measured and ready to be written once into memory of `size_bytes()`
-// bytes that begins at a multiple of 64. Lives as long as the call it is passed to; one thread.
+// A measured value, ready to be written once into `size_bytes()` bytes of memory aligned to 64
+// bytes. It lives as long as the call that it is passed to.
 class MOBULA_API Outgoing {
  public:
   Outgoing(const Outgoing&) = delete;
   Outgoing& operator=(const Outgoing&) = delete;
 
   std::size_t size_bytes() const { return size_bytes_; }
-  // Leaves the elements of tensors of at least `from_bytes` where they are: the value is measured, and
-  // later written, without them. `origins`: what those inside say of the memory that they are in.
+  // Excludes the elements of tensors of at least `from_bytes` bytes: the value is measured and
+  // written without them. `origins` states what the included tensors record about their memory.
   void set_apart(std::size_t from_bytes, Origins origins = Origins::untold) const;
-  // Those tensors, each a TensorParts whose elements fill their memory, in the order of their refs among
-  // the contained ones.
+  // Returns the excluded tensors, each a TensorParts whose elements fill its memory, in the order
+  // of their refs in `contained`.
   const std::vector<std::shared_ptr<const void>>& apart() const { return apart_; }
-  // The refs inside the value, in the order in which its bytes name them. The caller holds them for
-  // as long as this lives; who stores the value must take counts of its own before.
+  // Returns the refs inside the value in serialization order. The caller holds them while this
+  // object lives; a caller that stores the value acquires its own counts first.
   const std::vector<ContainedRef>& contained() const { return contained_; }
 
-  // Fills `into`, exactly size_bytes() long. False: writing failed, the bytes are worthless, and
-  // the caller of the runtime gets the exception from rethrow_failure().
+  // Fills `into`, which has size_bytes() bytes. False: writing failed, the bytes are invalid, and
+  // the user gets the exception from rethrow_failure().
   bool write(std::span<std::byte> into) const noexcept;
   void rethrow_failure() const;
 
@@ -46,14 +47,14 @@ class MOBULA_API Outgoing {
   explicit Outgoing(std::uint64_t fingerprint) : fingerprint_(fingerprint) {}
   virtual ~Outgoing();
   virtual void fill(Writer& out) const = 0;
-  // To be called once by the constructor of the derived class.
+  // Called once by the constructor of the derived class.
   void measure() const;
 
  private:
   void write_all(Writer& out) const;
 
   std::uint64_t fingerprint_;
-  // What the value looks like when written; it does not change the value.
+  // The measurements of the value; they do not change the value.
   mutable std::size_t size_bytes_ = 0;
   mutable std::size_t apart_from_ = Writer::all_inside;
   mutable Origins origins_ = Origins::untold;
@@ -72,23 +73,23 @@ class OutgoingValue final : public Outgoing {
   const T& value_;
 };
 
-// What a ref to nothing stands for.
+// The value type of ObjectRef<void>.
 using Nothing = std::monostate;
 
-// A value that lies in memory, or the error that stands in its place.
+// A value in memory, or the error that took its place.
 struct StoredValue {
   std::span<const std::byte> bytes = {};
-  // Keeps `bytes` where they are, and the counts of the contained refs.
+  // Keeps `bytes` valid, and the counts of the contained refs.
   std::shared_ptr<const void> owner = {};
   std::vector<ContainedRef> contained = {};
-  // One for each contained ref, if one of them is a tensor.
+  // One entry per contained ref, if one of them is a tensor.
   std::vector<ApartTensor> apart = {};
-  std::optional<Device> device = {};  // where its tensors are wanted; else where each one belongs
+  std::optional<Device> device = {};  // requested location of the tensors; absent: their default
   std::shared_ptr<const ErrorRecord> error = {};
 };
 
-// Positions a Reader after the header. Throws what `stored.error` stands for, and
-// SerializationError where the header is not that of the type with this fingerprint.
+// Positions a Reader after the header. Throws the error of `stored.error`, and SerializationError
+// if the header has another fingerprint.
 MOBULA_API Reader open_value(const StoredValue& stored, std::uint64_t fingerprint,
                              std::string_view type);
 MOBULA_API void require_end(const Reader& in);

@@ -1,7 +1,8 @@
-// The bytes of values: Writer appends to them, Reader takes from them. Little-endian, positions and
-// alignments counted from the start of the value. A Writer without memory only counts, so that a
-// value is written once, into memory of exactly its size. Readers trust nothing: every length is
-// checked against what is left. One thread at a time; nothing here is kept over calls.
+// The bytes of values: Writer appends, Reader consumes. A Writer without memory only counts, so
+// that a value is written once, into memory of its exact size. Readers check every length against
+// the remaining bytes.
+// Thread: owner.
+// Units: little-endian; positions and alignments from the start of the value.
 #pragma once
 
 #include <bit>
@@ -24,54 +25,57 @@ static_assert(std::endian::native == std::endian::little, "mobula: values are li
 
 namespace detail {
 
-// Both throw SerializationError.
+// Both functions throw SerializationError.
 [[noreturn]] MOBULA_API void throw_corrupt(const char* what);
 [[noreturn]] MOBULA_API void throw_unwritable(const char* what);
 
-// Values nest at most so deep, in both directions.
+// Limit of the nesting depth of values, for writing and reading.
 inline constexpr int max_depth = 512;
 
 class TensorStorage;
 
-// The elements of a tensor that stand apart from the value they belong to.
+// The elements of a tensor that are stored outside the value.
 struct ApartTensor {
   std::shared_ptr<TensorStorage> storage;
-  std::int64_t byte_offset = 0;  // of the first element
+  std::int64_t byte_offset = 0;  // offset of the first element
 };
 
-// Least size in bytes of a block that is copied into huge pages. Most of the cost of a copy into fresh memory is its page faults.
+// Minimum size of a block that is copied into huge pages, because most of the cost of a copy into
+// fresh memory is its page faults.
 inline constexpr std::size_t large_block_bytes = std::size_t{4} << 20;
-// Asks for huge pages for memory that was allocated and not written yet.
+// Requests huge pages for memory that was allocated and is not written yet.
 MOBULA_API void use_huge_pages(const void* memory, std::size_t size_bytes) noexcept;
 
-// Contiguous elements of at least this many bytes begin at a multiple of it.
+// Contiguous elements of at least this size are aligned to it.
 inline constexpr std::size_t block_alignment = 64;
 
-// What tensors inside a value say of the memory that they were written from, for whoever reads them in the same
-// process: nothing; where it lies, so that it is found again as long as it is unchanged; or that it is the tensor
-// even if it has changed.
+// The record that tensors inside a value keep of their original memory, for readers in the same
+// process: none; its address, valid while the memory is unchanged; or its address even if the
+// memory has changed.
 enum class Origins : std::uint8_t { untold, told, aliased };
 
 }  // namespace detail
 
+// Appends the bytes of one value. Passed to `Serializer<T>::write`.
 class MOBULA_API Writer {
  public:
-  // Nothing stands apart.
+  // No tensor is stored outside the value.
   static constexpr std::size_t all_inside = static_cast<std::size_t>(-1);
 
   // Counts bytes and collects contained refs. Elements of tensors that have at least `apart_from`
-  // bytes, of which there is one at least, are not among them.
+  // (> 0) bytes are excluded.
   explicit Writer(std::size_t apart_from = all_inside, detail::Origins origins = detail::Origins::untold)
       : apart_from_(apart_from), origins_(origins) {}
-  // Writes to `into`, where a counting Writer has been before.
+  // Writes to `into`, whose size a counting Writer has measured.
   explicit Writer(std::span<std::byte> into, std::size_t apart_from = all_inside,
                   detail::Origins origins = detail::Origins::untold)
       : out_(into.data()), capacity_(into.size()), apart_from_(apart_from), origins_(origins), counting_(false) {}
 
-  // Any serialisable value (<mobula/serialize.h>).
+  // Writes any serializable value.
   template <class T>
   void write(const T& value);
 
+  // Writes bytes without a length.
   void write_bytes(const void* from, std::size_t size) {
     if (!counting_ && size != 0) {
       if (size > capacity_ - position_) detail::throw_unwritable("it grew while it was written");
@@ -80,7 +84,7 @@ class MOBULA_API Writer {
     position_ += size;
   }
 
-  // The next `size` bytes, for the caller to fill, once; none while this only counts.
+  // Returns the next `size` bytes for the caller to fill, once; empty while counting.
   std::span<std::byte> claim(std::size_t size) {
     std::span<std::byte> room;
     if (!counting_ && size != 0) {
@@ -91,44 +95,51 @@ class MOBULA_API Writer {
     return room;
   }
 
+  // Writes a number of elements.
   void write_count(std::size_t count) {
     const std::uint64_t number = count;
     write_bytes(&number, sizeof number);
   }
 
-  // Zeros up to the next multiple of `alignment`, a power of two of at most 64.
+  // Writes zeros up to the next multiple of `alignment`, a power of two of at most 64.
   void align_to(std::size_t alignment) {
     static constexpr std::byte zeros[detail::block_alignment] = {};
     write_bytes(zeros, (0 - position_) & (alignment - 1));
   }
 
-  // A ref that belongs to the value. In the bytes stands its place in the list.
+  // Writes a ref that belongs to the value as its index in the list of refs.
   void write_ref(detail::ContainedRef ref) {
     const auto index = static_cast<std::uint32_t>(ref_count_++);
     if (counting_) contained_.push_back(ref);
     write_bytes(&index, sizeof index);
   }
 
-  // Whether elements of so many bytes stand apart: write_apart() then stands for them.
+  // Reports whether elements of this size are stored outside the value; then write_apart() replaces
+  // them.
   bool stand_apart(std::size_t size) const { return size >= apart_from_; }
-  // `tensor` is a TensorParts; the ref that stands for it gets its id later.
+  // `tensor` is a TensorParts. The ref that replaces it gets its id later.
   void write_apart(const std::shared_ptr<const void>& tensor) {
     write_ref({detail::RefKind::tensor, {}});
     if (counting_) apart_.push_back(tensor);
   }
 
-  // What tensors whose elements are inside say of the memory that they were in.
+  // Returns the record that included tensors keep of their original memory.
   detail::Origins origins() const { return origins_; }
 
+  // Returns the number of bytes written.
   std::size_t position() const { return position_; }
+  // Reports whether this writer has no memory and only counts.
   bool is_counting() const { return counting_; }
+  // Returns the contained refs in serialization order.
   std::vector<detail::ContainedRef> take_contained() { return std::move(contained_); }
-  // In the order of their refs among the contained ones.
+  // Returns the excluded tensors in the order of their refs.
   std::vector<std::shared_ptr<const void>> take_apart() { return std::move(apart_); }
 
+  // Begins a nested value; throws beyond the limit of the depth.
   void enter() {
     if (++depth_ > detail::max_depth) detail::throw_unwritable("it nests deeper than 512 levels");
   }
+  // Ends a nested value.
   void leave() { --depth_; }
 
  private:
@@ -144,24 +155,26 @@ class MOBULA_API Writer {
   std::vector<std::shared_ptr<const void>> apart_;
 };
 
+// Consumes the bytes of one value. Passed to `Serializer<T>::read`.
 class MOBULA_API Reader {
  public:
-  // `owner` keeps `bytes` in place; views take a share of it. `apart` has an entry for each contained
-  // ref, if one of them is a tensor.
+  // `owner` keeps `bytes` valid; views share it. `apart` has an entry per contained ref, if one of
+  // them is a tensor.
   Reader(std::span<const std::byte> bytes, std::span<const detail::ContainedRef> contained,
          std::shared_ptr<const void> owner, std::span<const detail::ApartTensor> apart = {})
       : bytes_(bytes), contained_(contained), apart_(apart), owner_(std::move(owner)) {}
 
-  // Any serialisable value. Throws SerializationError where the bytes are none.
+  // Reads any serializable value. SerializationError if the bytes are not a T.
   template <class T>
   T read();
 
+  // Reads bytes without a length.
   void read_bytes(void* into, std::size_t size) {
     const auto from = take(size);
     if (size != 0) std::memcpy(into, from.data(), size);
   }
 
-  // The next `size` bytes, in place.
+  // Returns the next `size` bytes, in place.
   std::span<const std::byte> take(std::size_t size) {
     if (size > remaining()) detail::throw_corrupt("it ends too early");
     const auto taken = bytes_.subspan(position_, size);
@@ -169,7 +182,7 @@ class MOBULA_API Reader {
     return taken;
   }
 
-  // How many elements follow, each of at least `smallest` (> 0) bytes.
+  // Reads the number of following elements, each of at least `smallest` (> 0) bytes.
   std::size_t read_count(std::size_t smallest = 1) {
     std::uint64_t number = 0;
     read_bytes(&number, sizeof number);
@@ -178,10 +191,12 @@ class MOBULA_API Reader {
     return static_cast<std::size_t>(number);
   }
 
+  // Skips to the next multiple of `alignment`.
   void align_to(std::size_t alignment) { take((0 - position_) & (alignment - 1)); }
 
+  // Reads a ref of this kind and returns its id.
   detail::RawId read_ref(detail::RefKind kind) { return contained_[ref_index(kind)].id; }
-  // Elements that stand apart.
+  // Reads a tensor whose elements are stored outside the value.
   const detail::ApartTensor& read_apart() {
     const std::size_t index = ref_index(detail::RefKind::tensor);
     if (index >= apart_.size() || !apart_[index].storage) {
@@ -190,17 +205,23 @@ class MOBULA_API Reader {
     return apart_[index];
   }
 
-  // Where tensors are wanted; nothing: where each one belongs.
+  // Returns the requested location of tensors; absent: their default.
   const std::optional<Device>& device() const { return device_; }
+  // Sets the requested location of tensors.
   void set_device(std::optional<Device> device) { device_ = device; }
 
+  // Returns the number of bytes read.
   std::size_t position() const { return position_; }
+  // Returns the number of bytes left.
   std::size_t remaining() const { return bytes_.size() - position_; }
+  // Returns the owner that keeps the bytes valid.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
+  // Begins a nested value; throws beyond the limit of the depth.
   void enter() {
     if (++depth_ > detail::max_depth) detail::throw_corrupt("it nests deeper than 512 levels");
   }
+  // Ends a nested value.
   void leave() { --depth_; }
 
  private:

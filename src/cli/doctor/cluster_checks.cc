@@ -26,11 +26,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr Duration port_limit = 3s;
-constexpr std::size_t most_ports = 512;           // that are tried
-constexpr std::size_t most_named = 8;             // of what is wrong in one way
+constexpr std::size_t most_ports = 512;           // limit of tried ports
+constexpr std::size_t most_named = 8;             // names per fault
 constexpr std::int64_t tolerable_skew_ms = 2'000;
 constexpr std::int64_t wrong_skew_ms = 60'000;    // tickets and tokens allow 5 minutes
-constexpr const char* no_library = "none that can be used";
+constexpr const char* no_library = "no usable library";
 
 std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -60,7 +60,7 @@ Finding unreachable(Finding finding) {
   return finding;
 }
 
-// Several of one kind in one sentence.
+// Joins several names in one sentence.
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most_named); ++i) text += (i == 0 ? "" : ", ") + names[i];
@@ -118,20 +118,20 @@ class Look {
   }
 
   bool ping(ToolClient& client) {
-    const auto first = client.ask("ping");  // with the connection; the next one is timed
+    const auto first = client.ask("ping");  // includes the connection; the next query is timed
     if (!first) {
       const auto& why = first.error();
       if (why.code == ErrorCode::corrupt) {
-        add(mend("version", why.text, "install the head's release here, or this one there: mobula up CLUSTER.yaml"));
+        add(mend("version", why.text, "install the same release on both machines: mobula up CLUSTER.yaml"));
         look_.reached = true;
       } else if (exit_code_of(why) == exit_refused) {
         add(mend("key", why.text,
-                 cluster_.key ? "copy the key file anew from the head's <state>/<cluster>/, mode 0600; a token that "
+                 cluster_.key ? "copy the key file again from the head's <state>/<cluster>/ (mode 0600); a token that "
                                 "was revoked is replaced by `mobula token create`"
                               : "give the key file of the cluster with --key, or a token with MOBULA_TOKEN"));
         look_.reached = true;
       } else {
-        add(unreachable(mend("cluster", why.text, "at the head's machine: mobula logs head --tail 50")));
+        add(unreachable(mend("cluster", why.text, "on the head's machine: mobula logs head --tail 50")));
       }
       return false;
     }
@@ -158,8 +158,9 @@ class Look {
     const auto answer = client.ask("list", "nodes");
     const auto json = answer ? Json::parse(*answer, nullptr, false) : Json();
     if (!json.is_object() || !json.contains("items")) {
-      if (!answer && answer.error().code == ErrorCode::permission_denied) return;  // of a role that may not
-      return add(mend("nodes", answer ? "the head's list of nodes cannot be read" : answer.error().text, "mobula list nodes"));
+      // The role has no permission.
+      if (!answer && answer.error().code == ErrorCode::permission_denied) return;
+      return add(mend("nodes", answer ? "read the head's list of nodes: not a JSON object" : answer.error().text, "mobula list nodes"));
     }
     std::vector<PortSeen> ports;
     Json alive = Json::array();
@@ -174,7 +175,7 @@ class Look {
       }
     }
     const bool here = leads_to_itself(cluster_.address);
-    // What only their own machine can use cannot be tried from another one.
+    // Addresses that only their own machine can use cannot be tried from another one.
     if (!here) std::erase_if(ports, [](const PortSeen& each) { return leads_to_itself(each.address); });
     for (auto& each : check_ports("node ports", try_ports(std::move(ports), port_limit))) add(std::move(each));
     for (auto& each : check_nodes(alive, own_host())) add(std::move(each));
@@ -240,15 +241,15 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
   }
   Findings found;
   if (const auto refused = wrong.find("refused"); refused != wrong.end()) {
-    found.push_back(mend(name, "nobody listens at " + some_of(refused->second) + ": the machine answers, and refuses",
-                         name == "head port" ? "start the head there: mobula start --head; if it runs, ask it for its "
+    found.push_back(mend(name, "connection refused at " + some_of(refused->second),
+                         name == "head port" ? "start the head there: mobula start --head; if it runs, find its "
                                                "port: mobula status"
-                                             : "there: mobula doctor, and mobula start --address … if no agent runs"));
+                                             : "on that machine: mobula doctor, and mobula start --address … if no agent runs"));
   }
   if (const auto silent = wrong.find("silent"); silent != wrong.end()) {
     found.push_back(mend(name,
-                         fmt::format("no answer within {} s from {}: a firewall drops what is sent there, or the machine is "
-                                     "off or not routed to",
+                     fmt::format("no answer within {} s from {}: a firewall drops packets, or the machine is "
+                                "off or has no route",
                                      port_limit / 1s, some_of(silent->second)),
                          fmt::format("allow TCP to port {} at {}: nft add rule inet filter input tcp dport {} accept, or "
                                      "the cloud's rules; ping {}",
@@ -257,25 +258,25 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
   }
   if (const auto unknown = wrong.find("unknown"); unknown != wrong.end()) {
     found.push_back(mend(name, some_of(unknown->second),
-                         "have machines told addresses that others know: mobula start --advertise ADDRESS"));
+                         "advertise addresses that other machines can resolve: mobula start --advertise ADDRESS"));
   }
   if (found.empty()) {
-    found.push_back(ok(name, seen.size() == 1 ? seen.front().address + " takes connections"
-                                              : fmt::format("{} of {} take connections from here", seen.size(), seen.size())));
+    found.push_back(ok(name, seen.size() == 1 ? seen.front().address + " accepts connections"
+                                              : fmt::format("{} of {} accept connections", seen.size(), seen.size())));
   }
   return found;
 }
 
 Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t after_ms) {
-  // Somewhere between the two looks the head has read its own.
+  // The head reads its clock between the two readings.
   const std::int64_t skew = head_ms < before_ms ? head_ms - before_ms : head_ms > after_ms ? head_ms - after_ms : 0;
   const std::int64_t size = std::abs(skew);
-  const std::string what = fmt::format("this machine's clock says {}, the head's {}", utc(after_ms), utc(head_ms));
+  const std::string what = fmt::format("clock of this machine: {}, of the head: {}", utc(after_ms), utc(head_ms));
   if (size <= tolerable_skew_ms) return ok("clock", what);
   const std::string differs = fmt::format("{}: {:.1f} s {}", what, static_cast<double>(size) / 1e3,
                                           skew > 0 ? "behind the head" : "ahead of the head");
-  const char* const fix = "timedatectl set-ntp true, or chronyc makestep, on the one that is wrong; a head takes its "
-                          "clock when it starts, so start it again if it was that one";
+  const char* const fix = "timedatectl set-ntp true, or chronyc makestep, on the wrong machine; a head reads its "
+                          "clock at its start, so restart it if its clock was wrong";
   if (size < wrong_skew_ms) return note("clock", differs, fix);
   return mend("clock", differs + "; tickets and tokens allow 5 minutes", fix);
 }
@@ -287,11 +288,11 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   std::map<std::string, std::vector<std::string>> releases;
   std::vector<std::string> hidden;
   for (const auto& item : items) {
-    if (!has_slots(item)) continue;  // a driver's own agent
+    if (!has_slots(item)) continue;  // the agent of a driver
     const auto labels = item.value("labels", Json::object());
     if (labels.contains(nvidia_driver_label)) drivers[labels.value(nvidia_driver_label, std::string())].push_back(node_name(item));
     if (labels.contains(nvidia_cuda_label)) cudas[labels.value(nvidia_cuda_label, std::string())].push_back(node_name(item));
-    // An agent that looked for the one has looked for the other.
+    // An agent that probed one library has probed the other.
     if (labels.contains(nvidia_cuda_label) || labels.contains(nvidia_nccl_label)) {
       nccls[labels.value(nvidia_nccl_label, std::string(no_library))].push_back(node_name(item));
     }
@@ -307,27 +308,27 @@ Findings check_nodes(const Json& items, const std::string& own_host) {
   Findings found;
   if (drivers.size() > 1) {
     found.push_back(mend("GPU drivers of nodes", told(drivers),
-                         "install one driver everywhere: NCCL between nodes and CUDA programs built for the newer one "
-                         "fail on the older"));
+                         "install one driver version on all nodes: NCCL between nodes, and CUDA programs for the newer "
+                         "driver, fail on the older one"));
   }
-  // With another driver comes another interface of it, which is said then.
+  // Another driver has another CUDA version, which the finding above reports.
   if (cudas.size() > 1 && drivers.size() < 2) {
     found.push_back(note("CUDA drivers of nodes", told(cudas),
-                         "install one everywhere (as part of the driver, or as cuda-compat): programs built for the newer one "
-                         "fail on the older"));
+                         "install one version on all nodes (with the driver, or as cuda-compat): programs for the newer "
+                         "version fail on the older one"));
   }
   if (nccls.size() > 1) {
     found.push_back(mend("NCCL of nodes", told(nccls),
-                         "install one version everywhere (libnccl2), or name one: MOBULA_NCCL_LIBRARY=PATH for each agent, "
-                         "and start those agents again; groups over NCCL between such nodes fail or hang"));
+                         "install one version on all nodes (libnccl2), or set MOBULA_NCCL_LIBRARY=PATH for each agent "
+                         "and restart it; NCCL groups between such nodes fail or hang"));
   }
   if (releases.size() > 1) {
-    found.push_back(note("releases of nodes", told(releases), "mobula up CLUSTER.yaml brings all machines to one release"));
+    found.push_back(note("releases of nodes", told(releases), "mobula up CLUSTER.yaml installs one release on all machines"));
   }
   if (!hidden.empty()) {
     found.push_back(mend("node addresses",
-                         fmt::format("{} tell others an address of loopback, which leads each machine to itself", some_of(hidden)),
-                         "start those agents with --bind or --advertise ADDRESS"));
+                         fmt::format("{} advertise a loopback address, which other machines cannot reach", some_of(hidden)),
+                         "restart those agents with --bind or --advertise ADDRESS"));
   }
   return found;
 }

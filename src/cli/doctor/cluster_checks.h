@@ -1,5 +1,6 @@
-// Whether the cluster can be reached from here, speaks this program's protocol, knows this key and agrees on the
-// time, and whether its nodes can. Asks the head, and tries ports: a connection that is closed at once. Main thread.
+// Checks of the path to the cluster: reachability, protocol, key, clock, and the ports of its
+// nodes. Queries the head and opens connections that are closed immediately.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +22,27 @@ struct ClusterLook {
 ClusterLook check_cluster(const CommandLine& line);
 
 enum class PortAnswer {
-  silent,   // nothing came back in time
+  silent,   // no reply in time
   open,
-  refused,  // the machine is there, and says that nobody listens
-  unknown,  // its name leads nowhere
+  refused,  // the machine rejects the connection
+  unknown,  // the name cannot be resolved
 };
 struct PortSeen {
   std::string what;     // "head", "agent of node 0123abcd (host)"
   std::string address;  // HOST:PORT
   PortAnswer answer = PortAnswer::silent;
-  std::string why{};  // where it is unknown
+  std::string why{};  // if it is unknown
 };
-// Side by side, each at most `limit`.
+// Tries all ports at the same time, each for at most `limit`.
 std::vector<PortSeen> try_ports(std::vector<PortSeen> ports, Duration limit);
 Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen);
 
-// The head's clock read between two looks at this machine's, all in milliseconds since 1970.
+// Compares the head's clock with two readings of this machine's clock, all in milliseconds since
+// 1970.
 Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t after_ms);
 
-// Items of `list nodes`: what differs between nodes that are to work together, and addresses that only their own
-// machine can use. `own_host` is this machine's name.
+// Checks items of `list nodes` for differences between nodes that must match, and for addresses
+// that only one machine can use. `own_host` is this machine's name.
 Findings check_nodes(const nlohmann::json& items, const std::string& own_host);
 
 }  // namespace mobula::internal::cli::doctor

@@ -39,7 +39,7 @@ constexpr Duration probe_patience = 3s;
 
 void append(Findings& to, Findings more) { std::ranges::move(more, std::back_inserter(to)); }
 
-// Which CPUs and interfaces the tensors of each GPU have near; nothing where hwloc knows of nothing.
+// Returns the CPUs and interfaces near each GPU; nothing if hwloc does not know them.
 Findings beside_gpus(const MachineFacts& machine) {
   const auto gpus = machine.devices.find(Vendor::nvidia);
   if (gpus == machine.devices.end()) return {};
@@ -62,7 +62,8 @@ Findings beside_gpus(const MachineFacts& machine) {
   return found;
 }
 
-// The GPUs and the node's shape: code of vendors runs, which may hang or crash where a driver is broken.
+// Probes the GPUs and the node's shape: vendor code runs, which may hang or crash with a broken
+// driver.
 Document look_at_devices() {
   Document told = Document::array();
   const auto keep = [&](const Finding& finding) { told.push_back(to_json(finding)); };
@@ -72,7 +73,7 @@ Document look_at_devices() {
   keep(note("memory", fmt::format("{} MiB usable", machine.memory.usable_bytes() >> 20)));
   const auto shape = node_shape(machine, {});
   keep(shape ? note("GPUs to offer", shape->total(resource::gpu).to_string())
-             : mend("GPUs to offer", shape.error().text, "mend that variable, or give --num-gpus"));
+             : mend("GPUs to offer", shape.error().text, "fix that variable, or give --num-gpus"));
   for (const auto& [vendor, devices] : machine.devices) {
     const VendorRow& row = row_of(vendor);
     keep(note("devices", fmt::format("{} of {}, as {} by {}", devices.size(), row.name, row.resource, row.variable)));
@@ -98,9 +99,9 @@ Findings check_devices() {
     return found;
   }
   const std::string what = count == 0 ? fmt::format("did not answer within {} s", vendor_patience_ms / 1000)
-                                      : fmt::format("ended the process that asked them, with code {}", child->wait());
-  return {mend("GPU libraries", "the vendors' libraries " + what, "nvidia-smi shows whether the driver still answers; "
-                                                                  "dmesg | grep -i -e nvrm -e xid what it met")};
+                                      : fmt::format("terminated the probing process with code {}", child->wait());
+  return {mend("GPU libraries", "vendor libraries " + what, "nvidia-smi shows whether the driver still answers; "
+                                                                  "dmesg | grep -i -e nvrm -e xid shows its errors")};
 }
 
 Document document_of(const Findings& findings) {
@@ -116,18 +117,18 @@ void show(const Findings& findings, const CommandLine& line) {
   for (const auto& each : findings) {
     const bool asks = !each.fix.empty() && each.verdict != Verdict::ok && (each.verdict != Verdict::note || output != OutputFormat::table);
     if (!asks || !for_people(line)) continue;
-    text += fmt::format("{}  {}: {}\n", begun ? "" : "\nto mend:\n", each.name, printable(each.fix));
+    text += fmt::format("{}  {}: {}\n", begun ? "" : "\nto fix:\n", each.name, printable(each.fix));
     begun = true;
   }
   (void)print_page(text, line);
 }
 
 Finding debug_build_finding() {
-  return note("build", "this is a debug build: calls take 10 to 16 times the processor time of a release build",
+  return note("build", "debug build: calls take 10 to 16 times the processor time of a release build",
               "./dev install PREFIX builds and installs a release build");
 }
 
-// Of the agent in this folder: its lock goes with its process, whatever has become of its files.
+// Checks the agent's lock, which is released with its process, whatever happened to its files.
 bool agent_lives(const std::string& folder) {
   const Fd lock(::open((folder + "/agent/lock").c_str(), O_RDWR | O_CLOEXEC));
   return lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
@@ -138,7 +139,7 @@ bool agent_lives(const std::string& folder) {
 
 int examine(const CommandLine& line) {
   if (line.doctor.probe) return probe(line);
-  Findings found = check_devices();  // a child: before any thread
+  Findings found = check_devices();  // in a child process, before any thread starts
   const Measures seen = measure();
   if (is_debug_build) found.push_back(debug_build_finding());
   append(found, check_limits(seen));
@@ -165,7 +166,7 @@ int probe(const CommandLine& line) {
     const std::string folder = line.state_folder + "/" + name;
     if (const auto head = load_head_file(folder + "/head/head.json")) {
       any = true;
-      if (!runs(*head)) return complain(failure(ErrorCode::unavailable, fmt::format("the head of '{}', process {}, has died", name, head->pid)), exit_failed);
+      if (!runs(*head)) return complain(failure(ErrorCode::unavailable, fmt::format("probe cluster '{}': the head, process {}, has died", name, head->pid)), exit_failed);
       ClusterAddress cluster{head->address, std::nullopt, folder + "/head/operator.key"};
       if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
       auto client = ToolClient::open(cluster);
@@ -174,12 +175,12 @@ int probe(const CommandLine& line) {
     }
     if (load_agent_file(folder + "/agent/agent.json")) {
       any = true;
-      // The head is not asked: an agent waits for a head that is away.
-      if (!agent_lives(folder)) return complain(failure(ErrorCode::unavailable, fmt::format("the agent of '{}' has died", name)), exit_failed);
+      // The head is not queried, because an agent waits for an absent head.
+      if (!agent_lives(folder)) return complain(failure(ErrorCode::unavailable, fmt::format("probe cluster '{}': the agent has died", name)), exit_failed);
     }
   }
   if (any) return exit_done;
-  return complain(failure(ErrorCode::unavailable, "neither a head nor an agent runs from " + line.state_folder), exit_unreachable);
+  return complain(failure(ErrorCode::unavailable, "probe: neither a head nor an agent runs from " + line.state_folder), exit_unreachable);
 }
 
 }  // namespace mobula::internal::cli::doctor

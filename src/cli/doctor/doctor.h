@@ -1,17 +1,17 @@
-// `mobula doctor`: looks at what Mobula needs of this machine, at the files by which it is part of clusters, and
-// whether a cluster can be reached; says of each what was seen and what to type. Changes nothing. Main thread,
-// before any other is started.
+// `mobula doctor`: checks this machine, the files of its clusters, and the path to a cluster, and
+// reports a fix for each fault. Changes nothing.
+// Thread: main, before any other thread starts.
 #pragma once
 
 #include "cli/command_line.h"
 
 namespace mobula::internal::cli::doctor {
 
-// 0: all is well; 1: something is to be mended; 3: all is well here, but no cluster answers.
+// Returns 0 without a problem, 1 if something must be fixed, and 3 if only the cluster is missing.
 int examine(const CommandLine& line);
 
-// `doctor --probe`, for probes of containers: whether what this state folder runs is alive. Fast; says nothing when
-// it is, and one line when it is not. 0, 1, or 3 where nothing runs from here.
+// `doctor --probe`, for container probes: checks that the processes of this state directory are
+// alive. Fast; prints one line on failure. Returns 0, 1, or 3 if no process runs.
 int probe(const CommandLine& line);
 
 }  // namespace mobula::internal::cli::doctor

@@ -9,7 +9,7 @@ const char* text_of(Verdict verdict) {
     case Verdict::mend:
     case Verdict::unreachable: break;
   }
-  return "mend";
+  return "fix";
 }
 
 nlohmann::ordered_json to_json(const Finding& finding) {

@@ -1,4 +1,5 @@
-// What `mobula doctor` has found: a check by name, how it went, what was seen and what to type. Plain values.
+// A result of `mobula doctor`: the check, its verdict, the observation, and the fix.
+// Thread: owner (plain values).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,16 +10,16 @@ namespace mobula::internal::cli::doctor {
 
 enum class Verdict {
   ok,
-  note,         // worth knowing
-  mend,         // something is to be done here
-  unreachable,  // likewise, and the cluster cannot be reached before
+  note,         // information
+  mend,         // must be fixed
+  unreachable,  // must be fixed, and the cluster is unreachable until then
 };
 
 struct Finding {
   std::string name;
   Verdict verdict = Verdict::ok;
   std::string seen;
-  std::string fix{};  // a command, or a sentence that ends in one; empty where there is nothing to do
+  std::string fix{};  // a command, or a sentence that ends in one; empty without a fix
 };
 using Findings = std::vector<Finding>;
 
@@ -30,9 +31,9 @@ inline Finding mend(std::string name, std::string seen, std::string fix) {
   return {std::move(name), Verdict::mend, std::move(seen), std::move(fix)};
 }
 
-// "ok", "note", "mend".
+// Returns "ok", "note", or "fix".
 const char* text_of(Verdict verdict);
-// {"name", "result", "text", "fix"}; and back, for findings of another process.
+// Converts to and from {"name", "result", "text", "fix"}, for findings of another process.
 nlohmann::ordered_json to_json(const Finding& finding);
 Finding finding_of(const nlohmann::ordered_json& json);
 

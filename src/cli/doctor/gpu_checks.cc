@@ -31,7 +31,7 @@ bool is_device_file(const std::string& name) {
          std::all_of(name.begin() + 6, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// Files of devices, and those of them that this user may not use.
+// Device files, and those that this user may not use.
 struct DeviceFiles {
   std::size_t gpus = 0;
   std::vector<std::string> closed{};
@@ -56,34 +56,34 @@ Findings check_files(const DeviceFiles& files, const std::string& kernel) {
   Findings found;
   if (!files.closed.empty()) {
     found.push_back(mend("GPU device files",
-                         fmt::format("user {} may not read and write {}{}", ::geteuid(), files.closed.front(),
+                         fmt::format("user {} has no read and write permission for {}{}", ::geteuid(), files.closed.front(),
                                      files.closed.size() > 1 ? fmt::format(" and {} more", files.closed.size() - 1) : ""),
                          "usermod -aG video USER and log in again, or chmod 666 /dev/nvidia*"));
   }
   if (!kernel.empty() && files.gpus == 0) {
     found.push_back(mend("GPU device files",
-                         fmt::format("driver {} is loaded, but there is no /dev/nvidia0", kernel),
+                         fmt::format("driver {} is loaded, but /dev/nvidia0 is missing", kernel),
                          "nvidia-modprobe -c 0 -u; in a container --gpus all; in a pod limits: {nvidia.com/gpu: 1}"));
   }
   if (kernel.empty() && files.gpus > 0) {
-    found.push_back(mend("GPU driver", "there are files of GPUs in /dev, but no driver is loaded",
-                         "modprobe nvidia; dmesg says why it does not load"));
+    found.push_back(mend("GPU driver", "/dev has GPU files, but no driver is loaded",
+                         "modprobe nvidia; dmesg shows why it does not load"));
   }
   return found;
 }
 
-// The GPUs that answer; none where something is in the way.
+// Returns the number of GPUs that answer; 0 if the driver cannot be used.
 std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool named, Findings& found) {
   const bool expected = !kernel.empty() || files.gpus > 0 || named;
   const auto nvml = Nvml::open(Nvml::library_name());
   if (!nvml && !expected) {
-    found.push_back(note("GPUs", "no NVIDIA driver is loaded, and there are no files of GPUs"));
+    found.push_back(note("GPUs", "no NVIDIA driver and no GPU files"));
     return 0;
   }
   if (!nvml && nvml.error().code == ErrorCode::not_found) {
     found.push_back(mend("GPU libraries",
-                         fmt::format("{}, but NVML cannot be used: {}",
-                                     kernel.empty() ? "GPUs are expected here" : "driver " + kernel + " is loaded",
+                         fmt::format("{}, but NVML is unusable: {}",
+                                     kernel.empty() ? "GPUs are expected" : "driver " + kernel + " is loaded",
                                      nvml.error().text),
                          same_version));
     return 0;
@@ -91,29 +91,29 @@ std::size_t check_nvml(const DeviceFiles& files, const std::string& kernel, bool
   if (!nvml) {
     const std::string why = nvml.error().text;
     const bool differs = why.find("ismatch") != std::string::npos;
-    found.push_back(mend("GPU driver", why + (kernel.empty() ? "" : fmt::format("; the driver that is loaded is {}", kernel)),
-                         differs ? "load the driver that is installed: reboot, or stop what uses GPUs and then rmmod "
+    found.push_back(mend("GPU driver", why + (kernel.empty() ? "" : fmt::format("; the loaded driver is {}", kernel)),
+                         differs ? "load the installed driver: reboot, or stop all GPU processes and then rmmod "
                                    "nvidia_uvm nvidia_drm nvidia_modeset nvidia && modprobe nvidia"
-                                 : "dmesg | grep -i -e nvrm -e xid says what the driver met"));
+                                 : "dmesg | grep -i -e nvrm -e xid shows the errors of the driver"));
     return 0;
   }
   const auto version = nvml->driver_version();
   const auto devices = nvml->devices();
   if (!version || !devices) {
     found.push_back(mend("GPUs", !devices ? devices.error().text : version.error().text,
-                         "nvidia-smi -q shows which GPU does not answer; nvidia-smi -r resets one that nobody uses"));
+                         "nvidia-smi -q shows the GPU that does not answer; nvidia-smi -r resets an idle GPU"));
     return 0;
   }
   if (!kernel.empty() && *version != kernel) {
     found.push_back(mend("GPU driver",
-                         fmt::format("the driver that is loaded is {}, and NVML is of {}", kernel, *version),
+                         fmt::format("the loaded driver is {}, NVML is {}", kernel, *version),
                          same_version));
   } else {
     found.push_back(ok("GPU driver", *version));
   }
   if (files.gpus != 0 && devices->size() != files.gpus) {
-    found.push_back(note("GPUs", fmt::format("NVML speaks of {}, and /dev has files of {}", devices->size(), files.gpus),
-                         "dmesg | grep -i xid; a GPU that has fallen off the bus comes back with a reboot"));
+    found.push_back(note("GPUs", fmt::format("NVML reports {}, /dev has files of {}", devices->size(), files.gpus),
+                         "dmesg | grep -i xid; a reboot restores a GPU that has fallen off the bus"));
   }
   return devices->size();
 }
@@ -135,10 +135,10 @@ void check_libraries(bool nccl_named, Findings& found) {
     found.push_back(ok("NCCL", fmt::format("{} by {}", nccl_version_text((*nccl)->version()), (*nccl)->library())));
     return;
   }
-  const std::string install = fmt::format("install NCCL {} or newer (libnccl2), or name one: MOBULA_NCCL_LIBRARY=PATH",
+  const std::string install = fmt::format("install NCCL {} or newer (libnccl2), or set MOBULA_NCCL_LIBRARY=PATH",
                                           nccl_version_text(NcclLibrary::least_version));
   const bool absent = nccl.error().code == ErrorCode::not_found && !nccl_named;
-  found.push_back(absent ? note("NCCL", nccl.error().text + "; GPU tensors of groups go by way of the host", install)
+  found.push_back(absent ? note("NCCL", nccl.error().text + "; GPU tensors of groups are staged through the host", install)
                          : mend("NCCL", nccl.error().text,
                                 nccl.error().text.find("NCCL_COMM_BLOCKING") == std::string::npos
                                     ? install
@@ -153,7 +153,8 @@ bool is_named(const char* variable) {
 }  // namespace
 
 std::string kernel_driver_version(const std::string& text) {
-  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...", with "Open" in open ones.
+  // Parses "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ...", with
+  // "Open" in open drivers.
   const auto line = text.substr(0, text.find('\n'));
   if (!line.starts_with("NVRM version:")) return {};
   std::istringstream words(line);

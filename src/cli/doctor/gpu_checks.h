@@ -1,5 +1,6 @@
-// NVIDIA's driver and the libraries that speak to it, as far as they fit each other. Opens NVML, the CUDA driver
-// and NCCL, none of which touches a device; they run code of theirs, so ask in a process of its own, with a limit.
+// Checks that NVIDIA's driver and its libraries match. Opens NVML, the CUDA driver, and NCCL
+// without touching a device. They run vendor code, so call it in a separate process with a timeout.
+// Thread: main.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ struct GpuPaths {
 
 Findings check_gpus(const GpuPaths& paths = {});
 
-// Of /proc/driver/nvidia/version: "535.104.05"; empty where there is none.
+// Returns the version in /proc/driver/nvidia/version, such as "535.104.05", or an empty string.
 std::string kernel_driver_version(const std::string& text);
 
 }  // namespace mobula::internal::cli::doctor

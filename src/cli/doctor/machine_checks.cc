@@ -28,11 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-// A connection to each of many peers, and a few descriptors for each executor.
+// Covers one connection per peer and several descriptors per executor.
 constexpr std::uint64_t wanted_files = 4096;
-constexpr std::uint64_t wanted_processes = 1024;  // threads count, and an executor has two or more
+constexpr std::uint64_t wanted_processes = 1024;  // threads count; an executor has two or more
 constexpr std::uint64_t wanted_locked = 64 * mib;
-constexpr std::uint64_t wanted_shared = 64 * mib;  // NCCL takes about 10 MiB for each GPU and channel
+constexpr std::uint64_t wanted_shared = 64 * mib;  // NCCL takes about 10 MiB per GPU and channel
 constexpr std::uint64_t wanted_group_memory = 512 * mib;
 constexpr std::uint64_t wanted_commit = 1024 * mib;
 
@@ -47,7 +47,7 @@ std::string text_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of a file of lines "NAME: NUMBER kB", in bytes.
+// Reads a value from lines "NAME: NUMBER kB", in bytes.
 std::uint64_t bytes_of(const std::string& text, std::string_view name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -57,7 +57,8 @@ std::uint64_t bytes_of(const std::string& text, std::string_view name) {
   return 0;
 }
 
-// What the groups of `controller` above this process leave, of the tightest; version 2, or 1 as it is mounted.
+// Returns the smallest remaining limit of the `controller` groups above this process; cgroup
+// version 2, or 1 as mounted.
 std::optional<std::uint64_t> processes_left(const MachinePaths& paths) {
   std::istringstream lines(text_of_file(paths.proc + "/self/cgroup"));
   std::optional<std::uint64_t> least;
@@ -163,28 +164,28 @@ Measures measure(const MachinePaths& paths) {
 Findings check_limits(const Measures& seen) {
   Findings found;
   const std::string persistent =
-      "; for good: '{0} {1}' in /etc/security/limits.d/mobula.conf, or {2} in the unit of the service";
+      "; permanently: '{0} {1}' in /etc/security/limits.d/mobula.conf, or {2} in the service unit";
   const auto text = [](std::uint64_t amount) { return amount == unlimited ? std::string("unlimited") : std::to_string(amount); };
   if (seen.files < wanted_files) {
     found.push_back(mend("open files",
-                         fmt::format("at most {} for a process; each peer and each executor takes some, {} are wanted",
+                         fmt::format("at most {} per process; peers and executors use several each, {} are recommended",
                                      seen.files, wanted_files),
                          "ulimit -n 65536" + fmt::format(fmt::runtime(persistent), "* hard nofile", 65536,
                                                          "LimitNOFILE=65536")));
   } else {
-    found.push_back(ok("open files", fmt::format("at most {} for a process", text(seen.files))));
+    found.push_back(ok("open files", fmt::format("at most {} per process", text(seen.files))));
   }
   const bool user_limit = !seen.root && seen.processes < wanted_processes;
   if (user_limit) {
     found.push_back(mend("processes",
-                         fmt::format("at most {} processes and threads of this user; {} are wanted", seen.processes,
+                         fmt::format("at most {} processes and threads of this user; {} are recommended", seen.processes,
                                      wanted_processes),
                          "ulimit -u 32768" + fmt::format(fmt::runtime(persistent), "* hard nproc", 32768,
                                                          "LimitNPROC=32768")));
   }
   if (seen.group_processes_left && *seen.group_processes_left < wanted_processes) {
     found.push_back(mend("processes",
-                         fmt::format("the control group leaves room for {} more processes and threads; {} are wanted",
+                         fmt::format("the control group leaves {} processes and threads; {} are recommended",
                                      *seen.group_processes_left, wanted_processes),
                          "raise pids.max of the group: TasksMax=infinity in the unit, --pids-limit=-1 for a container"));
   } else if (!user_limit) {
@@ -192,11 +193,11 @@ Findings check_limits(const Measures& seen) {
   }
   const bool pins = seen.plugins.find("ucx") != std::string::npos;
   if (!seen.root && seen.locked_bytes < wanted_locked) {
-    const std::string what = fmt::format("at most {} KiB may be locked in memory", seen.locked_bytes / 1024);
+    const std::string what = fmt::format("at most {} KiB of locked memory", seen.locked_bytes / 1024);
     const std::string fix = "ulimit -l unlimited" + fmt::format(fmt::runtime(persistent), "* hard memlock", "unlimited",
                                                                 "LimitMEMLOCK=infinity");
-    found.push_back(pins ? mend("locked memory", what + ", and UCX registers what it sends", fix)
-                         : note("locked memory", what + "; that is enough unless UCX carries tensors over RDMA"));
+    found.push_back(pins ? mend("locked memory", what + ", and UCX registers its buffers", fix)
+                         : note("locked memory", what + "; enough unless UCX uses RDMA"));
   } else {
     found.push_back(ok("locked memory", seen.root || seen.locked_bytes == unlimited
                                             ? "unlimited"
@@ -207,15 +208,15 @@ Findings check_limits(const Measures& seen) {
 
 Findings check_memory(const Measures& seen) {
   Findings found;
-  // The object store and the rings lie in memfds, which no mount bounds.
+  // The object store and the rings use memfds, which no mount limits.
   const bool uses_shared = seen.has_gpus || !seen.plugins.empty();
-  const std::string by = "NCCL, Gloo and UCX have their buffers there; Mobula's own objects do not lie there";
+  const std::string by = "NCCL, Gloo, and UCX have their buffers there; Mobula's objects are elsewhere";
   if (!seen.shared_bytes) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is not there; " + by, "mount -t tmpfs tmpfs /dev/shm")
+    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is missing; " + by, "mount -t tmpfs tmpfs /dev/shm")
                                 : note("shared memory", "/dev/shm is not there; " + by));
   } else if (!seen.shared_writable) {
-    found.push_back(uses_shared ? mend("shared memory", "/dev/shm may not be written to; " + by, "chmod 1777 /dev/shm")
-                                : note("shared memory", "/dev/shm may not be written to; " + by));
+    found.push_back(uses_shared ? mend("shared memory", "/dev/shm is not writable; " + by, "chmod 1777 /dev/shm")
+                                : note("shared memory", "/dev/shm is not writable; " + by));
   } else if (*seen.shared_free_bytes < wanted_shared) {
     const std::string what = fmt::format("{} of {} MiB are free in /dev/shm; {}", *seen.shared_free_bytes / mib,
                                          *seen.shared_bytes / mib, by);
@@ -227,8 +228,8 @@ Findings check_memory(const Measures& seen) {
   }
   if (seen.overcommit == 2 && seen.commit_left_bytes < wanted_commit) {
     found.push_back(mend("overcommit",
-                         fmt::format("vm.overcommit_memory is 2, and {} MiB may still be promised: the object store and "
-                                     "forks of large programs fail long before memory is full",
+                                  fmt::format("vm.overcommit_memory is 2, and {} MiB can still be committed: the object store and "
+                                             "forks of large programs fail long before memory is full",
                                      seen.commit_left_bytes / mib),
                          "sysctl vm.overcommit_memory=0"));
   } else {
@@ -246,9 +247,9 @@ Findings check_memory(const Measures& seen) {
   const auto swapped = seen.swap_bytes - std::min(seen.swap_bytes, seen.swap_free_bytes);
   if (swapped > seen.memory_bytes / 10) {
     found.push_back(note("swap",
-                         fmt::format("{} MiB are swapped out; objects that wait there are slower than spilled ones",
+                         fmt::format("{} MiB are swapped out; objects there are slower than spilled ones",
                                      swapped / mib),
-                         "sysctl vm.swappiness=10, or offer less: mobula start --object-store-memory SIZE"));
+                         "sysctl vm.swappiness=10, or a smaller store: mobula start --object-store-memory SIZE"));
   }
   return found;
 }
@@ -256,33 +257,33 @@ Findings check_memory(const Measures& seen) {
 Findings check_names(const Measures& seen, const std::string& advertised) {
   if (seen.host_addresses.empty()) {
     const bool used = advertised == seen.host && !advertised.empty();
-    const std::string what = fmt::format("this machine's own name, {}, leads to no address", seen.host);
-    return {used ? mend("host name", what + ", and others are told that name",
-                        "mobula start --advertise ADDRESS, or a line for it in /etc/hosts")
+    const std::string what = fmt::format("the host name {} resolves to no address", seen.host);
+    return {used ? mend("host name", what + ", and other machines use that name",
+                        "mobula start --advertise ADDRESS, or add it to /etc/hosts")
                  : note("host name", what)};
   }
   const bool here_alone = std::ranges::all_of(seen.host_addresses, is_of_loopback);
   const std::string what = fmt::format("{} is {}", seen.host, joined(seen.host_addresses));
   if (!here_alone) return {ok("host name", what)};
   if (advertised == seen.host) {
-    return {mend("host name", what + ": other machines that are told this name may find themselves",
-                 "mobula start --advertise ADDRESS, with one that others reach")};
+    return {mend("host name", what + ": other machines may resolve this name to themselves",
+                 "mobula start --advertise ADDRESS with an address that they reach")};
   }
-  return {note("host name", what + " here; Mobula tells others an address, not this name")};
+  return {note("host name", what + " here; Mobula advertises an address, not this name")};
 }
 
 Findings check_kernel(const Measures& seen) {
   Findings found;
   found.push_back(seen.curve ? ok("encryption", "this libzmq has CURVE")
-                             : mend("encryption", "this libzmq lacks CURVE: nothing may leave this machine",
-                                    "install a libzmq that is built with libsodium (Debian: apt-get install libzmq5)"));
-  found.push_back(seen.pidfd ? ok("pidfd", "the kernel has it")
-                             : mend("pidfd", "pidfd_open does not work; Linux 5.3 is the oldest that has it",
-                                    "use a newer kernel, or a container's seccomp profile that allows pidfd_open"));
-  found.push_back(note("transport plug-ins", seen.plugins.empty() ? "none are named" : seen.plugins));
+                             : mend("encryption", "this libzmq lacks CURVE: connections to other machines are refused",
+                                    "install a libzmq with libsodium (Debian: apt-get install libzmq5)"));
+  found.push_back(seen.pidfd ? ok("pidfd", "available")
+                             : mend("pidfd", "pidfd_open fails; it needs Linux 5.3 or newer",
+                                    "use a newer kernel, or a seccomp profile that allows pidfd_open"));
+  found.push_back(note("transport plugins", seen.plugins.empty() ? "none configured" : seen.plugins));
   if (seen.separate_hosts) {
     found.push_back(mend("hosts",
-                         "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no memory: it is for "
+                         "MOBULA_TEST_SEPARATE_HOSTS is set, so that nodes of one machine share no memory; the variable is for "
                          "tests alone",
                          "unset MOBULA_TEST_SEPARATE_HOSTS"));
   }

@@ -1,5 +1,6 @@
-// The files by which this machine is part of clusters: who may read them, what they say, and what dead processes
-// have left. Changes nothing. Main thread.
+// Checks of the files of this machine's clusters: permissions, contents, and remains of dead
+// processes. Changes nothing.
+// Thread: main.
 #pragma once
 
 #include <string>
@@ -8,15 +9,15 @@
 
 namespace mobula::internal::cli::doctor {
 
-// Of the state folder, and in it of `cluster`, or of all where it is empty.
+// Checks the state directory, and in it the files of `cluster`, or of all clusters if it is empty.
 Findings check_state(const std::string& state_folder, const std::string& cluster);
-// Of the folder of sockets.
+// Checks the directory of sockets.
 Findings check_runtime_folder(const std::string& folder);
-// Of a key file that the user has named.
+// Checks a key file that the user names.
 Findings check_key_file(const std::string& path);
 
-// What the head and the agent of this machine have told others that they are: the host part of an address; empty
-// where none runs.
+// Returns the host part of the address that the head and the agent of this machine advertise; empty
+// if none runs.
 std::string advertised_host(const std::string& state_folder, const std::string& cluster);
 
 }  // namespace mobula::internal::cli::doctor

@@ -63,7 +63,7 @@ class Completer {
     offer(begun_.starts_with('\\') ? metas : verbs);
     offer_actors();
   }
-  // An actor, and behind its point what it can be asked to do.
+  // Offers actors, and after the point their methods.
   void offer_actors() {
     for (const auto& actor : names_.actors) {
       const auto methods = names_.methods.find(actor);
@@ -75,7 +75,7 @@ class Completer {
     }
   }
 
-  // Whether the line is one of the console's own.
+  // Reports whether the line is a statement of the console.
   bool console_word(const std::vector<std::string>& words) {
     const std::string& verb = words.front();
     if (verb == "\\o") offer(formats);
@@ -106,7 +106,7 @@ class Completer {
   void command_word(const std::vector<std::string>& words) {
     const CommandNode* node = &tree_;
     std::vector<std::string> given;  // positionals
-    const OptionNode* open = nullptr;  // an option that waits for its value
+    const OptionNode* open = nullptr;  // an option that needs a value
     for (const auto& word : words) {
       if (word == "--") return offer_files();
       if (open != nullptr) {
@@ -174,7 +174,7 @@ class Completer {
   std::set<std::string> found_;
 };
 
-// After the last ';' outside quotes.
+// Begins after the last ';' outside quotes.
 std::size_t statement_begin(const std::string& line) {
   char quote = '\0';
   std::size_t begin = 0;

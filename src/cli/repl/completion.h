@@ -1,5 +1,6 @@
-// What can stand where the cursor is: verbs, options, kinds, live ids and names, files. Pure but for the questions
-// it asks through LiveNames; main thread.
+// Completion at the cursor: verbs, options, kinds, live ids and names, and files. Pure except for
+// the queries of LiveNames.
+// Thread: main.
 #pragma once
 
 #include <functional>
@@ -18,18 +19,19 @@ struct LiveNames {
   std::vector<std::string> classes{};
   std::vector<std::string> results{};
   std::vector<std::string> actors{};
-  std::map<std::string, std::vector<std::string>> methods{};  // of an actor, by its name
+  std::map<std::string, std::vector<std::string>> methods{};  // methods of an actor, by its name
 };
 
 struct Completion {
-  std::size_t from = 0;  // where the word begins that they complete
-  std::vector<std::string> words{};  // in order, each once
+  std::size_t from = 0;  // beginning of the completed word
+  std::vector<std::string> words{};  // sorted, without duplicates
 };
 
-// `before` is the line up to the cursor. With `console` also what is not a command of the command line.
+// `before` is the line up to the cursor. `console` adds statements that are not commands of the
+// command line.
 Completion complete(const std::string& before, const CommandNode& tree, const LiveNames& names, bool console);
 
-// The longest beginning that all have.
+// Returns the longest common prefix.
 std::string common_beginning(const std::vector<std::string>& words);
 
 }  // namespace mobula::internal::cli::repl

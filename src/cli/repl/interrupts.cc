@@ -11,7 +11,7 @@
 namespace mobula::internal::cli::repl {
 namespace {
 
-// A handler reaches nothing else.
+// The only state that the handler touches.
 std::atomic<bool> interrupted{false};
 std::atomic<bool> resized{false};
 std::atomic<int> waking{-1};
@@ -28,10 +28,10 @@ void note(int number) {
 
 Result<Interrupts> Interrupts::take() {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return errno_failure("make an event descriptor", errno);
+  if (!fd) return errno_failure("create an event descriptor", errno);
   waking.store(fd.get());
   struct sigaction action {};
-  action.sa_handler = note;  // without SA_RESTART: waiting ends
+  action.sa_handler = note;  // without SA_RESTART: interrupts waits
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGWINCH, &action, nullptr);
   return Interrupts(std::move(fd));

@@ -1,5 +1,6 @@
-// Ctrl-C in a console: noted, and seen by whoever waits. One at a time in a process, since signals belong to
-// processes; made and asked by the main thread, asked by any.
+// Ctrl-C in a console: recorded, and visible to every waiting thread. One instance per process,
+// because signals belong to processes.
+// Thread: main creates it; any queries it.
 #pragma once
 
 #include "base/fd.h"
@@ -9,15 +10,15 @@ namespace mobula::internal::cli::repl {
 
 class Interrupts {
  public:
-  // SIGINT is noted from here on; earlier it did what it did.
+  // Records SIGINT from now on.
   static Result<Interrupts> take();
   Interrupts(Interrupts&&) = default;
   ~Interrupts();
 
   bool raised() const;
-  // Readable while raised, and after the terminal's size has changed.
+  // Readable while raised, and after a resize of the terminal.
   int fd() const { return fd_.get(); }
-  // Forgets what was raised; whether the terminal's size has changed since the last time.
+  // Clears the signal. Returns whether the terminal was resized since the last call.
   bool clear();
 
  private:

@@ -21,7 +21,7 @@ std::string cut(std::string text) {
   return text;
 }
 
-// A piece of the line, read from left to right. The first thing that is wrong is kept, and then all is at its end.
+// A line that is read from left to right. After the first fault, the cursor is at the end.
 class Cursor {
  public:
   Cursor(const std::string& line, std::size_t begin, std::size_t end) : line_(line), at_(begin), end_(end) {}
@@ -42,7 +42,7 @@ class Cursor {
     return true;
   }
 
-  // Empty: there is none.
+  // Returns an empty text if no name follows.
   std::string name() {
     skip_blanks();
     const std::size_t begin = at_;
@@ -51,14 +51,14 @@ class Cursor {
     }
     return from(begin);
   }
-  // Up to a blank or one of `stops`.
+  // Reads up to a blank or one of `stops`.
   std::string word(std::string_view stops) {
     skip_blanks();
     const std::size_t begin = at_;
     while (!done() && !is_blank(peek()) && stops.find(peek()) == std::string_view::npos) ++at_;
     return from(begin);
   }
-  // Whether `word` is next, as a whole word.
+  // Accepts `word` if it is next, as a whole word.
   bool accept_word(std::string_view word) {
     skip_blanks();
     if (std::string_view(line_).substr(at_, end_ - at_).substr(0, word.size()) != word) return false;
@@ -74,7 +74,7 @@ class Cursor {
   }
   const std::optional<Failure>& why() const { return why_; }
 
-  // A JSON value as it stands; what it holds is looked at by whoever parses it.
+  // Returns the text of a JSON value; its contents are checked when it is parsed.
   std::string json_text(std::string_view stops) {
     skip_blanks();
     const std::size_t begin = at_;
@@ -89,7 +89,7 @@ class Cursor {
         in_text = true;
       } else if (c == '[' || c == '{') {
         if (++depth > deepest_json) {
-          refuse(fmt::format("JSON nests deeper than {} levels here", deepest_json));
+          refuse(fmt::format("JSON nests deeper than {} levels", deepest_json));
           return {};
         }
       } else if (depth > 0 && (c == ']' || c == '}')) {
@@ -120,8 +120,8 @@ Argument read_argument(Cursor& in, std::string_view stops) {
   bool is_name = !name.empty() && begins_name(name.front());
   for (const char c : name) is_name = is_name && is_of_name(c);
   if (is_name) return {{}, std::string(name)};
-  in.refuse(text.empty() ? "an argument is missing"
-                         : fmt::format("'{}' (from column {}) is neither JSON nor the name of a result; text is written \"like this\"",
+  in.refuse(text.empty() ? "missing argument"
+                         : fmt::format("'{}' (from column {}) is neither JSON nor the name of a result; quote text \"like this\"",
                                        cut(text), begin + 1));
   return {};
 }
@@ -135,7 +135,7 @@ std::vector<Argument> read_arguments(Cursor& in) {
       arguments.push_back(read_argument(in, ",)"));
       if (in.accept(')')) return arguments;
       if (!in.accept(',')) {
-        in.refuse("',' or ')' is missing");
+        in.refuse("missing ',' or ')'");
         return arguments;
       }
     }
@@ -156,7 +156,7 @@ std::vector<Option> read_options(Cursor& in) {
     Option option;
     option.name = in.name();
     if (option.name.empty() || !in.accept('=')) {
-      in.refuse("after 'with' stand options such as num_gpus=0.5");
+      in.refuse("expected options after 'with', such as num_gpus=0.5");
       return options;
     }
     const std::string value = in.json_text("");
@@ -172,7 +172,7 @@ std::vector<Option> read_options(Cursor& in) {
 
 void require_end(Cursor& in) {
   in.skip_blanks();
-  if (!in.done()) in.refuse(fmt::format("'{}' is too much", cut(in.rest())));
+  if (!in.done()) in.refuse(fmt::format("unexpected '{}'", cut(in.rest())));
 }
 
 Call read_call(Cursor& in, std::string let) {
@@ -180,15 +180,15 @@ Call read_call(Cursor& in, std::string let) {
   call.let = std::move(let);
   if (in.accept_word("call")) {
     call.function = in.word("(");
-    if (call.function.empty()) in.refuse("which function? \\d lists them");
+    if (call.function.empty()) in.refuse("missing function; \\d lists them");
   } else {
     call.object = in.name();
     if (call.object.empty() || !in.accept('.')) {
-      in.refuse(call.let.empty() ? "here stands `call FUNCTION ARGUMENTS…` or ACTOR.METHOD(ARGUMENTS…)"
-                                 : "here stands `call FUNCTION ARGUMENTS…`, ACTOR.METHOD(ARGUMENTS…), or submit, run or batch");
+      in.refuse(call.let.empty() ? "expected `call FUNCTION ARGUMENTS…` or ACTOR.METHOD(ARGUMENTS…)"
+                                 : "expected `call FUNCTION ARGUMENTS…`, ACTOR.METHOD(ARGUMENTS…), or submit, run, or batch");
     } else {
       call.function = in.name();
-      if (call.function.empty() || in.peek() != '(') in.refuse("ACTOR.METHOD(ARGUMENTS…): the parentheses are missing");
+      if (call.function.empty() || in.peek() != '(') in.refuse("missing parentheses; write ACTOR.METHOD(ARGUMENTS…)");
     }
   }
   call.arguments = read_arguments(in);
@@ -197,7 +197,7 @@ Call read_call(Cursor& in, std::string let) {
   return call;
 }
 
-// Words as a shell reads them.
+// Reads words as a shell does.
 std::vector<std::string> read_words(Cursor& in) {
   std::vector<std::string> words;
   for (in.skip_blanks(); !in.done(); in.skip_blanks()) {
@@ -206,7 +206,7 @@ std::vector<std::string> read_words(Cursor& in) {
       const std::size_t begin = in.at();
       const char c = in.take();
       if (c == '\\') {
-        if (in.done()) in.refuse("nothing follows the backslash");
+        if (in.done()) in.refuse("missing character after the backslash");
         else word += in.take();
       } else if (c == '\'' || c == '"') {
         while (!in.done() && in.peek() != c) {
@@ -217,7 +217,7 @@ std::vector<std::string> read_words(Cursor& in) {
           }
           word += in.take();
         }
-        if (in.done()) in.refuse(fmt::format("the quote of column {} is not closed", begin + 1));
+        if (in.done()) in.refuse(fmt::format("quote of column {} is not closed", begin + 1));
         else in.take();
       } else {
         word += c;
@@ -228,7 +228,7 @@ std::vector<std::string> read_words(Cursor& in) {
   return words;
 }
 
-// NAME.NAME( at the beginning.
+// Matches NAME.NAME( at the beginning.
 bool is_method_call(Cursor in) {
   const std::string object = in.name();
   return !object.empty() && in.peek() == '.' && in.accept('.') && !in.name().empty() && in.peek() == '(';
@@ -237,7 +237,7 @@ bool is_method_call(Cursor in) {
 Statement read_let(Cursor& in) {
   const std::string name = in.name();
   if (name.empty() || !in.accept('=')) {
-    in.refuse("let NAME = call FUNCTION ARGUMENTS…, let NAME = ACTOR.METHOD(ARGUMENTS…), or let NAME = submit … (run, batch)");
+    in.refuse("expected let NAME = call FUNCTION ARGUMENTS…, let NAME = ACTOR.METHOD(ARGUMENTS…), or let NAME = submit … (run, batch)");
     return Leave{};
   }
   for (const char* submits : {"submit", "run", "batch"}) {
@@ -251,18 +251,18 @@ Statement read_actor(Cursor& in) {
   MakeActor actor;
   actor.name = in.name();
   if (actor.name.empty() || !in.accept('=')) {
-    in.refuse("actor NAME = CLASS(ARGUMENTS…)");
+    in.refuse("expected actor NAME = CLASS(ARGUMENTS…)");
     return Leave{};
   }
   actor.class_name = in.word("(");
-  if (actor.class_name.empty()) in.refuse("which class? \\d lists them");
+  if (actor.class_name.empty()) in.refuse("missing class; \\d lists them");
   actor.arguments = read_arguments(in);
   actor.options = read_options(in);
   require_end(in);
   return actor;
 }
 
-// `get x` is said to the program, `get KIND ID` to the cluster.
+// `get x` is a request to the program, `get KIND ID` to the cluster.
 bool is_get_of_result(Cursor in) {
   if (!in.accept_word("get")) return false;
   if (in.accept('$')) return true;
@@ -295,7 +295,7 @@ Statement read_statement(Cursor& in) {
   if (in.accept_word("actor")) return read_actor(in);
   if (in.accept_word("kill")) {
     Kill kill{in.name()};
-    if (kill.name.empty()) in.refuse("kill ACTOR: which one?");
+    if (kill.name.empty()) in.refuse("missing actor; write kill ACTOR");
     require_end(in);
     return kill;
   }
@@ -308,7 +308,7 @@ Statement read_statement(Cursor& in) {
   return Command{std::move(words)};
 }
 
-// Where the statement that begins at `begin` ends; at '#' the line does.
+// The end of the statement that begins at `begin`; '#' ends the line.
 struct Piece {
   std::size_t end = 0;
   bool last = false;
@@ -340,7 +340,7 @@ Piece piece_from(const std::string& line, std::size_t begin) {
   return {line.size(), true};
 }
 
-// `\! COMMAND`: the rest of the line is another language.
+// `\! COMMAND`: the rest of the line is a shell command.
 bool is_for_the_shell(const std::string& line, std::size_t begin) {
   while (begin < line.size() && is_blank(line[begin])) ++begin;
   return line.compare(begin, 2, "\\!") == 0;
@@ -351,10 +351,10 @@ bool is_for_the_shell(const std::string& line, std::size_t begin) {
 Result<std::vector<Statement>> parse_line(const std::string& line) {
   if (line.size() > longest_line) {
     return failure(ErrorCode::invalid_argument,
-                   fmt::format("the line has {} bytes, and a line may have {}", line.size(), longest_line));
+                   fmt::format("line: {} bytes are above the limit of {}", line.size(), longest_line));
   }
   if (const auto zero = line.find('\0'); zero != std::string::npos) {
-    return failure(ErrorCode::invalid_argument, fmt::format("column {}: a zero byte is no text", zero + 1));
+    return failure(ErrorCode::invalid_argument, fmt::format("column {}: a zero byte is not text", zero + 1));
   }
   std::vector<Statement> statements;
   for (std::size_t begin = 0; begin <= line.size();) {

@@ -1,5 +1,7 @@
-// What people type at `mobula repl`: one line as statements. Commands are those of the command line, word for
-// word; beside them stand `\name` of the console itself and what is said to a user's program. Pure; any thread.
+// The language of `mobula repl`: one line as statements. Commands of the command line, `\name` of
+// the console, and requests to a user's program.
+// Thread: any; pure.
+// Errors: invalid_argument with the column.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +20,8 @@ struct Command {
   std::vector<std::string> words{};
 };
 
-// \timing, \o json, \watch 2 list nodes: `rest` is everything after the name; of \! up to the end of the line.
+// \timing, \o json, \watch 2 list nodes: `rest` is the text after the name; for \! up to the end of
+// the line.
 struct Meta {
   std::string name{};
   std::string rest{};
@@ -30,15 +33,15 @@ struct Argument {
   std::string name{};
 };
 
-// After `with`.
+// An option after `with`.
 struct Option {
   std::string name{};
   std::string json{};
 };
 
-// call f 1 2 with num_gpus=0.5, c.add(5), either after `let x =`.
+// call f 1 2 with num_gpus=0.5, or c.add(5), optionally after `let x =`.
 struct Call {
-  std::string let{};     // empty: its value is shown
+  std::string let{};     // empty: prints the value
   std::string object{};  // the actor; empty: a function
   std::string function{};
   std::vector<Argument> arguments{};
@@ -53,7 +56,7 @@ struct MakeActor {
   std::vector<Option> options{};
 };
 
-// let r = submit …, let r = run …: the command, and the name that its job's id gets.
+// let r = submit …, let r = run …: the command, and the name for the id of its job.
 struct LetJob {
   std::string name{};
   std::vector<std::string> words{};
@@ -73,14 +76,15 @@ struct Leave {};
 
 using Statement = std::variant<Command, Meta, Call, MakeActor, LetJob, Get, Kill, Use, Leave>;
 
-// Statements are separated by ';' and end at '#', outside quotes and brackets. invalid_argument names the column
-// (from 1) and what is wrong there; a line longer than longest_line is refused with its length.
+// Statements are separated by ';' and end at '#', outside quotes and brackets. invalid_argument
+// names the column (from 1) and the fault. A line longer than longest_line is rejected with its
+// length.
 Result<std::vector<Statement>> parse_line(const std::string& line);
 
-// One more line, or a piece of it, as words: quotes and backslashes as in a shell, nothing is expanded.
+// Splits text into words: quotes and backslashes as in a shell, without expansions.
 Result<std::vector<std::string>> words_of(const std::string& text);
 
-// Text that words_of() reads as this one word.
+// Returns text that words_of() reads as this one word.
 std::string quoted_word(const std::string& word);
 
 }  // namespace mobula::internal::cli::repl

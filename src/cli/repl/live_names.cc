@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr Duration tab_patience = std::chrono::milliseconds(1500);
 constexpr std::size_t most_completions = 10'000;
 
-// As the program beside this one says, where it is installed.
+// Runs the program next to this one, if it is installed.
 std::vector<std::string> benchmarks() {
   std::error_code code;
   const auto program = fs::read_symlink("/proc/self/exe", code).parent_path() / "mobula-bench";
@@ -76,7 +76,7 @@ std::vector<std::string> files_beginning(const std::string& begun) {
   std::error_code code;
   for (fs::directory_iterator at(folder.empty() ? "." : folder, code), end; !code && at != end; at.increment(code)) {
     std::string path = folder + at->path().filename().string();
-    // What a terminal would obey is not shown, nor put into a line.
+    // Names with terminal controls are not offered.
     if (!path.starts_with(begun) || paths.size() >= most_completions || printable(path) != path) continue;
     std::error_code ignored;
     if (at->is_directory(ignored)) path += '/';

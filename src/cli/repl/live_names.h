@@ -1,4 +1,5 @@
-// What completion finds in the cluster and in folders. Asks, with little patience; main thread.
+// Names for completion, from the cluster and from directories. Queries have a short timeout.
+// Thread: main.
 #pragma once
 
 #include <string>
@@ -8,13 +9,14 @@
 
 namespace mobula::internal::cli::repl {
 
-// Ids of what there is of a kind ("nodes"), and names where things have one; none where nobody answers soon.
+// Returns ids of a kind ("nodes"), and names if the items have names; empty if the head does not
+// answer soon.
 std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind);
 
-// Paths that begin so; folders end with '/'.
+// Returns paths with this prefix; directories end with '/'.
 std::vector<std::string> files_beginning(const std::string& begun);
 
-// Prints what could stand at the end of this line of a shell, a word a line: for completion by shells.
+// Prints the possible next words of a shell's line, one per line, for completion by shells.
 int print_completions(const CommandLine& line, const std::string& typed);
 
 }  // namespace mobula::internal::cli::repl

@@ -22,16 +22,17 @@ extern "C" char** environ;
 namespace mobula::internal::cli::repl {
 namespace {
 
-constexpr int socket_number = 198;  // in the program
+constexpr int socket_number = 198;  // number in the program
 constexpr std::size_t longest_answer = std::size_t{65} << 20;
 constexpr int ending_ms = 5000;
 constexpr int ended_ms = 500;  // from the end of its socket to that of the process
 constexpr Duration takes_nothing = 60s;
 constexpr std::size_t most_unsent = std::size_t{8} << 20;
 
-// This process's, but for what says which cluster, and which console.
+// The environment of this process, except for the variables that select the cluster and the
+// console.
 std::vector<std::string> environment_for(const ClusterAddress& cluster, const std::string& state_folder) {
-  // A token stands in this process's environment, from which the program has it.
+  // A token is in the environment of this process, which the program inherits.
   const bool by_file = !cluster.by_token && !cluster.key_path.empty();
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -66,7 +67,7 @@ int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> v
     ::posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   }
   ::posix_spawn_file_actions_adddup2(&actions, socket, socket_number);
-  // Ctrl-C is the console's.
+  // Ctrl-C is handled by the console.
   sigset_t defaults;
   ::sigemptyset(&defaults);
   for (const int number : {SIGINT, SIGPIPE, SIGWINCH}) ::sigaddset(&defaults, number);
@@ -86,13 +87,13 @@ int spawn(pid_t& pid, std::vector<std::string> words, std::vector<std::string> v
 Result<UserProgram> UserProgram::start(const std::vector<std::string>& words, const ClusterAddress& cluster,
                                        const std::string& state_folder, int output) {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno_failure("make a socket", errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return errno_failure("create a socket", errno);
   Fd own(ends[0]);
   const Fd theirs(ends[1]);
   pid_t pid = 0;
   if (const int code = spawn(pid, words, environment_for(cluster, state_folder), theirs.get(), output); code != 0) {
     return failure(ErrorCode::not_found,
-                   fmt::format("cannot run {}: {}; give the path of a program that uses Mobula", words.front(), std::strerror(code)));
+                   fmt::format("run {}: {}; give the path of a program that uses Mobula", words.front(), std::strerror(code)));
   }
   return UserProgram(std::move(own), pid, words.front());
 }
@@ -109,7 +110,7 @@ UserProgram::UserProgram(UserProgram&& other) noexcept
 
 namespace {
 
-// Whether the process ends within so long.
+// Reports whether the process exits within `ms`.
 bool ends_within(pid_t pid, int ms) {
   const Fd ending(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
   pollfd item{ending.get(), POLLIN, 0};
@@ -123,7 +124,7 @@ bool ends_within(pid_t pid, int ms) {
 
 UserProgram::~UserProgram() {
   if (pid_ == 0) return;
-  // It ends its job by itself when its socket ends, unless it is past that.
+  // It ends its job by itself when its socket closes, unless it cannot any more.
   const bool was_open = static_cast<bool>(socket_);
   socket_.reset();
   if (!ends_within(pid_, was_open ? ending_ms : 0)) ::kill(pid_, SIGTERM);
@@ -132,13 +133,13 @@ UserProgram::~UserProgram() {
   }
 }
 
-// Its socket has ended, and it has perhaps not.
+// Its socket has closed; the process may still run.
 Failure UserProgram::why_ended() {
   socket_.reset();
   if (!ends_within(pid_, ended_ms)) {
     return failure(ErrorCode::unavailable,
-                   fmt::format("{} has closed its end of the console and lives on as process {}; `use` ends it and "
-                               "starts a program anew",
+                   fmt::format("use: {} closed its connection and still runs as process {}; `use` ends it and "
+                               "restarts a program",
                                name_, pid_));
   }
   int status = 0;
@@ -148,9 +149,9 @@ Failure UserProgram::why_ended() {
   const std::string how = WIFSIGNALED(status) ? fmt::format("by signal {}", WTERMSIG(status))
                                               : fmt::format("with code {}", WEXITSTATUS(status));
   return failure(ErrorCode::unavailable,
-                 fmt::format("{} has ended {}; {}", name_, how,
-                             answered_ ? "`use` starts it again"
-                                       : "it must come to mobula::init, best as the first statement of its main"));
+                 fmt::format("use: {} exited {}; {}", name_, how,
+                             answered_ ? "`use` restarts it"
+                                       : "it must call mobula::init, preferably as the first statement of main"));
 }
 
 bool UserProgram::send_some() {
@@ -191,29 +192,29 @@ std::optional<std::string> UserProgram::take_line() {
 }
 
 Result<Json> UserProgram::ask(const Json& request, const WaitReady& wait) {
-  if (pid_ == 0 || !socket_) return failure(ErrorCode::unavailable, name_ + " has ended; `use` starts it again");
+  if (pid_ == 0 || !socket_) return failure(ErrorCode::unavailable, name_ + " has exited; `use` restarts it");
   if (unsent_.size() > most_unsent) {
-    return failure(ErrorCode::unavailable, fmt::format("{} does not take what it was told before; `use` starts it again", name_));
+    return failure(ErrorCode::unavailable, fmt::format("send to {}: an earlier request is still not accepted; `use` restarts it", name_));
   }
   unsent_ += request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   ++owed_;
   Time progress = monotonic_now();
   for (;;) {
     const std::size_t before = unsent_.size();
-    // What it has said is taken while it is told more: neither side waits for the other.
+    // Receives while it sends, so that neither side blocks the other.
     if (!send_some()) return why_ended();
     if (unsent_.size() < before) progress = monotonic_now();
     while (const auto answer = take_line()) {
       answered_ = true;
       if (--owed_ > 0) continue;
       Json json = Json::parse(*answer, nullptr, false);
-      if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + " answers what is no JSON");
+      if (!json.is_object()) return failure(ErrorCode::corrupt, name_ + ": the reply is not JSON");
       return json;
     }
-    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + " answers without end");
+    if (text_.size() > longest_answer) return failure(ErrorCode::corrupt, name_ + ": the reply is too long");
     if (!unsent_.empty() && monotonic_now() - progress > takes_nothing) {
       return failure(ErrorCode::unavailable,
-                     fmt::format("{} has taken nothing of what it is told for {} s; `use` starts it again", name_,
+                     fmt::format("send to {}: nothing accepted for {} s; `use` restarts it", name_,
                                  takes_nothing / 1s));
     }
     if (!wait(socket_.get(), static_cast<short>(POLLIN | (unsent_.empty() ? 0 : POLLOUT)))) {

@@ -1,5 +1,6 @@
-// A user's program that `use` has started: a driver that serves this console (see runtime/console.h) instead of
-// running its main to the end. Ends with this object. Main thread.
+// A user's program that `use` started: a driver that serves this console (see runtime/console.h)
+// instead of running its main to the end. It ends with this object.
+// Thread: main.
 #pragma once
 
 #include <sys/types.h>
@@ -18,28 +19,29 @@ namespace mobula::internal::cli::repl {
 
 using Json = nlohmann::ordered_json;
 
-// Waits for `events` of poll(2) at the descriptor, for at most about a second; false: interrupted.
+// Waits for `events` of poll(2) at the descriptor, for at most about one second; false:
+// interrupted.
 using WaitReady = std::function<bool(int fd, short events)>;
 
 class UserProgram {
  public:
-  // `words` are the program, found as a shell finds it, and its arguments. What it prints goes to `output`, or
-  // with -1 to where this process's output goes. Returns as soon as the process is there.
+  // `words` are the program, searched like in a shell, and its arguments. Its output goes to
+  // `output`, or with -1 to the output of this process. Returns when the process exists.
   static Result<UserProgram> start(const std::vector<std::string>& words, const ClusterAddress& cluster,
                                    const std::string& state_folder, int output);
   UserProgram(UserProgram&& other) noexcept;
   UserProgram& operator=(UserProgram&&) = delete;
   ~UserProgram();
 
-  // The answer, whatever it says. unavailable where the program has ended, has closed its end, or takes nothing of
-  // what it is told for a minute; cancelled where `wait` was interrupted: the rest of the request is then sent with
-  // the next one, and the answer thrown away when it comes. Nothing else is waited for.
+  // Returns the reply. unavailable if the program has exited, has closed its end, or has accepted
+  // no bytes for a minute. cancelled if `wait` was interrupted: the rest of the request is sent
+  // with the next one, and its reply is discarded.
   Result<Json> ask(const Json& request, const WaitReady& wait);
   const std::string& name() const { return name_; }
 
  private:
   UserProgram(Fd socket, pid_t pid, std::string name) : socket_(std::move(socket)), pid_(pid), name_(std::move(name)) {}
-  // What can be sent and received without waiting; nothing where the socket is as good as closed.
+  // Sends and receives as much as possible without blocking; nothing if the socket is unusable.
   bool send_some();
   bool receive_some();
   std::optional<std::string> take_line();
@@ -48,11 +50,11 @@ class UserProgram {
   Fd socket_;
   pid_t pid_ = 0;
   std::string name_;
-  bool answered_ = false;  // so it has come to mobula::init
+  bool answered_ = false;  // it has reached mobula::init
   std::string unsent_;
   std::string text_;
   std::size_t looked_ = 0;
-  int owed_ = 0;  // answers that nobody waits for any more
+  int owed_ = 0;  // replies to discard
 };
 
 }  // namespace mobula::internal::cli::repl

@@ -14,7 +14,7 @@
 namespace mobula::internal::cli::repl {
 namespace {
 
-// For the commands that are processes of their own, and what they start.
+// For commands in separate processes, and their children.
 void set_environment(const CommandLine& line) {
   const auto set = [](const char* name, const std::string& value) {
     if (!value.empty()) ::setenv(name, value.c_str(), 1);
@@ -24,12 +24,12 @@ void set_environment(const CommandLine& line) {
   set("MOBULA_ADDRESS", line.address);
   set("MOBULA_KEY_FILE", line.key_file);
   if (line.colour != ColourChoice::automatic) ::setenv("MOBULA_COLOR", line.colour == ColourChoice::always ? "always" : "never", 1);
-  ::setenv("MOBULA_PAGER", "", 1);  // none: a console's answers stay above the next line
+  ::setenv("MOBULA_PAGER", "", 1);  // no pager: a console's answers stay above the next line
 }
 
 int talk(const CommandLine& line, Shell& shell, Interrupts& interrupts) {
   if (const auto made = make_private_folder(line.state_folder); !made) {
-    std::fprintf(stderr, "mobula: %s; there will be no history\n", made.error().text.c_str());
+    std::fprintf(stderr, "mobula: %s; the history is not saved\n", made.error().text.c_str());
   }
   auto terminal = Terminal::open(interrupts, line.state_folder + "/history");
   if (!terminal) return complain(terminal.error());
@@ -50,7 +50,7 @@ int talk(const CommandLine& line, Shell& shell, Interrupts& interrupts) {
     };
     return with;
   };
-  std::printf("\\help says what can be said here; Ctrl-D leaves\n");
+  std::printf("Type \\help for help; Ctrl-D exits\n");
   while (!shell.left()) {
     (*terminal)->set_hooks(hooks());
     const auto typed = (*terminal)->read();

@@ -28,30 +28,43 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr int deepest_source = 8;
-constexpr int id_number = 197;  // where a command that submits tells which job that is
+constexpr int id_number = 197;  // a command that submits writes the id of its job here
 
-constexpr const char* help_text =
-    "Every command of mobula works here without the word mobula; `help` lists them, `help COMMAND` says more.\n"
-    "\n"
-    "  use PROGRAM ARGUMENTS…            a program whose functions and actors are called from here\n"
-    "  \\d                                its functions and actors, with the types of their arguments\n"
-    "  call F ARGUMENTS… with num_gpus=1  calls a function, and shows what it returns\n"
-    "  let x = call F ARGUMENTS…          the same, and the result is kept as x instead\n"
-    "  get x                              the value of x\n"
-    "  let r = submit …                   the id of the job is kept as r: wait r, job logs r, and $r in any command\n"
-    "  actor c = CLASS(ARGUMENTS…)        makes an actor; c.METHOD(ARGUMENTS…) calls it, kill c ends it\n"
-    "\n"
-    "  \\o table|wide|json|jsonl|yaml|csv|name   how commands answer\n"
-    "  \\timing                            says how long each command takes, or no longer\n"
-    "  \\watch SECONDS COMMAND             again and again, until Ctrl-C\n"
-    "  \\x                                 one field a line (yaml), or as before\n"
-    "  \\source FILE                       carries out the lines of a file\n"
-    "  \\! COMMAND                         a command of the shell\n"
-    "  \\help                              this text\n"
-    "  exit                               or Ctrl-D\n"
-    "\n"
-    "Arguments are JSON, or the name of a result. $_ is the last result, and in commands the id of the job that was\n"
-    "submitted or the actor that was made last. ';' stands between statements, '#' begins a comment.\n";
+constexpr const char* help_begin =
+    "All commands of mobula work here without the word mobula. `help` lists them.\n\n";
+constexpr std::pair<const char*, const char*> help_rows[] = {
+    {"use PROGRAM ARGUMENTS…", "select a program with functions and actors to call"},
+    {"\\d", "list its functions and actors with their argument types"},
+    {"call F ARGUMENTS… with num_gpus=1", "call a function and print its result"},
+    {"let x = call F ARGUMENTS…", "call a function and store its result as x"},
+    {"get x", "print the value of x"},
+    {"let r = submit …", "store the job's id as r: wait r, job logs r, and $r in any command"},
+    {"actor c = CLASS(ARGUMENTS…)", "create an actor"},
+    {"c.METHOD(ARGUMENTS…)", "call a method of the actor c"},
+    {"kill c", "end the actor c"},
+    {"\\o FORMAT", "set the format: table, wide, json, jsonl, yaml, csv, or name"},
+    {"\\timing", "toggle the display of the run time"},
+    {"\\watch SECONDS COMMAND", "repeat the command until Ctrl-C"},
+    {"\\x", "toggle one field per line (yaml)"},
+    {"\\source FILE", "run the lines of a file"},
+    {"\\! COMMAND", "run a shell command"},
+    {"\\help", "print this text"},
+    {"exit", "leave the console (also Ctrl-D)"}};
+constexpr const char* help_end =
+    "\nArguments are JSON, or the name of a result. $_ is the last result. In commands, $_ is the id of the job\n"
+    "that was submitted or the actor that was created last. ';' separates statements. '#' begins a comment.\n";
+
+// Returns the page of `\help`. The first column is padded by characters, because some have several bytes.
+std::string help_page() {
+  constexpr std::size_t column = 36;
+  std::string text = help_begin;
+  for (const auto& [statement, about] : help_rows) {
+    const std::string_view words = statement;
+    const auto width = static_cast<std::size_t>(std::ranges::count_if(words, [](char c) { return (c & 0xc0) != 0x80; }));
+    text += fmt::format("  {}{}{}\n", words, std::string(width < column ? column - width : 1, ' '), about);
+  }
+  return text + help_end;
+}
 
 bool has_word(const std::vector<std::string>& words, std::initializer_list<const char*> wanted) {
   const auto end = std::ranges::find(words, "--");
@@ -60,7 +73,8 @@ bool has_word(const std::vector<std::string>& words, std::initializer_list<const
   });
 }
 
-// Commands that ask and are answered; those that wait for more are processes, which Ctrl-C ends.
+// Commands with one query and one reply. Commands that wait longer run in processes, which Ctrl-C
+// ends.
 bool runs_here(const std::vector<std::string>& words) {
   static const std::set<std::string, std::less<>> asking{"status", "list", "get", "memory", "summary", "explain",
                                                          "plan", "version", "help", "completion", "man"};
@@ -77,7 +91,7 @@ bool names_a_job(const std::vector<std::string>& words, std::size_t at) {
   return of_kind && at == 2 && (words[1] == "job" || words[1] == "jobs");
 }
 
-// In the terminal's foreground signals are what they are in a shell.
+// A foreground process has the default signals, as in a shell.
 void set_child_signals(posix_spawnattr_t& attributes) {
   sigset_t defaults;
   ::sigemptyset(&defaults);
@@ -145,7 +159,7 @@ int Shell::carry_out_file(const std::string& path) {
   const Fd file(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return complain(errno_failure("read " + path, errno), exit_not_found);
   std::string line;
-  std::size_t length = 0;  // of the line, of which no more than a line may have is kept
+  std::size_t length = 0;  // length of the line; at most the limit is stored
   std::size_t number = 0;
   int first = exit_done;
   const auto goes_on = [this] { return line_.shell.keep_going && !left_ && !interrupts_.raised(); };
@@ -155,7 +169,7 @@ int Shell::carry_out_file(const std::string& path) {
     int code = exit_done;
     if (length > longest_line) {
       code = complain(failure(ErrorCode::invalid_argument,
-                              fmt::format("the line has {} bytes, and a line may have {}", length, longest_line)));
+                              fmt::format("line: {} bytes are above the limit of {}", length, longest_line)));
     } else if (!(number == 1 && line.starts_with("#!"))) {
       code = carry_out(line);
     }
@@ -205,15 +219,15 @@ int Shell::run(const Statement& statement) {
 
 int Shell::run_command(std::vector<std::string> words) {
   if (const auto put = put_ids(words); !put) return complain(put.error());
-  if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "this is one already"));
+  if (words.front() == "repl") return complain(failure(ErrorCode::invalid_argument, "repl: already running"));
   const bool is_command = tree_.command(words.front()) != nullptr || words.front().starts_with("-");
   if (!is_command) {
     std::vector<std::string> known = names_of(tree_.commands);
     for (const char* own : {"actor", "call", "exit", "kill", "let", "use"}) known.emplace_back(own);
     const auto best = nearest_name(words.front(), known);
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("'{}' is no command; {}", words.front(),
-                                        best ? "did you mean '" + *best + "'?" : "`help` lists them, \\help what else can be said here")));
+                            fmt::format("'{}' is not a command; {}", words.front(),
+                                        best ? "did you mean '" + *best + "'?" : "`help` lists commands, \\help lists statements of the console")));
   }
   const bool of_fleet = std::ranges::any_of(words, [](const std::string& word) { return word.ends_with(".yaml") || word.ends_with(".yml"); });
   if (runs_here(words) && (!of_fleet || words.front() != "status")) return run_here(words);
@@ -234,8 +248,8 @@ int Shell::run_here(const std::vector<std::string>& words) {
   return run_(*parsed.line);
 }
 
-// The same program with the same words. It is in the terminal's foreground, as this process is, and Ctrl-C reaches
-// both: here it is only noted.
+// Runs this program with the same words. It is in the terminal's foreground like this process, and
+// Ctrl-C reaches both; this process only records it.
 int Shell::run_apart(std::vector<std::string> words) {
   const CommandNode* node = tree_.command(words.front());
   std::size_t after = 1;
@@ -251,7 +265,7 @@ int Shell::run_apart(std::vector<std::string> words) {
   words.insert(words.begin(), "mobula");
   std::fflush(stdout);
   std::array<int, 2> ends{-1, -1};
-  if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("make a pipe", errno), exit_failed);
+  if (submits && ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("create a pipe", errno), exit_failed);
   const Fd told(ends[0]);
   Fd tells(ends[1]);
   posix_spawn_file_actions_t actions;
@@ -281,7 +295,7 @@ int Shell::run_apart(std::vector<std::string> words) {
   return code;
 }
 
-// The name is the job's that is submitted now, or nothing.
+// The name refers to the job that is submitted now, or to nothing.
 int Shell::let_job(const LetJob& let) {
   const std::string before = std::exchange(last_id_, {});
   const int code = run_command(let.words);
@@ -295,11 +309,11 @@ int Shell::let_job(const LetJob& let) {
   return code;
 }
 
-// `$_` and `$NAME` as words of their own, and NAME where a job is named.
+// Replaces `$_` and `$NAME` as whole words, and NAME in the place of a job.
 Result<void> Shell::put_ids(std::vector<std::string>& words) const {
   for (std::size_t at = 0; at < words.size(); ++at) {
     std::string& word = words[at];
-    if (word == "--") return {};  // what follows is a job's
+    if (word == "--") return {};  // the rest belongs to a job
     const bool marked = word.starts_with('$');
     const auto job = jobs_.find(marked ? word.substr(1) : word);
     if (job != jobs_.end() && (marked || names_a_job(words, at))) {
@@ -308,7 +322,7 @@ Result<void> Shell::put_ids(std::vector<std::string>& words) const {
     }
     if (word != "$_") continue;
     if (last_id_.empty()) {
-      return failure(ErrorCode::invalid_argument, "$_ is nothing yet: it is the id of the job that was submitted, or the actor that was made last");
+      return failure(ErrorCode::invalid_argument, "$_: not set; it is the id of the latest submitted job or created actor");
     }
     word = last_id_;
   }
@@ -316,7 +330,7 @@ Result<void> Shell::put_ids(std::vector<std::string>& words) const {
 }
 
 int Shell::run_shell(const std::string& command) {
-  if (command.empty()) return complain(failure(ErrorCode::invalid_argument, "\\! COMMAND: which one?"));
+  if (command.empty()) return complain(failure(ErrorCode::invalid_argument, "\\!: missing command"));
   std::vector<std::string> words{"sh", "-c", command};
   std::fflush(stdout);
   posix_spawnattr_t attributes;
@@ -329,14 +343,14 @@ int Shell::run_shell(const std::string& command) {
   return failed != 0 ? complain(errno_failure("run sh", failed), exit_failed) : code_of(pid);
 }
 
-// Fields below each other, as tables that are too wide want it.
+// Prints one field per line, for tables that are too wide.
 int Shell::expand() {
   const bool on = unexpanded_.empty();
   const std::string back = unexpanded_;
   const std::string before = output_name_;
   if (const int code = choose_output(on ? "yaml" : back); code != exit_done) return code;
   if (on) unexpanded_ = before == "yaml" ? "table" : before;
-  std::printf("one field a line is %s\n", on ? "on" : "off");
+  std::printf("one field per line is %s\n", on ? "on" : "off");
   return exit_done;
 }
 
@@ -344,7 +358,7 @@ int Shell::expand() {
 
 int Shell::run_meta(const Meta& meta) {
   if (meta.name == "help" || meta.name == "?") {
-    std::fputs(help_text, stdout);
+    std::fputs(help_page().c_str(), stdout);
     return exit_done;
   }
   if (meta.name == "o") return choose_output(meta.rest);
@@ -357,16 +371,16 @@ int Shell::run_meta(const Meta& meta) {
   if (meta.name == "source") return source(meta.rest);
   if (meta.name == "d") return list_callables();
   if (meta.name == "x") return expand();
-  // Also without a blank between.
+  // Accepts the form without a blank too.
   if (meta.name.starts_with('!')) return run_shell(meta.name.substr(1) + (meta.rest.empty() || meta.name == "!" ? "" : " ") + meta.rest);
-  return complain(failure(ErrorCode::invalid_argument, fmt::format("\\{} is nothing; \\help says what there is", meta.name)));
+  return complain(failure(ErrorCode::invalid_argument, fmt::format("\\{}: unknown statement; \\help lists them", meta.name)));
 }
 
 int Shell::choose_output(const std::string& name) {
   const auto format = output_format_of(name);
   if (!format) {
     return complain(failure(ErrorCode::invalid_argument,
-                            fmt::format("\\o '{}': it is none of table, wide, json, jsonl, yaml, csv, name", name)));
+                            fmt::format("\\o '{}': unknown format; give table, wide, json, jsonl, yaml, csv, or name", name)));
   }
   output_format_ = *format;
   output_name_ = name;
@@ -379,7 +393,7 @@ int Shell::repeat(const std::string& rest) {
   const double seconds = std::strtod(rest.c_str(), &end);
   const std::string line = end == nullptr ? "" : end;
   if (end == rest.c_str() || !(seconds >= 0.1 && seconds <= 86'400) || line.find_first_not_of(" \t") == std::string::npos) {
-    return complain(failure(ErrorCode::invalid_argument, "\\watch SECONDS COMMAND, with 0.1 to 86400 seconds"));
+    return complain(failure(ErrorCode::invalid_argument, "\\watch: expected SECONDS COMMAND, with 0.1 to 86400 seconds"));
   }
   while (!interrupts_.raised()) {
     if (interactive_ && output_format_ == OutputFormat::table) std::fputs("\x1b[H\x1b[2J", stdout);
@@ -397,9 +411,9 @@ int Shell::repeat(const std::string& rest) {
 int Shell::source(const std::string& rest) {
   const auto words = words_of(rest);
   if (!words) return complain(words.error());
-  if (words->size() != 1) return complain(failure(ErrorCode::invalid_argument, "\\source FILE"));
+  if (words->size() != 1) return complain(failure(ErrorCode::invalid_argument, "\\source: expected FILE"));
   if (depth_ >= deepest_source) {
-    return complain(failure(ErrorCode::invalid_argument, fmt::format("\\source: files within files, deeper than {}", deepest_source)));
+    return complain(failure(ErrorCode::invalid_argument, fmt::format("\\source: files nest deeper than {}", deepest_source)));
   }
   ++depth_;
   const int code = carry_out_file(words->front());

@@ -1,6 +1,6 @@
-// Carries out the lines of a console, one statement after the other, whoever has typed them. Commands that ask one
-// question run here, over a connection that is kept; all others are this program again, in a process of their own.
-// Main thread.
+// Runs the lines of a console, one statement after the other. Commands with a single query run
+// here, over a kept connection; all other commands run this program again in a separate process.
+// Thread: main.
 #pragma once
 
 #include <functional>
@@ -24,17 +24,18 @@ using RunCommand = std::function<int(const CommandLine&)>;
 
 class Shell {
  public:
-  // `line` says which cluster is meant; `run` carries out a parsed command in this process.
+  // `line` selects the cluster; `run` runs a parsed command in this process.
   Shell(const CommandLine& line, RunCommand run, Interrupts& interrupts, bool interactive);
 
-  // The exit code of the first statement that fails, or 0. Says what is wrong on stderr.
+  // Returns the exit code of the first failed statement, or 0. Reports faults on stderr.
   int carry_out(const std::string& text);
-  // Lines of a file, "-": of standard input; stops at the first that fails, with its code. `#!` begins a comment.
+  // Runs the lines of a file, "-": of standard input. Stops at the first failure, with its code.
+  // `#!` begins a comment.
   int carry_out_file(const std::string& path);
   bool left() const { return left_; }
 
   Completion completion(const std::string& before);
-  // What the user's program prints, line by line, where a person looks; -1 without a program.
+  // The output of the user's program, by line, on a terminal; -1 without a program.
   int output_fd() const { return output_.get(); }
   std::optional<std::string> output_line();
 
@@ -82,17 +83,17 @@ class Shell {
   KeptLink kept_;
   OutputFormat output_format_ = OutputFormat::table;
   std::string output_name_ = "table";
-  std::string unexpanded_;  // what \x goes back to; empty: it is off
+  std::string unexpanded_;  // format that \x restores; empty: \x is off
   std::string last_id_;     // $_
-  std::map<std::string, std::string> jobs_;  // ids, by the names that `let` has given them
+  std::map<std::string, std::string> jobs_;  // ids by `let` names
   bool timing_ = false;
   bool left_ = false;
-  int depth_ = 0;  // of \source
+  int depth_ = 0;  // nesting of \source
   std::optional<UserProgram> program_;
   Fd output_;
   std::string output_text_;
   LiveNames names_;
-  std::map<std::string, std::vector<std::string>> methods_;  // of the program's classes
+  std::map<std::string, std::vector<std::string>> methods_;  // methods by class of the program
 };
 
 }  // namespace mobula::internal::cli::repl

@@ -1,4 +1,4 @@
-// What is said to a user's program.
+// Statements for a user's program.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -25,10 +25,10 @@ namespace mobula::internal::cli::repl {
 namespace {
 
 constexpr std::size_t longest_output_line = 16'384;
-constexpr int most_lines = 200;                  // of output, between two looks for an answer
-constexpr std::size_t longest_value = 10'000;    // of a value, to a person
+constexpr int most_lines = 200;                  // lines of output between two polls for an answer
+constexpr std::size_t longest_value = 10'000;    // bytes of a value on a terminal
 
-// {"ok": false, …}: says why, and returns the code to end with.
+// Prints the reason of {"ok": false, …} and returns the exit code.
 int refused(const Json& answer) {
   return complain(failure(ErrorCode::invalid_argument,
                           answer.value("kind", std::string("Error")) + ": " + answer.value("error", std::string())),
@@ -74,7 +74,7 @@ Result<Json> options_json(const std::vector<Option>& options) {
 
 int Shell::use(const std::vector<std::string>& words) {
   if (words.empty()) {
-    return complain(failure(ErrorCode::invalid_argument, "use PROGRAM ARGUMENTS…: the path of a program that uses Mobula"));
+    return complain(failure(ErrorCode::invalid_argument, "use: expected PROGRAM ARGUMENTS…, the path of a program that uses Mobula"));
   }
   const auto cluster = find_cluster(line_);
   if (!cluster) return complain(cluster.error());
@@ -88,9 +88,9 @@ int Shell::use(const std::vector<std::string>& words) {
 int Shell::start_program(const std::vector<std::string>& words, const ClusterAddress& cluster) {
   Fd output;
   if (interactive_) {
-    // What it prints comes above the line that is typed.
+    // Its output appears above the edited line.
     std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("make a pipe", errno), exit_failed);
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return complain(errno_failure("create a pipe", errno), exit_failed);
     output_ = Fd(ends[0]);
     output = Fd(ends[1]);
     ::fcntl(output.get(), F_SETFL, 0);
@@ -140,11 +140,11 @@ void Shell::forget_program() {
 }
 
 Result<Json> Shell::ask_program(const Json& request) {
-  if (!program_) return failure(ErrorCode::invalid_argument, "there is no program; `use PROGRAM` names one");
+  if (!program_) return failure(ErrorCode::invalid_argument, "no program; `use PROGRAM` selects one");
   return program_->ask(request, [this](int fd, short events) { return wait_ready(fd, events); });
 }
 
-// Until there is something to do, for a second, or until Ctrl-C. What the program prints meanwhile is printed.
+// Waits for input for one second or until Ctrl-C, and prints the program's output.
 bool Shell::wait_ready(int fd, short events) {
   if (interrupts_.raised()) return false;
   std::array<pollfd, 3> items{{{fd, events, 0}, {interrupts_.fd(), POLLIN, 0}, {output_.get(), POLLIN, 0}}};
@@ -213,7 +213,8 @@ int Shell::make_actor(const MakeActor& actor) {
   return exit_done;
 }
 
-// Asks again until the value is there: each question is answered soon, and Ctrl-C ends them.
+// Repeats the query until the value is available: each query is answered soon, and Ctrl-C ends
+// them.
 int Shell::show(const std::string& name) {
   Progress progress(true);
   WaitedValue value(line_, name == "_" ? "" : name);
@@ -226,7 +227,7 @@ int Shell::show(const std::string& name) {
     }
     progress.clear();
     if (!answer && answer.error().code == ErrorCode::cancelled) {
-      std::fprintf(stderr, "mobula: it goes on; `get %s` waits for it again\n", name.c_str());
+      std::fprintf(stderr, "mobula: the call continues; `get %s` waits for it again\n", name.c_str());
       return exit_interrupted;
     }
     if (!answer) return complain(answer.error());
@@ -251,8 +252,9 @@ int Shell::print(const Json& value) const {
   if (interactive_ && output_format_ == OutputFormat::table && text.size() > longest_value) {
     const std::size_t all = text.size() - 1;
     std::size_t cut = longest_value;
-    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // between characters
-    text = text.substr(0, cut) + fmt::format("…\n({} bytes; \\o json shows all)\n", all);
+    // Between characters.
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+    text = text.substr(0, cut) + fmt::format("…\n({} bytes; \\o json prints all)\n", all);
   }
   return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0 ? exit_done : exit_failed;
 }

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int history_lines = 1000;
 constexpr std::size_t most_listed = 200;  // completions
-constexpr int news_at_once = 200;            // lines at a time
+constexpr int news_at_once = 200;            // lines per update
 constexpr int character_ms = 100;         // for the rest of a character
 
 std::size_t columns() {
@@ -36,7 +36,7 @@ std::size_t columns() {
   return known ? size.ws_col : 80;
 }
 
-// In columns; those of East Asia have two.
+// Returns the width in columns; East Asian characters have two.
 std::size_t width_of(std::string_view text) {
   std::size_t total = 0;
   std::mbstate_t state{};
@@ -55,7 +55,7 @@ std::size_t width_of(std::string_view text) {
   return total;
 }
 
-// Lines of news come from elsewhere: nothing in them may steer the terminal.
+// Lines of news are foreign text, so their controls are removed.
 std::string harmless(const std::string& text) { return printable(text); }
 
 }  // namespace
@@ -82,7 +82,8 @@ struct Terminal::Editor {
   }
 
   void remember(const std::string& text) const {
-    if (text.size() > longest_line) return;  // it was refused, and would be read again at each start
+    // A rejected line would be rejected again at each start.
+    if (text.size() > longest_line) return;
     HistEvent event{};
     ::history(history, &event, H_ENTER, text.c_str());
     if (!history_file.empty()) ::history(history, &event, H_SAVE, history_file.c_str());
@@ -93,14 +94,14 @@ Terminal::Terminal(Interrupts& interrupts) : interrupts_(interrupts), editor_(st
 Terminal::~Terminal() = default;
 
 Result<std::unique_ptr<Terminal>> Terminal::open(Interrupts& interrupts, const std::string& history_file) {
-  // Characters are read as the terminal has them; numbers stay as they are.
+  // Sets the character set of the terminal; the formats of numbers stay unchanged.
   if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1) std::setlocale(LC_CTYPE, "C.UTF-8");
   std::unique_ptr<Terminal> terminal(new Terminal(interrupts));
   Editor& editor = *terminal->editor_;
   editor.line = ::el_init("mobula", stdin, stdout, stderr);
   editor.history = ::history_init();
   if (editor.line == nullptr || editor.history == nullptr) {
-    return failure(ErrorCode::unavailable, "this terminal cannot be edited on; give the lines by a pipe or with -c");
+    return failure(ErrorCode::unavailable, "repl: this terminal does not support line editing; use a pipe or -c");
   }
   HistEvent event{};
   ::history(editor.history, &event, H_SETSIZE, history_lines);
@@ -142,7 +143,7 @@ std::optional<std::string> Terminal::read() {
   return text;
 }
 
-// Until there is a character; 1, or 0 at the end of what is typed.
+// Waits for a character. Returns 1, or 0 at the end of input.
 int Terminal::read_character(wchar_t* into) {
   char bytes[MB_LEN_MAX];
   std::size_t have = 0;
@@ -159,7 +160,7 @@ int Terminal::read_character(wchar_t* into) {
     }
     if (ready < 0 && errno != EINTR) return 0;
     if (items[1].revents != 0 && interrupts_.clear()) {
-      // The terminal has wrapped the line anew: it is drawn anew from where it begins now.
+      // The terminal has wrapped the line again, so it is redrawn from its present beginning.
       clear_typed();
       ::el_resize(editor_->line);
       ::el_set(editor_->line, EL_REFRESH);
@@ -178,7 +179,8 @@ int Terminal::read_character(wchar_t* into) {
     const std::size_t length = std::mbrtowc(into, bytes, have, &state);
     const bool is_part = length == static_cast<std::size_t>(-2) && have < sizeof bytes && ready != 0;
     if (is_part) continue;
-    if (length > have) *into = static_cast<unsigned char>(bytes[0]);  // no character of this locale
+    // Not a character of this locale.
+    if (length > have) *into = static_cast<unsigned char>(bytes[0]);
     return 1;
   }
 }
@@ -191,7 +193,7 @@ void Terminal::clear_typed() {
   std::fflush(stdout);
 }
 
-// Above the line that is typed: that is cleared, and drawn anew below.
+// Prints news above the edited line, which is cleared and redrawn below.
 void Terminal::show_news() {
   if (!hooks_.news) return;
   auto line = hooks_.news();
@@ -201,7 +203,7 @@ void Terminal::show_news() {
   std::string text;
   for (int shown = 1; line; ++shown) {
     text += harmless(*line) + "\n";
-    if (shown >= news_at_once) break;  // who types is heard meanwhile
+    if (shown >= news_at_once) break;  // so that input is handled in time
     line = hooks_.news();
   }
   std::fputs(text.c_str(), stdout);

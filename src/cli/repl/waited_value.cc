@@ -10,11 +10,11 @@
 namespace mobula::internal::cli::repl {
 namespace {
 
-constexpr Duration first_line = 1s;       // of waiting, before which nothing is said
+constexpr Duration first_line = 1s;       // waiting time before the first message
 constexpr Duration between_questions = 1s;
-constexpr Duration long_wait = 15s;       // of what does not come: from then on it is asked less often
+constexpr Duration long_wait = 15s;       // waiting time after which queries become less frequent
 constexpr Duration between_late_questions = 5s;
-constexpr Duration head_patience = 1s;         // with the head
+constexpr Duration head_patience = 1s;         // for the head
 
 std::string text_in(const Json& json, const char* member) {
   const auto at = json.find(member);
@@ -55,7 +55,7 @@ std::string words_of_task(const Json& explanation) {
   if (state == "SUBMITTED_TO_WORKER") return "its task is at its executor" + of_node(*task);
   if (state == "FINISHED") return "its task has finished" + of_node(*task);
   if (state == "PENDING_ARGS_AVAIL") return "its task waits for its arguments";
-  if (state == "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY") return "it waits for its turn at its actor";
+  if (state == "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY") return "the call is queued at its actor";
   if (state != "PENDING_NODE_ASSIGNMENT") return {};
   const std::string why = text_in(explanation, "demand_reason");
   return why.empty() ? "its task waits for a slot" : "its task waits for a slot: " + why;
@@ -77,10 +77,11 @@ void WaitedValue::tell(Progress& progress, const Json& pending, Duration waited)
     return progress.tell_bytes(fmt::format("fetching {}", name), on_its_way_->have, on_its_way_->all);
   }
   const std::string why = on_its_way_ ? on_its_way_->why : task_;
-  progress.tell(fmt::format("{} is waited for, {} s; Ctrl-C leaves it{}{}", name, waited / 1s, why.empty() ? "" : "; ", why));
+  progress.tell(fmt::format("waiting for {} for {} s; Ctrl-C stops waiting{}{}", name, waited / 1s, why.empty() ? "" : "; ", why));
 }
 
-// One question at a time: for what moves how far it is, else in turn whether it moves and what its task does.
+// One query at a time: for a value in transit its progress, otherwise alternately transfers and the
+// state of its task.
 void WaitedValue::ask(const Json& pending, Duration waited) {
   next_at_ = waited + (waited < long_wait || on_its_way_ ? between_questions : between_late_questions);
   const auto cluster = find_cluster(line_);
@@ -100,7 +101,7 @@ void WaitedValue::ask_for_transfers(const Json& pending, const ClusterAddress& c
   auto client = ToolClient::open(cluster);
   if (!client) return;
   const auto answer = client->ask("list", "transfers", filters_of_transfers(pending), head_patience);
-  // A head of an earlier release knows no such filters.
+  // Heads of earlier releases do not support such filters.
   if (!answer && answer.error().code == ErrorCode::invalid_argument) lists_ = false;
   if (!answer) return;
   const Json list = Json::parse(*answer, nullptr, false);

@@ -1,6 +1,7 @@
-// What a value that takes long is waiting for, in the line that stands there while a console waits for it: how much of
-// it has come where it is on its way, else what its task does. Asks the head at most once a second, and only where
-// somebody sees the line. Main thread.
+// The line that a console shows while it waits for a value: the transferred amount if the value is
+// in transit, otherwise the state of its task. Queries the head at most once per second, and only
+// if the line is visible.
+// Thread: main.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +15,27 @@
 
 namespace mobula::internal::cli::repl {
 
-// An object that is on its way, as far as a list of transfers tells.
+// An object in transit, as far as a list of transfers shows it.
 struct ValueOnItsWay {
-  bool moves = false;  // else it waits, and `why` says for what
+  bool moves = false;  // otherwise it waits, for the reason `why`
   std::uint64_t have = 0;
   std::uint64_t all = 0;
   std::string why;
 };
 
-// Nothing where it is not on its way. Where several bring it, the one that has most.
+// Returns nothing if the object is not in transit; of several transfers, the most advanced one.
 std::optional<ValueOnItsWay> value_on_its_way(const Json& transfers, const std::string& object);
-// "its task runs on node 1f2e3d4c", of the answer to `explain`; empty where that says nothing.
+// Returns "its task runs on node 1f2e3d4c" for a reply to `explain`; empty without a state.
 std::string words_of_task(const Json& explanation);
-// To the program's own node and job alone, as far as it says which they are: that is where a value comes.
+// Restricts transfers to the node and job of the program, if known, because values arrive there.
 std::string filters_of_transfers(const Json& pending);
 
 class WaitedValue {
  public:
-  // `name`: as the person calls it; empty: it has none.
+  // `name` is the user's name of the value; empty: none.
   WaitedValue(const CommandLine& line, std::string name) : line_(line), name_(std::move(name)) {}
 
-  // `pending` is what the program has answered, `waited` since when it is asked.
+  // `pending` is the program's reply, `waited` the time since the first query.
   void tell(Progress& progress, const Json& pending, Duration waited);
 
  private:
@@ -47,10 +48,10 @@ class WaitedValue {
   const CommandLine& line_;
   const std::string name_;
   Question next_ = Question::transfers;
-  Duration next_at_{};  // of waiting
+  Duration next_at_{};  // by waited time
   std::optional<ValueOnItsWay> on_its_way_;
   std::string task_;
-  bool lists_ = true;  // the head can say what is on its way
+  bool lists_ = true;  // the head supports the query
 };
 
 }  // namespace mobula::internal::cli::repl

@@ -68,10 +68,10 @@ std::string prompt_of(const Json& status) {
 
 Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& line) {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd) return errno_failure("make an event descriptor", errno);
+  if (!fd) return errno_failure("create an event descriptor", errno);
   std::unique_ptr<ClusterWatch> watch(new ClusterWatch(line, std::move(fd)));
   watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
-  // The first prompt says how the cluster is, where that is soon known.
+  // The first prompt shows the state of the cluster if it is known soon.
   {
     const auto until = std::chrono::steady_clock::now() + first_look_patience;
     MutexLock held(watch->mutex_);
@@ -99,7 +99,7 @@ std::optional<std::string> ClusterWatch::next() {
     (void)!::read(news_fd_.get(), &count, sizeof count);
     return std::nullopt;
   }
-  if (news_.empty()) return fmt::format("{} more changes are not shown", std::exchange(left_out_, 0));
+  if (news_.empty()) return fmt::format("{} more changes omitted", std::exchange(left_out_, 0));
   std::string line = std::move(news_.front());
   news_.pop_front();
   return line;
@@ -151,7 +151,7 @@ void ClusterWatch::look() {
     if (!text) return text.error();
     return Json::parse(*text, nullptr, false);
   };
-  // One cheap question where nothing is new; a head that does not know it is asked all of them.
+  // A cheap query detects changes. A head that does not support it gets all queries.
   const auto changes = ask("changes", "");
   const std::string now = changes && changes->is_object() ? changes->dump() : std::string();
   if (!now.empty() && reached_ && !lost_ && now == changes_) return;
@@ -160,7 +160,7 @@ void ClusterWatch::look() {
   const auto jobs = nodes ? ask("list", "jobs") : nodes;
   const auto submissions = jobs ? ask("list", "submissions") : jobs;
   if (!submissions || !status->is_object()) {
-    if (reached_ && !std::exchange(lost_, true)) tell({"the head does not answer any more"});
+    if (reached_ && !std::exchange(lost_, true)) tell({"the head does not answer"});
     show(no_cluster);
     changes_.clear();
     return;

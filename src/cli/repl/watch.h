@@ -1,5 +1,6 @@
-// Looks at the cluster once a second while a console waits for its user: what changes of jobs and nodes is told,
-// and the prompt says how the cluster is. Has a thread and a connection of its own; any thread asks.
+// Polls the cluster once per second while a console waits for its user, reports changes of jobs and
+// nodes, and provides the prompt. Has its own thread and connection.
+// Thread: any.
 #pragma once
 
 #include <atomic>
@@ -19,28 +20,29 @@
 
 namespace mobula::internal::cli::repl {
 
-// What a thing is called, and its state.
+// The name and the state of an item.
 struct Seen {
   std::string name{};
   std::string state{};
 };
 using SeenThings = std::map<std::string, Seen>;  // by id
 
-// "job 12ab34cd (train) is RUNNING": what is new or different in `after`. Pure.
+// Returns lines such as "job 12ab34cd (train) is RUNNING" for new and changed items of `after`.
+// Pure.
 std::vector<std::string> changes_between(const std::string& what, const SeenThings& before, const SeenThings& after);
 
-// "(default 3n 0.5/2 GPU) > ", and with CPUs where there are no GPUs. Pure.
+// Returns "(default 3n 0.5/2 GPU) > ", with CPUs if the cluster has no GPUs. Pure.
 std::string prompt_of(const nlohmann::ordered_json& status);
 
 class ClusterWatch {
  public:
-  // Waits a moment for the first look.
+  // Waits briefly for the first poll.
   static Result<std::unique_ptr<ClusterWatch>> start(const CommandLine& line);
   ~ClusterWatch();
 
-  // Readable while there is news, or another prompt.
+  // Readable while there are news or a new prompt.
   int fd() const { return news_fd_.get(); }
-  // The next line of news. At most 200 wait; what is beyond that is counted in a line of its own.
+  // Returns the next line of news. At most 200 wait; a further line counts the dropped ones.
   std::optional<std::string> next();
   std::string prompt();
 
@@ -59,12 +61,12 @@ class ClusterWatch {
   std::deque<std::string> news_ MOBULA_GUARDED_BY(mutex_);
   std::size_t left_out_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::string prompt_ MOBULA_GUARDED_BY(mutex_);
-  // Of the thread alone.
+  // Owned by the thread.
   std::unique_ptr<KeptLink> kept_;
   CommandLine asking_;
   bool reached_ = false;
   bool lost_ = false;
-  std::string changes_;  // the head's count of them
+  std::string changes_;  // the head's change counter
   SeenThings nodes_;
   SeenThings jobs_;
   std::thread thread_;

@@ -46,7 +46,11 @@ Result<void> read_text(const std::string& name, const std::string& value, Filter
     to.kind = value;
     for (char& c : to.kind) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     to.kind_begins = !to.kind.empty() && to.kind.back() == '*';
-    if (to.kind_begins) to.kind.pop_back();
+    if (to.kind_begins) {
+      to.kind.pop_back();
+    } else {
+      to.kind = present_kind(to.kind);
+    }
   } else if (name == "id") {
     if (value.size() < shortest_id_prefix) return wrong_filter("id", "has at least four digits");
     to.id = value;

@@ -43,6 +43,7 @@ std::int64_t EventLog::wall_ms() const {
 }
 
 void EventLog::note(Severity severity, std::string_view kind, EventSubjects about, std::string text) {
+  kind = present_kind(kind);
   const std::int64_t now_ms = wall_ms();
   ++noted_;
   text = cut(std::move(text), max_text_bytes);
@@ -96,7 +97,8 @@ void EventLog::restore(const EventRow& row) {
   Ring& ring = ring_of(row.severity);
   // The journal's order is that of its keys, which are used again.
   const auto later = [&](const EventRow& each) { return each.number > row.number; };
-  ring.insert(std::find_if(ring.begin(), ring.end(), later), row);
+  const auto restored = ring.insert(std::find_if(ring.begin(), ring.end(), later), row);
+  restored->kind = present_kind(row.kind);
 }
 
 void EventLog::begin() {

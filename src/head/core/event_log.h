@@ -14,6 +14,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -28,15 +29,37 @@ struct Parts;
 enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
 std::string_view to_string(Severity severity);
 
-// All that are noted.
+// The kinds of events, in alphabetical order.
 inline constexpr auto event_kinds = std::to_array<std::string_view>({
-    "ACTOR_ALIVE",      "ACTOR_CREATED",      "ACTOR_DIED",           "ACTOR_RESTARTING", "CLUSTER_STOPPED",     "CONNECTION_REFUSED",
-    "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED",    "EXECUTOR_ENDED",     "EXECUTOR_ENDED_FOR_MEMORY", "GPU_OVER_SHARE", "GROUP_CREATED",    "GROUP_INFEASIBLE",
-    "GROUP_REMOVED",    "GROUP_RESCHEDULING", "HEAD_JOURNAL_OUTDATED", "HEAD_RECOVERED",       "HEAD_STARTED",     "JOB_ENDED",           "JOB_RETRIED",
-    "JOB_STARTED",      "JOB_STOP",           "JOB_SUBMITTED",        "JOURNAL_NOT_WRITTEN", "NODE_DIED",        "NODE_DRAINING",
-    "NODE_DRAIN_DEADLINE", "NODE_HAS_MEMORY_AGAIN", "NODE_HEARD_AGAIN", "NODE_JOINED",    "NODE_LEFT",           "NODE_REFUSED",
-    "NODE_REPLACED",    "NODE_SHORT_OF_MEMORY", "NODE_SILENT",        "PREEMPTION",       "PREEMPTION_REFUSED",  "PROGRAM_NOT_STARTED",
-    "REQUEST_REFUSED",  "LINK_LOST"});
+    "ACTOR_ALIVE", "ACTOR_CREATED", "ACTOR_DIED", "ACTOR_RESTARTING", "CLUSTER_STOPPED",
+    "CONNECTION_REFUSED", "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED", "EXECUTOR_ENDED",
+    "EXECUTOR_OOM_KILLED", "GPU_SHARE_EXCEEDED", "GROUP_CREATED", "GROUP_INFEASIBLE",
+    "GROUP_REMOVED", "GROUP_RESCHEDULING", "HEAD_JOURNAL_OUTDATED", "HEAD_RECOVERED",
+    "HEAD_STARTED", "JOB_ENDED", "JOB_RETRIED", "JOB_STARTED", "JOB_STOP", "JOB_SUBMITTED",
+    "JOURNAL_WRITE_FAILED", "LINK_LOST", "NODE_DIED", "NODE_DRAINING", "NODE_DRAIN_DEADLINE",
+    "NODE_JOINED", "NODE_LEFT", "NODE_MEMORY_PRESSURE", "NODE_MEMORY_PRESSURE_CLEARED",
+    "NODE_RECOVERED", "NODE_REFUSED", "NODE_REPLACED", "NODE_SUSPECT", "PREEMPTION_REFUSED",
+    "PROGRAM_START_FAILED", "REQUEST_REFUSED", "TASK_PREEMPTED"});
+
+// Kinds that were renamed: the old name, which filters and journals of the previous release use, and the
+// present one.
+inline constexpr auto renamed_event_kinds = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"EXECUTOR_ENDED_FOR_MEMORY", "EXECUTOR_OOM_KILLED"},
+    {"GPU_OVER_SHARE", "GPU_SHARE_EXCEEDED"},
+    {"JOURNAL_NOT_WRITTEN", "JOURNAL_WRITE_FAILED"},
+    {"NODE_HAS_MEMORY_AGAIN", "NODE_MEMORY_PRESSURE_CLEARED"},
+    {"NODE_HEARD_AGAIN", "NODE_RECOVERED"},
+    {"NODE_SHORT_OF_MEMORY", "NODE_MEMORY_PRESSURE"},
+    {"NODE_SILENT", "NODE_SUSPECT"},
+    {"PREEMPTION", "TASK_PREEMPTED"},
+    {"PROGRAM_NOT_STARTED", "PROGRAM_START_FAILED"}});
+// Returns the present name of a kind.
+constexpr std::string_view present_kind(std::string_view kind) {
+  for (const auto& [before, now] : renamed_event_kinds) {
+    if (kind == before) return now;
+  }
+  return kind;
+}
 
 // What an event is about; what is empty has no part in it.
 struct EventSubjects {
