@@ -36,7 +36,7 @@ class ProcessSockets {
   const Endpoint& endpoint() const { return endpoint_; }
 
   // ---- the loop's thread -----------------------------------------------------------------------
-  // Creates the bus if needed. Errors: those of the system; unavailable after close().
+  // Creates the bus if needed. Errors: any failure of the system, unavailable after close().
   Result<Bus*> bus();
   void serve(BusCallbacks callbacks) { callbacks_ = std::move(callbacks); }
   // Ends all connections and destroys the bus.

@@ -25,8 +25,8 @@ template <class Memory>
 struct BasicRingHeader {
   template <class T>
   using Atomic = typename Memory::template Atomic<T>;
-  alignas(64) Atomic<std::uint64_t> written;  // bytes published so far; the writer's
-  alignas(64) Atomic<std::uint64_t> taken;    // bytes read so far; the reader's
+  alignas(64) Atomic<std::uint64_t> written;  // bytes published; only the writer stores it
+  alignas(64) Atomic<std::uint64_t> taken;    // bytes read; only the reader stores it
   alignas(64) Atomic<std::uint32_t> hungry;   // the writer waits for space
 };
 
