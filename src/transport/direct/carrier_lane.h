@@ -25,7 +25,7 @@ namespace mobula::internal {
 
 class CarrierLane final : public Lane {
  public:
-  // `plugin` outlives the program's transports. Fails with the error of the plugin.
+  // `plugin` lives as long as the program. Fails with the error of the plugin.
   static Result<std::unique_ptr<CarrierLane>> start(TcpOffers& offers,
                                                     const mobula_transport_plugin& plugin,
                                                     const std::string& listen);

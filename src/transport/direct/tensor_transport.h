@@ -41,7 +41,7 @@ struct TransportCaps {
   bool maps = false;                  // map() gives bytes in place
   bool stages = false;                // accepts regions of a device with a ChunkStage
   bool cancels_midway = true;
-  std::uint64_t max_inflight_bytes = 0;  // limit for concurrent pulls; 0: none
+  std::uint64_t max_inflight_bytes = 0;  // limit for concurrent pulls; 0: no limit
 };
 
 // A model for the choice of a path, not a guarantee.
