@@ -41,7 +41,7 @@ class SlabCache {
   // True if `view` of an object in this slab succeeds without a descriptor.
   bool maps(SlabId slab) const;
   // Returns the object at `place` in a mapped slab. Errors: not_found if the slab is not mapped,
-  // invalid_argument if the place is outside of it.
+  // invalid_argument if the location is outside of it.
   Result<SlabView> view(const Place& place) const;
   // The same, but maps the slab from `fd` if needed (SlabMapping::map states the checks). The
   // caller keeps the descriptor and may close it.

@@ -62,7 +62,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
     std::string peer;
     Watch watch;
     bool closed = false;
-    bool proved = false;  // its first request was decrypted and is valid
+    bool proved = false;  // its first frame was read and verified
     std::optional<BulkAccess> access;
     std::array<std::byte, BulkHello::size> hello{};
     std::size_t hello_filled = 0;

@@ -61,7 +61,7 @@ struct BulkServerCallbacks {
 struct BulkServerOptions {
   std::size_t max_connections = 1'024;  // excess connections are closed at once
   std::size_t max_exchanges = 256;      // pending or unsent per connection; an excess closes it
-  Duration hello_limit = 5s;            // from accept to the first authenticated request
+  Duration hello_limit = 5s;            // from accept to the first verified request
   Duration silence_limit = 15s;         // without progress while a reply is unsent
   Duration idle_limit = 120s;           // without any exchange
 };

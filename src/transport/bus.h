@@ -50,7 +50,7 @@ struct BusCallbacks {
   // delivered before. `why` is permission_denied if the peer rejected the key of this bus,
   // otherwise unavailable. Not called after disconnect().
   std::function<void(PeerHandle peer, const Failure& why)> on_gone = nullptr;
-  // An attempt to connect failed, and libzmq retries. `refused` proves that no process listens at
+  // An attempt to connect failed, and the bus retries. `refused` proves that no process listens at
   // the address; `silent` proves nothing.
   std::function<void(PeerHandle peer, ProbeOutcome seen)> on_unreached = nullptr;
   // The bus closed a connection to enforce its limits. `source` is an address without a port.

@@ -15,7 +15,7 @@
 
 namespace mobula::internal {
 
-// The end of a connection is found in two ways. The DISCONNECTED event of the monitor names the
+// The end of a connection is detected as follows. The DISCONNECTED event of the monitor names the
 // descriptor that messages carry as their source. An accepted peer with that descriptor becomes
 // *suspect*. It has ended when its routing id is unroutable, which libzmq reports after it closed
 // the pipe, and all input was read once more. A connected peer has ended when libzmq announces the

@@ -59,7 +59,7 @@ class ConnectionGuard {
     bool silent = true;       // no message has authenticated it
     bool over_limit = false;  // at the last check
     std::uint64_t opened_as = 0;
-    std::uint64_t received_before = 0;  // when the bus had read everything
+    std::uint64_t received_before = 0;  // when the bus had read all messages
     std::uint64_t read_before = 0;
   };
   using Connections = std::map<int, Connection>;

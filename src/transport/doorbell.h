@@ -1,9 +1,9 @@
 // The doorbell of a process: peers signal that a ring has records, and the process blocks until one
-// is signalled. It consists of a shared bitmap of rings, a shared word that states how the process
+// is signaled. It consists of a shared bitmap of rings, a shared word that states how the process
 // waits, and an eventfd for a thread that also waits for descriptors. A ring on an awake process
 // makes no system call.
-// Thread: see each class. Errors: none at run time. A faulty peer can cause a needless poll or
-// withhold a wake-up, and no other harm.
+// Thread: see each class. Errors: a faulty peer can cause a needless poll or withhold a wake-up,
+// and no other harm.
 #pragma once
 
 #include <atomic>
@@ -34,17 +34,17 @@ struct DoorbellFiles {
   Result<DoorbellFiles> copy() const;
 };
 
-// The side of the process. `wake` and `ring_self` are for any thread. A lock of the owner guards
-// all else, except that `sleep` is called without it.
+// The side of the process. Thread: any for `ring` and `ring_self`. A lock of the owner guards all
+// else, but is not held in `sleep` and `nap`.
 class Doorbell {
  public:
   using Sleep = DoorbellSleep;  // `on_word`: in sleep(); `nap`: in `nap()`
 
   static Result<Doorbell> open(DoorbellFiles files);
 
-  // Calls `look(index)` for each ring that was signalled since the last call.
+  // Calls `look(index)` for each ring that was signaled since the last call.
   void collect(const std::function<void(std::size_t)>& look);
-  // True if collect() has something to do.
+  // True if collect() would find a ring.
   bool rung() const {
     return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst);
   }

@@ -38,7 +38,7 @@ void announce_sleep(Page& page, DoorbellSleep how) {
   page.sleep.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
 }
 
-// Calls `look(index)` for each ring that was signalled since the last call.
+// Calls `look(index)` for each ring that was signaled since the last call.
 template <class Page, class Look>
 void collect_rung(Page& page, const Look& look) {
   if (!doorbell_rung(page)) return;

@@ -20,7 +20,7 @@
 namespace mobula::internal {
 
 struct LocalLinkOptions {
-  LocalFrameLimits limits = {};              // of frames in both directions
+  LocalFrameLimits limits = {};              // for frames in both directions
   std::size_t max_queued_bytes = 64u << 20;  // accepted by send(), not yet by the kernel
 };
 

@@ -44,8 +44,8 @@ class LoopThread {
   void lend(Lending lending) { lending_ = std::move(lending); }
 
   // Thread: any. Returns true if the caller owns the loop until give_back(): it may call turn().
-  // Otherwise the loop's own thread is asked to release the loop, unless another thread borrowed
-  // it. Takes no other lock, so it may be called under any lock.
+  // Otherwise requests the loop from its own thread, unless another thread borrowed it. Takes no
+  // other lock, so it may be called under any lock.
   bool borrow();
   void give_back();
   // Thread: any. If the loop is unowned, its own thread takes it at once.

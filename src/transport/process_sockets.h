@@ -1,7 +1,7 @@
 // Sockets of a process: its loop thread and its listeners. The bus, which adds three threads, is
 // created with the first connection in either direction. Calls within a node use rings, so most
 // processes never create it. The sockets may be opened before the role of the process is known:
-// until `serve`, no callback runs.
+// until `serve`, received messages are ignored.
 // Thread: the owner's thread for construction and destruction; otherwise see the sections.
 #pragma once
 

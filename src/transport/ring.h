@@ -2,8 +2,7 @@
 // records to one reader without system calls.
 // Thread: one at a time for each end. Errors: `corrupt`, or broken(), if the counts of the other
 // side are invalid; the ring is then permanently broken.
-// Not: blocking. A full ring is the task of the writer, after the reader notified it
-// (`take_hunger`).
+// Not: blocking. On a full ring the writer retries after the reader's notification (`take_hunger`).
 #pragma once
 
 #include <cstddef>
@@ -20,6 +19,7 @@ namespace mobula::internal {
 // leaves no partial record, and a reader that dies leaves a ring that fills up. Each side trusts
 // only its own count: it reads the values of the other side once and checks them. A record without
 // enough space is split into pieces.
+
 // Header at the start of the memory of a ring. Each member has its own cache line.
 template <class Memory>
 struct BasicRingHeader {

@@ -1,6 +1,6 @@
 // The product code of rings and doorbells on a machine that tries all interleavings
 // (model/machine.h). For every order of operations and every visible store: no record is lost,
-// duplicated, or torn, no process sleeps forever while a record is pending, and a death at any time
+// duplicated, or torn, no process blocks forever while a record is pending, and a death at any time
 // does not harm the other process. The code around it (the waits) is rewritten here after
 // client/process_engine_rings.cc and client/ring_links.cc.
 #include <gtest/gtest.h>
@@ -301,7 +301,7 @@ Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullop
   }
   if (!each.rings_itself) world.program.of_one_thread.insert(world.reads.self.place);
   if (each.rings_itself) world.program.threads.emplace_back("other", [&] { world.reads.ring_self(); });
-  // The record was published, and the ring was signalled by two bits and a check of the sleeper.
+  // The record was published, and the ring was signaled by two bits and a check of the wait state.
   if (each.has_begun) world.program.begins.emplace_back(1, 4);
   return explore(world.program);
 }

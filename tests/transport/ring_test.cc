@@ -137,7 +137,7 @@ TEST_F(BrokenRing, FilledWithRandomBytesNeitherCrashesNorHangs) {
   }
 }
 
-// Two threads with one doorbell each, as in two processes: no record is lost, and no thread sleeps
+// Two threads with one doorbell each, as in two processes: no record is lost, and no thread blocks
 // forever.
 struct Side {
   Side() : files(DoorbellFiles::create().value()), bell(Doorbell::open(files.copy().value()).value()) {}

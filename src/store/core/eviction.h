@@ -17,7 +17,7 @@ namespace mobula::internal {
 enum class Departure : unsigned char {
   at_once,  // none: the bytes are available without writing them
   written,  // a write to disk
-  asked,    // a process has its place and must release it
+  asked,    // a process uses its location and must release it
   coming,   // one of the above has begun
   never,    // not now: it is being written, moved, or read
 };
@@ -30,9 +30,9 @@ struct EvictionCandidate {
 };
 
 struct EvictionGoal {
-  std::uint64_t used_bytes = 0;  // of objects, regardless of the memory that this frees
-  std::uint64_t slab_bytes = 0;  // of memory, in slabs that become empty
-  // An object that needs a place; in a slab of its writer if no whole slab can be freed.
+  std::uint64_t used_bytes = 0;  // sizes of objects, regardless of the memory that this frees
+  std::uint64_t slab_bytes = 0;  // memory of slabs that become empty
+  // An object that needs a location; in a slab of its writer if no whole slab can be freed.
   struct Own {
     JobId job{};
     ProcessId writer{};
@@ -46,7 +46,7 @@ struct EvictionChoice {
   std::vector<ObjectId> written;
   std::vector<ObjectId> asked;
   std::size_t coming = 0;        // further objects whose eviction has begun
-  std::uint64_t used_bytes = 0;  // of objects that leave or will leave
+  std::uint64_t used_bytes = 0;  // sizes of objects that leave or will leave
   std::uint64_t slab_bytes = 0;
 
   bool nothing() const { return at_once.empty() && written.empty() && asked.empty(); }
@@ -56,7 +56,7 @@ struct EvictionChoice {
 // write, then the least recently used ones. A slab with an object that cannot leave frees nothing.
 // The other objects in it are evicted only to make space for the slab's own writer.
 //
-// `all` contains every object with a place, in an order that is equal on every run.
+// `all` contains every object with a location, in an order that is equal on every run.
 EvictionChoice choose_evictions(const std::vector<EvictionCandidate>& all, const SlabSpace& space,
                                 const EvictionGoal& goal);
 

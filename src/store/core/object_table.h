@@ -1,4 +1,4 @@
-// The objects of one node: state, place, holds, and the upstream that must be notified of a
+// The objects of one node: state, location, holds, and the upstream that must be notified of a
 // release.
 // Thread: owner (the agent's core). Units: bytes. Errors: see each function.
 // Not: payload bytes; the choice of a source; the meaning of a loss for the owner.
@@ -19,14 +19,9 @@
 
 namespace mobula::internal {
 
-// An object exists only while a process of this node or another node *holds* it. A process either
-// holds an object or not (it counts internally). Therefore holds and releases may be repeated, and
-// a death removes exactly the holds of the dead process. The process that reserves an object holds
-// it until it releases it. Operations return the actions for the caller (`Consequences`) and call
-// nothing.
 enum class ObjectState : unsigned char {
   wanted,    // held, but not on this node: must be pulled or produced
-  reserved,  // a writer fills its place
+  reserved,  // a writer fills its memory
   sealed,    // readable and immutable
   failed,    // not available; `failure` has the reason
   spilled,   // only on the disk of this node
@@ -116,6 +111,11 @@ struct TableOptions {
   std::size_t max_holds_per_process = 1'000'000;
 };
 
+// An object exists only while a process of this node or another node *holds* it. A process either
+// holds an object or not (it counts internally). Therefore holds and releases may be repeated, and
+// a death removes exactly the holds of the dead process. The process that reserves an object holds
+// it until it releases it. Operations return the actions for the caller (`Consequences`) and call
+// nothing.
 class ObjectTable {
  public:
   explicit ObjectTable(TableOptions options);
@@ -123,11 +123,11 @@ class ObjectTable {
   // Adds a process that may hold and write objects of `job`. Repeating the call has no effect.
   void add_process(ProcessId process, JobId job);
 
-  // Returns a place for an object. A Placement without a place names the slabs to retire before a
-  // retry. The writer of a reserved object gets the same place again. A spilled object is reserved
-  // only by the agent, which restores it. A wanted or failed object keeps its holds; for processes
-  // of other jobs, `lookup` then returns permission_denied. The caller has released the upstream of
-  // a replaced object.
+  // Returns a location for an object. A Placement without a location names the slabs to retire
+  // before a retry. The writer of a reserved object gets the same location again. A spilled object
+  // is reserved only by the agent, which restores it. A wanted or failed object keeps its holds;
+  // for processes of other jobs, `lookup` then returns permission_denied. The caller has released
+  // the upstream of a replaced object.
   // Errors: resource_exhausted (the text has sizes and the largest jobs), already_exists (reserved,
   // sealed, or spilled), permission_denied (not the writer's job), not_found (unknown process).
   Result<Placement> reserve(const ReserveRequest& request);
@@ -140,7 +140,7 @@ class ObjectTable {
   // The writer has finished. Errors: not_found, permission_denied (another writer), already_exists
   // (sealed).
   Result<void> seal(ObjectId object, ProcessId writer);
-  // Marks a wanted or reserved object as failed; other states do not change. Its place is free at
+  // Marks a wanted or reserved object as failed; other states do not change. Its memory is free at
   // once, so a live writer must have stopped writing. An object with a copy on disk becomes
   // spilled.
   Consequences fail(ObjectId object, Failure cause);
@@ -155,7 +155,7 @@ class ObjectTable {
   // Records that a sealed object has a copy on this node's disk.
   void keep_on_disk(ObjectId object);
   // Frees the memory of a sealed object, which no process may be reading. The object becomes
-  // spilled if it has a copy on disk, otherwise wanted, because it is available elsewhere.
+  // spilled if it has a copy on disk, otherwise wanted, because another node has its bytes.
   SlabChanges evict(ObjectId object);
   // The copy on disk is unusable. A spilled object becomes wanted.
   void lose_on_disk(ObjectId object);
@@ -181,7 +181,8 @@ class ObjectTable {
   bool set_home(ObjectId object, NodeId home);
   // Takes over the whole slab or, on a failure, nothing. The process holds the objects; wanted
   // objects become sealed. Errors: not_found (unknown process), already_exists (the slab, or an
-  // object elsewhere), permission_denied, invalid_argument (places that overlap or are outside).
+  // object in another slab), permission_denied, invalid_argument (locations that overlap or are
+  // outside).
   Result<void> adopt(const Adoption& adoption);
 
   const ObjectRow* find(ObjectId object) const { return objects_.find(object); }
@@ -226,7 +227,7 @@ class ObjectTable {
   SlabSpace space_;
   Table<ObjectId, ObjectRow> objects_;
   Table<ProcessId, ProcessRow> processes_;
-  std::map<JobId, JobUse> jobs_;  // jobs with at least one place or object on disk
+  std::map<JobId, JobUse> jobs_;  // jobs with at least one object in memory or on disk
   std::uint64_t spilled_bytes_ = 0;
   Hash128 shared_digest_;
 };

@@ -26,7 +26,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-// A slab that must be created before its first place is used.
+// A slab that must be created before its first location is used.
 struct NewSlab {
   SlabId slab;
   JobId job;
@@ -47,7 +47,7 @@ struct SlabChanges {
   std::vector<SlabId> released;  // unused: close its descriptor
 };
 
-// Without a place, space is being freed: retry after `slab_gone` or the next release.
+// Without a location, space is being freed: retry after `slab_gone` or the next release.
 struct Placement {
   std::optional<Place> place;
   std::optional<NewSlab> create;

@@ -41,7 +41,7 @@ struct Copy {
 };
 
 struct CopyOptions {
-  std::size_t threads = 0;  // 0: half of the cores, limited to 2 to 4
+  std::size_t threads = 0;  // 0: half of the cores, from 2 to 4
   std::size_t slice_bytes = 2u << 20;
   std::size_t max_copies = 4'096;  // queued or running
 };

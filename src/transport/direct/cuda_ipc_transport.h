@@ -24,7 +24,7 @@ struct CudaIpcOptions {
   std::set<DeviceUuid> peers = {};
   DeviceCopyOptions copying = {};
   DirectLimits limits = {};
-  std::uint64_t max_mapped_bytes = 1ull << 40;  // of other processes
+  std::uint64_t max_mapped_bytes = 1ull << 40;  // limit for memory of other processes
 };
 
 class CudaIpcTransport final : public MappedTransport {

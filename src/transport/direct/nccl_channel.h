@@ -3,7 +3,7 @@
 // turns. A failure costs the channel.
 // Thread: the device's thread, which never blocks here. A reaper thread runs destroy and abort,
 // which may block.
-// Errors: if an abort does not end within `patience`, it never will, and the process must be
+// Errors: a takedown that does not end within `patience` never will. The process must then be
 // replaced.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Holder side of shm and cuda_ipc: offers, exported files, and the connections of receivers that
-// request them.
+// Holder side of shm and cuda_ipc: offers, the files behind them, and the connections of receivers
+// that request these files.
 // Thread: the event loop; callbacks run through `Later`.
 #pragma once
 
@@ -45,7 +45,7 @@ class ShmHolder {
   void release(TransferId transfer, TensorTransport::Quiet quiet);
   // Releases the offers to this peer, or all if null.
   void release_all(const ProcessId* peer, const QuietGate& gate);
-  // Ends the export of a file: no receiver may map it, and all receivers unmap it. Its offers have
+  // Withdraws a file: no receiver may map it any more, and all receivers unmap it. Its offers have
   // ended.
   void forget(FileKey file);
   std::size_t offers() const { return offers_.size(); }

@@ -42,7 +42,7 @@ struct ShmEndpoint {
 // Number of the ledger file; other files have higher numbers.
 inline constexpr std::uint64_t ledger_number = 0;
 
-// A file that a holder exports to readers.
+// A file that a holder shares with receivers.
 struct ShmFileRef {
   std::uint64_t number = 0;  // never reused by this holder
   DirectToken token;

@@ -1,5 +1,5 @@
 // Mailbox for functions from other threads. If the mailbox of the loop is full, no function is
-// lost: the reader runs it at its next own run().
+// lost: it runs at the reader's next call of run().
 // Thread: any for push(), otherwise the reader's loop. Not: a limit; the senders bound the number
 // of functions.
 #pragma once

@@ -112,11 +112,12 @@ class Orders {
   bool ended_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
+// The calls of the host's thread. table_of() builds the table of a plugin from it.
+//
 // An Engine is constructed from a shared Inbox and shared Orders. It provides `library` (its name),
 // `max_message` (bytes), `max_endpoint` (bytes; an endpoint begins with its secret), endpoint(),
 // next_link() for any thread, and run(). run() returns after Orders::stop() and calls Orders::end()
 // last.
-// The calls of the host's thread. table_of() builds the table of a plugin from it.
 template <class Engine>
 class EngineCarrier {
  public:

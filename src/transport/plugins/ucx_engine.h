@@ -35,16 +35,6 @@ struct Header {
   std::uint64_t peer = 0;
 };
 
-// Properties of UCX that shape this code: Without peer error handling, UCX waits forever for a lost
-// process. Therefore all endpoints enable it, which leaves only TCP within a machine. Rendezvous
-// may write into memory after a failure. Therefore all messages are eager and use buffers of this
-// plugin and of UCX. UCX joins the endpoints of two workers by number, even to a closing endpoint,
-// and then silently carries nothing. Therefore each peer has one endpoint, which is kept for a
-// while after its last link, and both sides count its generations. A stopped peer is silent, so a
-// message that is not sent within ten seconds breaks its link. A connection over a dead network
-// blocks the worker for minutes, so the host's thread never waits for it. UCX installs handlers for
-// fatal signals, which are removed.
-
 struct Sending {
   std::uint64_t link = 0;
   Header header;
@@ -57,7 +47,7 @@ struct Sending {
 // Another worker, identified by its address.
 struct Other {
   ucp_ep_h endpoint = nullptr;
-  std::uint64_t generation = 0;  // of `endpoint`: counts the endpoints to this worker
+  std::uint64_t generation = 0;  // count of endpoints to this worker, with `endpoint`
   std::uint64_t theirs = 0;      // generation of the peer's endpoint to this worker; 0: not known
   std::size_t links = 0;
   Clock::time_point idle_since;
@@ -74,6 +64,16 @@ struct Link {
 
 // The worker and the thread that drives it. The host's thread creates it and then only queues
 // orders. Shared with the thread, which may have to be abandoned.
+//
+// Properties of UCX that shape this code: Without peer error handling, UCX waits forever for a lost
+// process. Therefore all endpoints enable it, which leaves only TCP within a machine. Rendezvous
+// may write into memory after a failure. Therefore all messages are eager and use buffers of this
+// plugin and of UCX. UCX joins the endpoints of two workers by number, even to a closing endpoint,
+// and then silently carries nothing. Therefore each peer has one endpoint, which is kept for a
+// while after its last link, and both sides count its generations. A stopped peer is silent, so a
+// message that is not sent within ten seconds breaks its link. A connection over a dead network
+// blocks the worker for minutes, so the host's thread never waits for it. UCX installs handlers for
+// fatal signals, which are removed.
 class Engine {
  public:
   static constexpr const char* library = "UCX";

@@ -116,7 +116,7 @@ class Node {
   Result<void> reach(const Node& peer, MemoryKind source = MemoryKind::host);
   Result<void> reach(ProcessId peer, const Blob& endpoint);
   void peer_down(ProcessId peer);
-  bool shutdown();  // true if everything was quiet
+  bool shutdown();  // true if all transfers were quiet
   // Destroys its transport. Afterwards only figures() may be called.
   void end();
   void keep_busy(std::uint64_t ms);

@@ -25,9 +25,9 @@ using Word = std::uint64_t;
 
 enum class Act : std::uint8_t {
   load, store, exchange, fetch_or,
-  wait_word,    // sleeps while the word has this value; 1: another thread died
-  wake_word,    // wakes all sleepers of the word
-  wait_event,   // sleeps until the counter is not 0; 1: another thread died
+  wait_word,    // blocks while the word has this value; 1: another thread died
+  wake_word,    // wakes all threads blocked on the word
+  wait_event,   // blocks until the counter is not 0; 1: another thread died
   wake_event,   // increments the counter
   clear_event,  // sets it to 0
   nothing,
@@ -73,7 +73,7 @@ struct Outcome {
   std::string why;                 // reason if not complete
 };
 
-// Tries all interleavings. Violations: a call of wrong(), a race, a thread that sleeps forever,
+// Tries all interleavings. Violations: a call of wrong(), a race, a thread that blocks forever,
 // never ends, or is left waiting.
 Outcome explore(const Program& program, std::size_t max_states = 4'000'000);
 
