@@ -21,7 +21,7 @@ namespace mobula::internal {
 
 using BulkToken = std::array<std::byte, 32>;
 
-inline constexpr std::size_t bulk_chunk_bytes = 1u << 20;  // maximum of a body per received frame
+inline constexpr std::size_t bulk_chunk_bytes = 1u << 20;    // maximum of a body per received frame
 inline constexpr std::size_t bulk_frame_bytes = 256u << 10;  // body per sent frame: fits the caches
 inline constexpr std::size_t bulk_checksum_size = 8;
 inline constexpr std::size_t bulk_message_bytes = 64u << 10;  // maximum of a request or header

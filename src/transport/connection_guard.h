@@ -17,8 +17,7 @@ namespace mobula::internal {
 
 struct ConnectionLimits {
   std::size_t max_unproven_bytes = 64u << 10;  // received over one unauthenticated connection
-  // received over one authenticated connection, not yet read
-  std::size_t max_unread_bytes = 64u << 20;
+  std::size_t max_unread_bytes = 64u << 20;    // unread bytes of one authenticated connection
   std::size_t max_unproven_per_source = 64;    // connections; an excess closes the oldest
   std::size_t max_unproven = 512;
 };

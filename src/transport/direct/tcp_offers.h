@@ -23,9 +23,9 @@ namespace mobula::internal {
 // A chunk that a receiver may read until `hold` is released.
 struct OfferedChunk {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> hold;     // shared with posted tasks
+  std::shared_ptr<const void> hold;   // shared with posted tasks
   std::shared_ptr<ChunkStage> stage;  // shared; set for device memory: copies the chunk to the host
-  std::function<bool()> wanted;  // device memory: false after the offer has ended. Thread: any
+  std::function<bool()> wanted;       // device memory: false after the offer has ended. Thread: any
 };
 
 class TcpOffers {
