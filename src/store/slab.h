@@ -74,7 +74,7 @@ class WritableSlab {
  private:
   explicit WritableSlab(std::span<std::byte> bytes) : pages_(std::make_shared<const SlabPages>(bytes)) {}
 
-  std::shared_ptr<const SlabPages> pages_;
+  std::shared_ptr<const SlabPages> pages_;  // shared with FreshPages
 };
 
 // Reader's mapping of a sealed slab, shared by the views of all objects in it.

@@ -170,6 +170,7 @@ class EventLoop {
   static constexpr std::size_t most_kept = 1024;
   std::vector<Task> run_;  // empty; keeps its memory
   std::uint64_t next_arming_ = 1;
+  // Shared with the call in progress.
   std::shared_ptr<const std::function<void(const Turn&)>> observer_;
   Turn turn_;
   Time turn_began_;

@@ -66,7 +66,7 @@ class Arena {
   std::uint64_t block_bytes() const;
 
  private:
-  std::shared_ptr<ArenaBytes::Blocks> blocks_;
+  std::shared_ptr<ArenaBytes::Blocks> blocks_;  // shared with its ranges
 };
 
 }  // namespace mobula::internal

@@ -44,7 +44,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
 
   const DeviceStageOptions options_;
   const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
-  const std::shared_ptr<DeviceCopies::Poster> thread_;
+  const std::shared_ptr<DeviceCopies::Poster> thread_;  // shared with DeviceCopies
   const std::shared_ptr<DeviceSlices> slices_;  // shared with the copies of the device
   std::atomic<bool> closed_ = false;
   std::atomic<bool> wants_room_ = false;  // an allocation of the slices is requested

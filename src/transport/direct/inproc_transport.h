@@ -65,7 +65,7 @@ class InprocTransport final : public TensorTransport {
   Blob endpoint_;
   std::uint64_t highest_epoch_ = 0;
   std::map<ChannelKey, Time> channels_;
-  std::map<TransferId, std::shared_ptr<Row>> offers_;
+  std::map<TransferId, std::shared_ptr<Row>> offers_;  // shared with pulls and maps
   std::map<TransferId, Running> pulls_;
   TransportStats stats_;
   Later later_;

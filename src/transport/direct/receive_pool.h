@@ -57,7 +57,7 @@ class ReceivePool {
   std::uint64_t all_bytes() const;
 
  private:
-  std::shared_ptr<ReceiveBuffer::Kept> kept_;
+  std::shared_ptr<ReceiveBuffer::Kept> kept_;  // shared with its buffers
 };
 
 }  // namespace mobula::internal

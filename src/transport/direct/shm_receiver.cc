@@ -40,7 +40,7 @@ class MappedFiles final : public MappedRegions {
  private:
   std::shared_ptr<const ReadMapping> ledger_;  // shared with the channel that mapped it
   OfferMark mark_;
-  std::vector<std::shared_ptr<const ReadMapping>> mappings_;
+  std::vector<std::shared_ptr<const ReadMapping>> mappings_;  // shared with the channel
   std::vector<std::span<const std::byte>> regions_;
 };
 

@@ -71,7 +71,7 @@ class ShmReceiver {
     std::vector<TargetRegion> targets;
     TensorTransport::Ended ended;                                       // for a pull
     TensorTransport::Mapped mapped;                                     // for a map
-    std::map<std::uint64_t, std::shared_ptr<const ReadMapping>> files;  // mapped files of the row
+    std::map<std::uint64_t, std::shared_ptr<const ReadMapping>> files;  // shared file mappings
     std::size_t lacks = 0;   // files requested, not yet mapped
     std::size_t copies = 0;  // in progress: from files, from the process
     std::vector<std::uint64_t> copy;

@@ -62,7 +62,7 @@ class TcpOffers {
     std::uint64_t right = 0;
     DirectToken token;
     std::vector<SourceRegion> regions;
-    std::shared_ptr<ChunkStage> stage;
+    std::shared_ptr<ChunkStage> stage;  // shared with the chunks being sent
     std::atomic<bool> ended = false;  // also read without the lock
     std::size_t readers = 0;
     std::function<void()> quiet;  // waits for the readers

@@ -271,8 +271,8 @@ class Link {
 
   const std::uint64_t number_;
   const int other_;
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<::gloo::transport::Context> context_;
+  const std::shared_ptr<Inbox> inbox_;                         // shared with the carrier
+  const std::shared_ptr<::gloo::transport::Context> context_;  // shared by the interface of Gloo
   ::gloo::transport::Pair* pair_ = nullptr;  // owned by the context
   std::uint64_t in_length_ = 0, out_length_ = 0;
   Bytes in_;
@@ -314,7 +314,7 @@ struct mobula_carrier {
 
   const mobula_carrier_host host_;
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  std::shared_ptr<::gloo::transport::Device> device_;
+  std::shared_ptr<::gloo::transport::Device> device_;  // shared with the links
   const Secret secret_ = random_secret();
   std::string endpoint_;
   std::map<std::uint64_t, std::unique_ptr<Link>> links_;

@@ -101,8 +101,8 @@ class Engine {
   std::string load(const std::string& metadata);
   void let_go(const std::string& agent);
 
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<Orders> orders_;
+  const std::shared_ptr<Inbox> inbox_;    // shared with the carrier
+  const std::shared_ptr<Orders> orders_;  // shared with the carrier
   const Secret secret_ = random_secret();
   std::string endpoint_;
   std::string metadata_;

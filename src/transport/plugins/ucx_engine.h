@@ -118,8 +118,8 @@ class Engine {
   void lose(const std::string& address, const std::string& why);
   void greet_again(const std::string& address);
 
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<Orders> orders_;
+  const std::shared_ptr<Inbox> inbox_;    // shared with the carrier
+  const std::shared_ptr<Orders> orders_;  // shared with the carrier
   const Secret secret_ = random_secret();
   std::string address_;
   std::atomic<std::uint64_t> next_link_{1};
