@@ -1,4 +1,4 @@
-// Tests if a process listens at an address, through a TCP or unix connection that is closed at
+// Tests whether a process listens at an address, through a TCP or unix connection that is closed at
 // once. A refused connection proves that the process there has ended. Silence proves nothing. Sends
 // no byte.
 // Thread: the event loop.

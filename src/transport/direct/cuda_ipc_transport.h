@@ -29,7 +29,7 @@ struct CudaIpcOptions {
 
 class CudaIpcTransport final : public MappedTransport {
  public:
-  // Tests if a driver and devices with exportable memory exist. Initializes nothing.
+  // Reports whether a driver and devices with exportable memory exist. Initializes nothing.
   static Availability probe();
   // Fails with an error of LocalListener::open or of the driver.
   static Result<std::unique_ptr<CudaIpcTransport>> create(EventLoop& loop, ProcessId process,

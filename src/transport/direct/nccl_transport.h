@@ -37,7 +37,7 @@ struct NcclOptions {
 
 class NcclTransport final : public TensorTransport {
  public:
-  // Tests if the library is available, and its version. Starts nothing.
+  // Reports whether the library is available, and its version. Starts nothing.
   static Availability probe();
   static Result<std::unique_ptr<NcclTransport>> create(EventLoop& loop, ProcessId process,
                                                        std::shared_ptr<const GpuContext> context,

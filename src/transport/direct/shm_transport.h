@@ -22,7 +22,7 @@ struct ShmOptions {
 
 class ShmTransport final : public MappedTransport {
  public:
-  // Tests if this process can share memory, and how it reads memory without a file.
+  // Tests whether this process can share memory, and how it reads memory without a file.
   static Availability probe();
   // `process` is this process. Errors: as probe() and LocalListener::open.
   static Result<std::unique_ptr<ShmTransport>> create(EventLoop& loop, ProcessId process,

@@ -20,7 +20,7 @@
 
 namespace mobula::internal {
 
-// Properties that decide if two processes can share memory.
+// Properties that decide whether two processes can share memory.
 struct ShmPlace {
   Hash128 boot;  // this boot of the machine
   std::uint64_t user = 0;
@@ -85,7 +85,7 @@ struct ShmAsk {
 // Holder to receiver.
 struct ShmWelcome {
   Hash128 ticket_key;
-  std::uint64_t proof_at = 0;  // address of `proof` in the holder, to test if it is readable
+  std::uint64_t proof_at = 0;  // address of `proof` in the holder, for a test read
   Hash128 proof;
 };
 struct ShmFile {  // has one descriptor

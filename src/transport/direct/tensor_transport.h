@@ -50,7 +50,7 @@ struct PathCost {
   double bytes_per_second = 0;
 };
 
-// Result of a test if a transport can work in this process.
+// Whether a transport can work in this process, found by a test.
 struct Availability {
   bool available = false;
   std::string reason;  // reason of a failure, or details of the mode of operation
@@ -144,6 +144,9 @@ bool may_succeed_again(const Failure& why);
 // *maps*) with the handle. The holder *releases* the offer when the receiver has finished or died.
 // A two-sided transport is started by both sides: pull() at the receiver, serve() at the holder.
 // Progress needs no user code: a process gives its transports a LoopThread.
+//
+// A transfer is *quiet* when the transport does not access its regions any more; a `Quiet` callback
+// reports it.
 class TensorTransport {
  public:
   using Opened = std::function<void(Result<void>)>;

@@ -46,7 +46,7 @@ enum class Kind : std::uint64_t {
   message = 3,  // link: of the receiver, as in the following kinds
   taken = 4,    // peer: count of messages received since the last acknowledgment
   bye = 5,      // the link is closed
-  ask = 6,      // probe; the result of sending shows if the peer exists
+  ask = 6,      // probe; the result of sending shows whether the peer exists
 };
 struct Header {
   Kind kind{};

@@ -289,7 +289,7 @@ TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
   make("", "hang=connect@1,abort@1");
   open();
   const TransferId id = start(*holder_, *receiver_, 1, {{mib, 1}}, 300);
-  // Without a callback: it is unknown if its memory is quiet.
+  // Without a callback: it is unknown whether its memory is quiet.
   const Time deadline = monotonic_now() + 20s;
   while (!receiver_->figures().lost && monotonic_now() < deadline) {
   }
