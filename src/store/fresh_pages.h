@@ -47,7 +47,7 @@ class FreshPages {
   bool (*const idle_)();
 
   // Caller's thread.
-  // end of the used range
+  // End of the used range, by slab.
   std::map<std::weak_ptr<const SlabPages>, std::uint64_t, std::owner_less<>> used_;
   std::thread thread_;
   bool refused_ = false;  // no thread can be started

@@ -17,7 +17,7 @@
 namespace mobula::internal {
 namespace {
 
-// bytes written between two checks of `stop`
+// Bytes written between two checks of `stop`.
 constexpr std::size_t step_bytes = std::size_t{4} << 20;
 
 // Odd 64-bit constants without a pattern, derived from the golden ratio and similar values.

@@ -34,7 +34,8 @@ Result<std::vector<SpilledRun>> write_spill_file(
     const std::string& path, const std::vector<std::span<const std::byte>>& values,
     const std::atomic<bool>& stop);
 
-// Fills `into`. Errors: corrupt if the file is missing, unreadable, or has other bytes.
+// Fills `into`. Errors: unavailable without descriptors or memory; corrupt if the file is missing,
+// unreadable, or has other bytes.
 Result<void> read_spilled(const std::string& path, const SpilledRun& run,
                           std::span<std::byte> into);
 

@@ -161,7 +161,7 @@ Result<std::unique_ptr<ZapServer>> ZapServer::start(void* context, AllowTable& t
   if (zmq_bind(socket.get(), "inproc://zeromq.zap.01") != 0) {
     return zmq_failure("start the ZAP server of a ZeroMQ context");
   }
-  // shared with the thread, because a std::function must be copyable
+  // Shared with the thread, because a std::function must be copyable.
   const auto shared = std::make_shared<ZmqSocket>(std::move(socket));
   auto thread = start_thread("mobula-zap", [self = server.get(), shared] {
     self->serve(shared->get());

@@ -42,7 +42,7 @@ TEST_F(LentLoop, RunsPostedWorkOnTheThreadThatTurnsIt) {
 TEST_F(LentLoop, GoesBackToItsOwnThread) {
   for (int round = 0; round < 20; ++round) {
     borrow();
-    // it waits without a timeout by then
+    // By then it waits without a timeout.
     if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(3 * LoopThread::unturned));
     thread_->give_back();
     EXPECT_EQ(who_runs(), own_);

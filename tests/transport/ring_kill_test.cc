@@ -85,7 +85,7 @@ long futex(void* word, int operation, std::uint32_t value, const timespec* at_mo
   return ::syscall(SYS_futex, word, operation, value, at_most, nullptr, 0);
 }
 
-// ---- two processes -------------------------------------------------------------------------------
+// ---- two processes ------------------------------------------------------------------------------
 
 struct Kernel {
   template <class Word>

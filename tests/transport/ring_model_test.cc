@@ -68,7 +68,7 @@ struct RingModel {
   std::size_t index_at_from = 0, index_at_to = 0;
 };
 
-// `naps`: first a timed wait, then `by_word` if nothing arrived
+// `naps`: first a timed wait, then `by_word` if no record arrived.
 enum class Lead { by_word, by_event, naps };
 
 // The parts of a history, except its threads.

@@ -64,7 +64,7 @@ struct GoneObject {
   JobId job{};
   ObjectState state;  // last state
   NodeId home{};
-  // if not empty, the agent must notify it that this node no longer relies on its copy
+  // If not empty, the agent notifies that node: its replica is not relied upon here any more.
   NodeId upstream{};
 
   friend bool operator==(const GoneObject&, const GoneObject&) = default;

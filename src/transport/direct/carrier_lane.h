@@ -1,7 +1,7 @@
 // Lane that pulls chunks through messages of a carrier, the connection object of a transport plugin
 // (mobula/transport_plugin.h). Each chunk has one request and one reply; their number per holder is
 // limited.
-// Thread: any for the public functions; otherwise the lane's thread, which makes all plugin calls.
+// Thread: the transport's thread for public functions; the lane's thread makes all plugin calls.
 // Owner: sources and targets are copied during a call, so the plugin never keeps them. Errors: a
 // connection without a reply within the silence limit is dropped. The next pull opens a new one.
 #pragma once

@@ -64,7 +64,7 @@ Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
   medium.target_kinds = made->caps_.target_kinds;
   medium.map = [copies = copies->get(), context](Fd descriptor, std::uint64_t size_bytes,
                                                  MappedMedium::Made done) {
-    // shared, because functions are copied
+    // Shared, because functions are copied.
     auto fd = std::make_shared<const Fd>(std::move(descriptor));
     copies->run([fd, size_bytes, context, poster = copies->poster(), done = std::move(done)] {
       using Mapped = Result<std::shared_ptr<const ReadMapping>>;

@@ -52,7 +52,7 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
 
   Mutex mutex_;
   std::map<ProcessId, std::size_t> held_ MOBULA_GUARDED_BY(mutex_);  // receive buffers, by holder
-  // receivers that wait because their holder reached its limit
+  // Receivers that wait because their holder reached its limit.
   std::vector<std::function<void()>> capped_ MOBULA_GUARDED_BY(mutex_);
 
   // Device's thread.
@@ -84,7 +84,7 @@ void DeviceStage::Impl::copy(std::byte* to, const std::byte* from, std::size_t s
     (void)stream_->synchronize();  // issued copies use the slice
     return ended(marked);
   }
-  // shared, because functions are copied
+  // Shared, because functions are copied.
   const auto event = std::make_shared<GpuEvent>(std::move(*made));
   thread_->watch([event, ended = std::move(ended)] {
     const auto over = event->over();

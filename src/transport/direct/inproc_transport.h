@@ -69,7 +69,7 @@ class InprocTransport final : public TensorTransport {
   std::map<TransferId, Running> pulls_;
   TransportStats stats_;
   Later later_;
-  // last: destroyed first, while the memory that it reads exists
+  // The last member, so it is destroyed first, while the memory that it reads exists.
   std::unique_ptr<CopyThreads> copies_;
 };
 

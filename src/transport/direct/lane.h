@@ -22,7 +22,7 @@ struct LaneShare {
   DirectToken token;
   std::vector<std::pair<TcpChunk, std::byte*>> chunks;
   Duration silence_limit{0};
-  // shared with the transfer: copies chunks to a device
+  // Shared with the transfer. Copies chunks to a device.
   std::shared_ptr<ChunkStage> stage = nullptr;
   // Called once, on the lane's thread. Nothing is written afterwards.
   std::function<void(const Result<void>&, Time began)> ended;

@@ -40,7 +40,7 @@ class Later {
     }
   }
 
-  // shared, so that give() notices the destruction of this object
+  // Shared, so that give() notices the destruction of this object.
   std::shared_ptr<Waiting> waiting_;
   Timer timer_;
 };

@@ -29,7 +29,7 @@ std::uint64_t class_of(std::uint64_t size) {
 struct ReceiveBuffer::Kept {
   ReceivePoolOptions options;
   Mutex mutex;
-  // by size; all warm
+  // Unused buffers by size. All of them are warm.
   std::map<std::uint64_t, std::vector<std::span<std::byte>>> unused MOBULA_GUARDED_BY(mutex);
   std::uint64_t kept_bytes MOBULA_GUARDED_BY(mutex) = 0;
   std::uint64_t all_bytes MOBULA_GUARDED_BY(mutex) = 0;

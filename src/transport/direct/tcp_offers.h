@@ -62,7 +62,7 @@ class TcpOffers {
     std::uint64_t right = 0;
     DirectToken token;
     std::vector<SourceRegion> regions;
-    std::shared_ptr<ChunkStage> stage;  // shared with the chunks being sent
+    std::shared_ptr<ChunkStage> stage;  // Shared with the chunks being sent.
     std::atomic<bool> ended = false;  // also read without the lock
     std::size_t readers = 0;
     std::function<void()> quiet;  // waits for the readers
@@ -79,7 +79,7 @@ class TcpOffers {
   mutable Mutex mutex_;
   std::map<ProcessId, Right> rights_ MOBULA_GUARDED_BY(mutex_);
   std::uint64_t next_right_ MOBULA_GUARDED_BY(mutex_) = 1;
-  // shared with the chunks being sent
+  // Shared with the chunks being sent.
   std::map<TransferId, std::shared_ptr<Row>> rows_ MOBULA_GUARDED_BY(mutex_);
 };
 

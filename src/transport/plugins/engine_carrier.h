@@ -173,7 +173,7 @@ class EngineCarrier {
   static constexpr std::chrono::seconds end_limit{8};
 
   const mobula_carrier_host host_;
-  // shared with the engine, as the next two
+  // Shared with the engine, as the next two members.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   const std::shared_ptr<Orders> orders_ = std::make_shared<Orders>();
   const std::shared_ptr<Engine> engine_;

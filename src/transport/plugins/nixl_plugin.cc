@@ -32,7 +32,7 @@ namespace {
 using namespace mobula::plugins;  // NOLINT: a separate library
 using Clock = std::chrono::steady_clock;
 
-// messages not taken by the host; above it no more are polled
+// Limit of messages not taken by the host. Above it, no more are polled.
 constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
 constexpr auto send_limit = std::chrono::seconds(10);
@@ -110,7 +110,7 @@ class Engine {
   std::unique_ptr<nixlAgent> agent_;
   std::map<std::uint64_t, Link> links_;
   std::map<std::string, std::size_t> agents_;              // loaded agents: number of their links
-  // agents without links: time to unload, after the last message was sent
+  // Agents without links, with the time to unload them after the last message was sent.
   std::map<std::string, Clock::time_point> leaving_;
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, with reason
   std::map<std::string, std::string> dead_;                    // unreachable agents, with reason

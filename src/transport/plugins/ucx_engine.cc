@@ -14,7 +14,7 @@
 namespace mobula::plugins::of_ucx {
 namespace {
 
-// messages not taken by the host; above it no more are read
+// Limit of messages not taken by the host. Above it, no more are read.
 constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
 constexpr auto send_limit = std::chrono::seconds(10);

@@ -23,7 +23,7 @@ namespace mobula::plugins::of_ucx {
 using Clock = std::chrono::steady_clock;
 
 enum class Kind : std::uint64_t {
-  // link: generation of the sender's endpoint; peer: its link; bytes: secret, its address
+  // `link`: generation of the sender's endpoint; `peer`: its link; `bytes`: secret, its address
   hello = 1,
   welcome = 2,  // link: of the receiver; peer: of the sender
   message = 3,  // link: of the receiver

@@ -162,9 +162,9 @@ TEST_P(Graph, OppositePairsRingsAndRandomGraphsDrain) {
   Traffic traffic(nodes);
   Random random(3);
   std::vector<std::pair<std::size_t, std::size_t>> wanted;
-  // a ring of nodes
+  // A ring of nodes.
   for (std::size_t i = 0; i < count; ++i) wanted.emplace_back(i, (i + 1) % count);
-  // the opposite direction
+  // The opposite direction.
   for (std::size_t i = 0; i + 1 < count; i += 2) wanted.emplace_back(i + 1, i);
   for (int i = 0; i < 40; ++i) {
     const std::size_t from = random.below(count);

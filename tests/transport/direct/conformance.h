@@ -56,7 +56,7 @@ class Conformance : public testing::TestWithParam<Way> {
     made.way = GetParam();
     made.folder = folder_.path();
     if (on_device()) made.machine = machine_.environment();
-    // these transports do not encrypt
+    // These transports do not encrypt.
     made.sealed = !is_plugged(GetParam()) && GetParam() != Way::nccl;
     return made;
   }

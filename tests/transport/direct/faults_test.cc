@@ -366,7 +366,7 @@ using FewDescriptors = PairConformance;
 TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
   belongs_to(Part::descriptor_limit);
   NodeOptions few = options();
-  // UCX needs more reserve
+  // UCX needs a larger reserve of descriptors.
   few.spare_descriptors = GetParam() == Way::ucx || GetParam() == Way::nixl ? 24 : 8;
   make(options(), few);
   std::vector<std::unique_ptr<Node>> holders;

@@ -140,7 +140,7 @@ void LossyNetwork::enter(int host) {
 }
 
 void LossyNetwork::see_own_devices() {
-  // otherwise libraries use shared memory, because both hosts are one machine
+  // Otherwise libraries use shared memory, because both hosts are one machine.
   ::setenv("UCX_TLS", "tcp", 1);
   MOBULA_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                    ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0,
