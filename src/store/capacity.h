@@ -1,4 +1,5 @@
-// How much memory a node's object store may take when nobody said. Pure; any thread.
+// Default and limits for the capacity of a node's object store.
+// Thread: any (pure).
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,19 @@
 namespace mobula::internal {
 
 struct StoreMemory {
-  // What the machine has free for new use (MemAvailable).
+  // Memory available to new processes (MemAvailable).
   std::uint64_t available_bytes = 0;
-  // What the memory cgroup still grants beyond its present use, if there is one with a limit.
+  // Unused part of the limit of the memory cgroup; nullopt without a limit.
   std::optional<std::uint64_t> cgroup_headroom_bytes{};
 };
 
-// 30 % of the smaller of both, but no more than 200 GB, in whole pages of 4 KiB. /dev/shm sets no
-// limit, because slabs are no files of it. The store refuses beyond its capacity, and
-// must do so before the kernel would kill: over a cgroup's limit it sends SIGKILL, not an error.
+// Returns 30 % of the smaller value, at most 200 GB, rounded down to pages of 4 KiB. /dev/shm is no
+// limit, because slabs are not files in it. The store must reject objects before the kernel
+// enforces the cgroup's limit, because the kernel sends SIGKILL instead of an error.
 std::uint64_t default_store_capacity(const StoreMemory& memory);
 
-// What somebody has asked for: at least 1 MiB, and no more than the machine or the cgroup has in all (`total_bytes`);
-// else invalid_argument.
+// Checks a configured capacity: at least 1 MiB, at most the memory of the machine or cgroup
+// (`total_bytes`). Errors: invalid_argument.
 Result<std::uint64_t> given_store_capacity(std::uint64_t bytes, std::uint64_t total_bytes);
 
 }  // namespace mobula::internal

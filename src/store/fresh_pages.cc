@@ -15,27 +15,28 @@
 namespace mobula::internal {
 namespace {
 
-// Linux 5.14; older C libraries lack the name.
+// Available since Linux 5.14; older C libraries lack the name.
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
 constexpr std::uint64_t least_fresh_bytes = std::uint64_t{2} << 20;
-// Between two looks at what else runs.
+// Bytes between two checks for an idle core.
 constexpr std::uint64_t take_at_once_bytes = std::uint64_t{4} << 20;
-// Behind what is written, for the next objects of a slab.
+// Limit of the range after the current value, for the next objects of the slab.
 constexpr std::uint64_t ahead_bytes = std::uint64_t{16} << 20;
 constexpr std::size_t max_fresh_work = 8;
 constexpr std::uint64_t small_page_bytes = 4096;
 
-// False where the kernel cannot, or has no memory.
+// Returns false if the kernel lacks the call or memory.
 bool take_pages(std::span<std::byte> pages) {
   return ::madvise(pages.data(), pages.size(), MADV_POPULATE_WRITE) == 0;
 }
 
 }  // namespace
 
-// The fourth figure of /proc/loadavg: how many threads run or would, of how many there are.
+// The fourth field of /proc/loadavg has the number of runnable threads, before a slash and the
+// total.
 bool a_core_is_idle() {
   std::ifstream file("/proc/loadavg");
   std::string skipped;
@@ -59,10 +60,10 @@ void FreshPages::will_write(const WritableSlab& slab, std::uint64_t offset, std:
   std::uint64_t& used = used_[slab.pages()];
   const std::uint64_t end = offset + size_bytes;
   const std::uint64_t begin = std::max(offset, used);
-  if (end <= begin) return;  // warm
+  if (end <= begin) return;  // already used
   const std::uint64_t behind = std::min(slab.size_bytes(), end + std::min(ahead_bytes, size_bytes));
   used = behind;
-  // What is written first comes first.
+  // The range that is written first is populated first.
   if (end - begin >= least_fresh_bytes) enqueue(slab, begin, end);
   if (behind > end) enqueue(slab, end, behind);
 }
@@ -77,7 +78,7 @@ void FreshPages::enqueue(const WritableSlab& slab, std::uint64_t begin, std::uin
   }
   changed_.notify_all();
   if (thread_.joinable()) return;
-  // Signals are for the threads of the user.
+  // Signals are handled by the user's threads.
   sigset_t all{}, before{};
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -104,7 +105,7 @@ void FreshPages::run() {
     work_.pop_front();
     busy_ = true;
     while (!ends_ && work.begin < work.end) {
-      // From the end: whoever writes comes from the begin.
+      // From the end, because the writer comes from the start.
       const std::uint64_t from = work.end - std::min(take_at_once_bytes, work.end - work.begin);
       const std::uint64_t page = from / small_page_bytes * small_page_bytes;
       lock.unlock();

@@ -1,9 +1,8 @@
-// Takes the pages of shared memory from the machine ahead of the thread that writes them. A first touch
-// costs several times a copy, so a large value is written from its begin while a thread takes its pages
-// from its end: they meet where there is nothing left to take. Only while the machine has a core to
-// spare, and only of what is being written and a little behind it.
-//
-// Any thread, one at a time; the thread of its own starts with the first large value.
+// Populates pages of shared memory ahead of the thread that writes them. The first touch of a page
+// costs several times a copy. A large value is therefore written from its start while a separate
+// thread populates it from its end. It runs only while the machine has an idle core, and covers the
+// current value and a limited range after it.
+// Thread: any, one at a time. The separate thread starts with the first large value.
 #pragma once
 
 #include <cstddef>
@@ -18,27 +17,27 @@
 
 namespace mobula::internal {
 
-// As the kernel says it of this moment.
+// True if /proc/loadavg currently shows an idle core.
 bool a_core_is_idle();
 
 class FreshPages {
  public:
-  // `idle`: whether one more thread that runs would take no core from others.
+  // `idle` returns true if a further running thread takes no core from others.
   explicit FreshPages(bool (*idle)() = a_core_is_idle) : idle_(idle) {}
-  // Waits for the pages that are just being taken: some milliseconds.
+  // Waits for the range in progress: some milliseconds.
   ~FreshPages();
   FreshPages(const FreshPages&) = delete;
   FreshPages& operator=(const FreshPages&) = delete;
 
-  // These bytes of the slab are written next. Takes the pages that nobody has used before, of what is
-  // so small that it is written sooner none.
+  // Announces that these bytes of the slab are written next. Populates the never used pages in
+  // them, except in a range that is too small to be worth it.
   void will_write(const WritableSlab& slab, std::uint64_t offset, std::uint64_t size_bytes);
-  // Until nothing is left to do.
+  // Waits until all announced pages are populated or skipped.
   void finish();
 
  private:
   struct Work {
-    std::shared_ptr<const SlabPages> pages;  // shared: they may be let go of meanwhile
+    std::shared_ptr<const SlabPages> pages;  // shared: the writer may unmap them in the meantime
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
   };
@@ -47,10 +46,11 @@ class FreshPages {
 
   bool (*const idle_)();
 
-  // The callers'.
-  std::map<std::weak_ptr<const SlabPages>, std::uint64_t, std::owner_less<>> used_;  // up to there
+  // Caller's thread.
+  // End of the used range, by slab.
+  std::map<std::weak_ptr<const SlabPages>, std::uint64_t, std::owner_less<>> used_;
   std::thread thread_;
-  bool refused_ = false;  // there can be no thread
+  bool refused_ = false;  // no thread can be started
 
   Mutex mutex_;
   CondVar changed_;

@@ -15,7 +15,7 @@
 namespace mobula::internal {
 namespace {
 
-// Linux 5.1; older C libraries lack the name.
+// Available since Linux 5.1; older C libraries lack the name.
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -24,7 +24,7 @@ constexpr int slab_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 
 std::uint64_t page_bytes() { return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
 
-// `fd` is at least `size_bytes` long, so that touching a mapping of that size never faults.
+// Checks that the file has `size_bytes`, so that an access to a mapping of that size never faults.
 Result<void> check_length(int fd, std::uint64_t size_bytes) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return errno_failure("fstat of a slab", errno);
@@ -60,7 +60,7 @@ Result<Fd> create_slab_file(std::uint64_t size_bytes, std::string_view name) {
   const std::string title(name);
   Fd fd(::memfd_create(title.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return errno_failure("memfd_create for a slab", errno);
-  // A memfd is open to everybody by default, by way of /proc/<pid>/fd.
+  // By default, every user can open a memfd through /proc/<pid>/fd.
   if (::fchmod(fd.get(), 0600) != 0) return errno_failure("fchmod of a slab", errno);
   const std::uint64_t bytes = slab_file_bytes(size_bytes);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
@@ -91,7 +91,7 @@ Result<void> check_slab_file(int fd, std::uint64_t size_bytes) {
 Result<WritableSlab> WritableSlab::map(int fd, std::uint64_t size_bytes, Paging paging) {
   auto at = map_file(fd, size_bytes, PROT_READ | PROT_WRITE, paging);
   if (!at) return at.error();
-  ::madvise(*at, size_bytes, MADV_HUGEPAGE);  // refused where the kernel has none
+  ::madvise(*at, size_bytes, MADV_HUGEPAGE);  // rejected by kernels without huge pages
   return WritableSlab({static_cast<std::byte*>(*at), size_bytes});
 }
 

@@ -1,13 +1,6 @@
-// The memory behind slabs: a memfd that one process writes and others of its job read in place.
-//
-// The order is fixed, because seals forbid later what they protect from: the agent creates the file
-// (`create_slab_file`), the writer maps it (`WritableSlab`) and says so, the agent seals it
-// (`seal_slab_file`), and only then may a reader get the descriptor (`SlabMapping::map`). From then
-// on nobody can resize it or write through the descriptor, not even by opening it again under
-// /proc; the writer's mapping goes on. Pages are taken from the machine as they are touched; what
-// keeps them within bounds is the accounting of SlabSpace, not this file.
-//
-// Functions and values; any thread. It decides nothing about objects.
+// The memory of slabs: a memfd that one process writes and other processes of its job read in
+// place.
+// Thread: any (functions and values). Not: objects; the accounting of memory, which SlabSpace does.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +14,31 @@
 
 namespace mobula::internal {
 
-// Whether to take all pages of a mapping now (MAP_POPULATE), which is cheaper than one fault each
-// where most of them will be used, or at their first use.
+// The seals require a fixed order. The agent creates the file (`create_slab_file`). The writer maps
+// it (`WritableSlab`) and reports it. The agent seals it (`seal_slab_file`). Only then may a reader
+// get the descriptor (`SlabMapping::map`). From then on, no process can resize the file or write
+// through the descriptor, also not after a new open() through /proc. The writer's mapping stays
+// valid.
+
+// Time at which a mapping gets its pages: at the first use, or all at once (MAP_POPULATE). The
+// latter is cheaper if most pages will be used.
 enum class Paging : unsigned char { on_use, at_once };
 
-// Whole pages of this machine that hold `size_bytes`.
+// Returns `size_bytes` rounded up to whole pages of this machine.
 std::uint64_t slab_file_bytes(std::uint64_t size_bytes);
 
-// A memfd of `slab_file_bytes(size_bytes)`, closed on exec, mode 0600, with no seal yet. `name` is
-// what /proc/*/maps shows. resource_exhausted without descriptors or memory.
+// Creates a memfd of `slab_file_bytes(size_bytes)` with mode 0600 and close-on-exec, without seals.
+// `name` is shown in /proc/*/maps. Errors: resource_exhausted without descriptors or memory.
 Result<Fd> create_slab_file(std::uint64_t size_bytes, std::string_view name);
 
-// Forbids to resize the file, to write to it except through mappings that exist, and further seals.
+// Prevents resizing, writing except through existing mappings, and further seals.
 Result<void> seal_slab_file(int fd);
 
-// Checks a descriptor that came from a peer, whose word counts for nothing: it is a memfd with all
-// seals of `seal_slab_file`, and at least `size_bytes` long. permission_denied for missing seals.
+// Checks an untrusted descriptor: a memfd with all seals of `seal_slab_file` and at least
+// `size_bytes`. Errors: permission_denied for missing seals.
 Result<void> check_slab_file(int fd, std::uint64_t size_bytes);
 
-// A mapping that goes with the last who uses it.
+// A mapping that its last user unmaps.
 class SlabPages {
  public:
   explicit SlabPages(std::span<std::byte> bytes) : bytes_(bytes) {}
@@ -53,12 +52,12 @@ class SlabPages {
   std::span<std::byte> bytes_;
 };
 
-// The writer's view of a slab. Move-only; unmaps in the destructor, unless its pages are just being
-// taken (fresh_pages.h).
+// Writer's mapping of a slab. Move-only. The destructor unmaps it, unless FreshPages is populating
+// its pages.
 class WritableSlab {
  public:
-  // Maps `size_bytes` of a file that is not sealed yet; the descriptor is not needed afterwards. Asks
-  // for huge pages, which only some machines give to shared memory.
+  // Maps `size_bytes` of an unsealed file. The descriptor is not needed afterwards. Requests huge
+  // pages, which only some machines grant for shared memory.
   static Result<WritableSlab> map(int fd, std::uint64_t size_bytes, Paging paging);
 
   WritableSlab(WritableSlab&&) = default;
@@ -66,23 +65,23 @@ class WritableSlab {
   WritableSlab(const WritableSlab&) = delete;
   WritableSlab& operator=(const WritableSlab&) = delete;
 
-  // The bytes of one extent; invalid_argument if they do not lie inside the slab.
+  // Returns the bytes of an extent. Errors: invalid_argument if it is not inside the slab.
   Result<std::span<std::byte>> bytes(std::uint64_t offset, std::uint64_t size_bytes) const;
   std::uint64_t size_bytes() const { return pages_->bytes().size(); }
-  // Shared with the thread that takes pages ahead of the writer.
+  // Shared with the thread that populates pages ahead of the writer.
   const std::shared_ptr<const SlabPages>& pages() const { return pages_; }
 
  private:
   explicit WritableSlab(std::span<std::byte> bytes) : pages_(std::make_shared<const SlabPages>(bytes)) {}
 
-  std::shared_ptr<const SlabPages> pages_;
+  std::shared_ptr<const SlabPages> pages_;  // shared with FreshPages
 };
 
-// A reader's mapping of a sealed slab, shared by the views of all objects in it.
+// Reader's mapping of a sealed slab, shared by the views of all objects in it.
 class SlabMapping {
  public:
-  // Checks the file (`check_slab_file`) and maps it read-only; the descriptor is not needed
-  // afterwards. Shared, because views outlive calls and the last one to go unmaps.
+  // Checks the file (`check_slab_file`) and maps it read-only. The descriptor is not needed
+  // afterwards. Shared by its views, which outlive calls; the last one unmaps it.
   static Result<std::shared_ptr<const SlabMapping>> map(int fd, std::uint64_t size_bytes,
                                                         Paging paging);
 

@@ -1,9 +1,9 @@
-// The slabs that this process reads: one mapping each, as long as a view of an object in it lives.
-//
-// The cache itself belongs to one thread (or to its owner's lock); the views it gives out are
-// values that any thread may copy and drop, and the last one unmaps. It keeps nothing alive: a slab
-// whose views are gone must be asked for again, so no process pins memory that the agent has given
-// away.
+// Mappings of the slabs that this process reads: one per slab while a view of an object in it
+// exists.
+// Thread: owner for the cache (one thread or lock), any for the views. The last view unmaps its
+// slab.
+// Not: pinning. A slab without views must be requested again, so no process holds memory that the
+// agent has released.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@
 
 namespace mobula::internal {
 
-// The bytes of one sealed object. They stay readable, at the same address, while a copy lives.
+// The bytes of one sealed object. They stay readable at the same address while a copy of the view
+// exists.
 class SlabView {
  public:
   SlabView(std::shared_ptr<const SlabMapping> mapping, std::span<const std::byte> bytes)
@@ -29,7 +30,7 @@ class SlabView {
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  std::shared_ptr<const SlabMapping> mapping_;  // shared by all views into one slab
+  std::shared_ptr<const SlabMapping> mapping_;  // shared by all views of one slab
   std::span<const std::byte> bytes_;
 };
 
@@ -37,16 +38,16 @@ class SlabCache {
  public:
   explicit SlabCache(Paging paging = Paging::on_use) : paging_(paging) {}
 
-  // Whether `view` of an object in this slab succeeds without a descriptor.
+  // True if `view` of an object in this slab succeeds without a descriptor.
   bool maps(SlabId slab) const;
-  // The object at `place` in a slab that is mapped: not_found if it is not, invalid_argument if the
-  // place lies outside.
+  // Returns the object at `place` in a mapped slab. Errors: not_found if the slab is not mapped,
+  // invalid_argument if the location is outside of it.
   Result<SlabView> view(const Place& place) const;
-  // The same, mapping the slab from `fd` if it is not mapped (see SlabMapping::map for what is
-  // checked first). The descriptor stays the caller's, and may be closed.
+  // The same, but maps the slab from `fd` if needed (SlabMapping::map states the checks). The
+  // caller keeps the descriptor and may close it.
   Result<SlabView> view(const Place& place, int fd, std::uint64_t slab_bytes);
 
-  // Slabs that are mapped now.
+  // Number of mapped slabs.
   std::size_t mapped() const;
 
  private:

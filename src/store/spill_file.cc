@@ -17,9 +17,10 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t step_bytes = std::size_t{4} << 20;  // between two looks at `stop`
+// Bytes written between two checks of `stop`.
+constexpr std::size_t step_bytes = std::size_t{4} << 20;
 
-// Odd 64-bit constants without a pattern (of the fractional part of the golden ratio, and such).
+// Odd 64-bit constants without a pattern, derived from the golden ratio and similar values.
 constexpr std::array<std::uint64_t, 4> primes{0x9e3779b97f4a7c15ULL, 0xbf58476d1ce4e5b9ULL,
                                               0x94d049bb133111ebULL, 0xd6e8feb86659fd93ULL};
 
@@ -51,7 +52,7 @@ Result<void> write_all(int fd, const std::string& path, std::span<const std::byt
 }  // namespace
 
 Hash128 spill_checksum(std::span<const std::byte> bytes) {
-  // Four lanes of words, so that one multiplication need not wait for the other.
+  // Four independent lanes, so that the multiplications overlap.
   std::array<std::uint64_t, 4> lanes = primes;
   std::size_t at = 0;
   for (; at + 32 <= bytes.size(); at += 32) {
@@ -77,7 +78,7 @@ Result<void> check_disk_room(const std::string& folder, std::uint64_t bytes, int
   const auto total = static_cast<std::uint64_t>(disk.f_blocks) * disk.f_frsize;
   const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   const std::uint64_t kept = total / 100 * static_cast<std::uint64_t>(100 - cap_percent);
-  if (total == 0 || free >= kept + bytes) return {};  // 0: a file system that does not say
+  if (total == 0 || free >= kept + bytes) return {};  // 0: the file system does not report its size
   return failure(ErrorCode::resource_exhausted,
                  fmt::format("the disk of {} has {} bytes left of {}: {} more would fill it beyond "
                              "{} %",

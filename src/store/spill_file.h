@@ -1,6 +1,6 @@
-// Files of spilled objects: many values one after the other, each with a checksum that its reader
-// brings along, so that a file that is shorter than it was, or of which bytes have changed, is
-// noticed. A file is written once. Functions; they block for the disk; any thread.
+// Files of spilled objects: many values in sequence, written once. The reader provides a checksum
+// per value, so truncated or changed files are detected.
+// Thread: any (functions). All functions block on the disk.
 #pragma once
 
 #include <atomic>
@@ -20,20 +20,22 @@ struct SpilledRun {
   Hash128 checksum;
 };
 
-// Of these bytes and their number. Notices what disks do, not what people do.
+// Checksum of the bytes and their number. It detects disk faults, not attacks.
 Hash128 spill_checksum(std::span<const std::byte> bytes);
 
-// Fails with resource_exhausted if `bytes` more would fill the file system of `folder` beyond
-// `cap_percent` of it, or if it cannot be asked.
+// Checks that `bytes` more keep the file system of `folder` at or below `cap_percent`. Errors:
+// resource_exhausted above it, otherwise the failure of statvfs().
 Result<void> check_disk_room(const std::string& folder, std::uint64_t bytes, int cap_percent);
 
-// Makes a file of mode 0600 that must not exist. Whatever fails, there is none then; `stop` is one
-// reason. resource_exhausted when the disk is full, else unavailable.
+// Creates a file of mode 0600 that must not exist. After a failure the file does not exist. Stops
+// with `cancelled` if `stop` is set. Errors: resource_exhausted if the disk is full, otherwise
+// unavailable.
 Result<std::vector<SpilledRun>> write_spill_file(
     const std::string& path, const std::vector<std::span<const std::byte>>& values,
     const std::atomic<bool>& stop);
 
-// Fills `into`. corrupt if the file is not there, cannot be read or holds other bytes.
+// Fills `into`. Errors: unavailable without descriptors or memory; corrupt if the file is missing,
+// unreadable, or has other bytes.
 Result<void> read_spilled(const std::string& path, const SpilledRun& run,
                           std::span<std::byte> into);
 

@@ -154,9 +154,9 @@ Result<SocketAddress> Address::resolve() const {
   if (is_path()) return from_path(path_);
   const LookedUp found = look_up(host_, port_, AI_ADDRCONFIG);
   if (found.error == 0) return found.address;
-  // Name servers that do not answer would not answer the second time.
+  // Name servers that did not reply would not reply to a second query either.
   const bool unanswered = found.error == EAI_AGAIN;
-  // Without any interface but loopback, AI_ADDRCONFIG hides what loopback could reach.
+  // On a machine whose only interface is loopback, AI_ADDRCONFIG hides the loopback addresses.
   const LookedUp any = unanswered ? found : look_up(host_, port_, 0);
   if (any.error == 0) return any.address;
   const bool unknown = any.error == EAI_NONAME;

@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t response_bytes = 16;  // of the numbers before a header
+constexpr std::size_t response_bytes = 16;  // numbers before a header
 
 }  // namespace
 
@@ -35,7 +35,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   enum class Stage { closed, resolving, connecting, greeting, open };
   struct Fetch {
     BulkFetch what;
-    bool abandoned = false;  // nobody is told, and its bytes are thrown away
+    bool abandoned = false;  // no callback; its bytes are discarded
     std::span<std::byte> room;
     std::uint64_t length = 0;
     std::uint64_t received = 0;
@@ -67,7 +67,7 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   bool destroyed_ = false;
 
   Stage stage_ = Stage::closed;
-  std::uint64_t attempt_ = 0;  // of connections, to tell old answers from new ones
+  std::uint64_t attempt_ = 0;  // number of the connection, to recognize late replies
   std::unique_ptr<NameResolver> resolver_;
   Fd socket_;
   Watch watch_;
@@ -76,15 +76,15 @@ class BulkClient::Impl : public std::enable_shared_from_this<BulkClient::Impl> {
   std::size_t welcome_filled_ = 0;
   std::unique_ptr<BulkReader> reader_;
   std::unique_ptr<BulkWriter> writer_;
-  Time since_;  // of the last progress
+  Time since_;  // time of the last progress
   std::uint64_t moved_ = 0;
-  std::uint64_t received_before_ = 0;  // by connections that are over
+  std::uint64_t received_before_ = 0;  // bytes of earlier connections
 
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Fetch> fetches_;
-  std::map<std::uint64_t, Fetch> ending_;  // with their connection, and not yet told
-  std::optional<std::uint64_t> current_;   // whose body is being received
-  std::optional<Failure> trouble_;         // to be told from the loop
+  std::map<std::uint64_t, Fetch> ending_;  // fetches of a closed connection, without callback yet
+  std::optional<std::uint64_t> current_;   // fetch whose body is being received
+  std::optional<Failure> trouble_;         // to be reported from the loop
 };
 
 Result<BulkFetchId> BulkClient::Impl::fetch(BulkFetch what) {
@@ -255,13 +255,13 @@ Result<void> BulkClient::Impl::on_response(FetchRow row, std::span<const std::by
   current_ = number;
   row->second.length = *length;
   if (!row->second.abandoned) {
-    // Moved out: the callback may end the fetch.
+    // Moved out, because the callback may end the fetch.
     const auto on_header = std::move(row->second.what.on_header);
     const std::uint64_t attempt = attempt_;
     auto room = on_header(rest, *length);
     if (destroyed_ || attempt != attempt_) return {};
     if (row->second.abandoned) {
-      // Ended by its owner within the callback.
+      // The owner cancelled the fetch in the callback.
     } else if (room) {
       MOBULA_CHECK(room->size() == *length, "room for exactly the body of a fetch");
       row->second.room = *room;
@@ -308,7 +308,7 @@ void BulkClient::Impl::finish(FetchRow row, const Result<void>& result) {
   if (told && on_done) on_done(result);
 }
 
-// The answer's rest, and its end, are still to come.
+// The connection still receives the rest of the reply and its end.
 void BulkClient::Impl::abandon(std::uint64_t number, Fetch& fetch) {
   fetch.abandoned = true;
   fetch.room = {};
@@ -364,7 +364,7 @@ void BulkClient::Impl::drop_connection() {
   look_timer_.disarm();
   watch_.reset();
   socket_.reset();
-  // The reader and writer may be in use up the stack; the next connection replaces them.
+  // A caller up the stack may use the reader and the writer; the next connection replaces them.
   current_.reset();
   trouble_.reset();
 }

@@ -1,7 +1,8 @@
-// Fetches bytes from one BulkServer straight into the caller's memory. The connection is made when
-// it is needed and closed when idle. Non-blocking, for the thread of its loop alone; opening sealed
-// bytes takes time of it, so a process with a busy loop gives the client a LoopThread of its own.
-// It does not retry: a failed fetch is the caller's to repeat.
+// Fetches bytes from one BulkServer directly into memory of the caller. Connects on demand and
+// closes an idle connection.
+// Thread: the event loop. Decryption takes time of this thread, so a process with a busy loop gives
+// the client a separate LoopThread.
+// Errors: see `on_done`. Not: retries, which the caller does.
 #pragma once
 
 #include <compare>
@@ -19,22 +20,22 @@
 
 namespace mobula::internal {
 
-// Whom to ask, and with which right.
+// Address, token, and key of a server.
 struct BulkTarget {
   std::string address;
   BulkToken token{};
-  std::optional<SealKey> key;  // none: plain; must agree with the server's
+  std::optional<SealKey> key;  // none: plain; must match the server
 };
 
 struct BulkFetch {
   std::vector<std::byte> request;  // at most bulk_message_bytes
-  // Returns the room for the body, exactly `length` bytes that stay until the end of the fetch, or
-  // a failure to end it with. Until success is told, what lies in the room may be anything.
+  // Returns a buffer of exactly `length` bytes that stays valid until the fetch ends, or a failure
+  // that ends the fetch. The content of the buffer is undefined until on_done reports success.
   std::function<Result<std::span<std::byte>>(std::span<const std::byte> header,
                                              std::uint64_t length)>
       on_header;
-  // Called once, from the loop: success, or the server's refusal, on_header's failure, unavailable
-  // (no connection, or it broke), timed_out, corrupt.
+  // Called once, from the loop. Errors: the rejection by the server, the failure of on_header,
+  // unavailable (no connection, or it broke), timed_out, corrupt.
   std::function<void(Result<void>)> on_done;
 };
 
@@ -44,29 +45,29 @@ struct BulkFetchId {
 };
 
 struct BulkClientOptions {
-  std::size_t max_fetches = 256;  // at most the server's max_exchanges
-  Duration connect_limit = 5s;    // from the first need to the server's hello
-  Duration silence_limit = 30s;   // without a byte while something is being fetched
-  Duration idle_limit = 30s;      // less than the server's
+  std::size_t max_fetches = 256;  // at most max_exchanges of the server
+  Duration connect_limit = 5s;    // from the first fetch to the hello of the server
+  Duration silence_limit = 30s;   // without a byte during a fetch
+  Duration idle_limit = 30s;      // less than the idle limit of the server
 };
 
 class BulkClient {
  public:
   BulkClient(EventLoop& loop, BulkTarget target, BulkClientOptions options = {});
-  // Ends all fetches without a call.
+  // Ends all fetches without a callback.
   ~BulkClient();
   BulkClient(const BulkClient&) = delete;
   BulkClient& operator=(const BulkClient&) = delete;
 
-  // Begins a fetch. They are served in order over one connection. resource_exhausted when
-  // max_fetches are under way, invalid_argument for a request that is too long.
+  // Starts a fetch. One connection serves the fetches in order. Errors: resource_exhausted if
+  // max_fetches are in progress, invalid_argument for an oversized request.
   Result<BulkFetchId> fetch(BulkFetch fetch);
-  // Ends a fetch without a call; when this returns its room is not touched any more. The server
-  // stops sending after the chunk in progress.
+  // Ends a fetch without a callback. After the return, its buffer is not written. The server stops
+  // sending after the current chunk.
   void cancel(BulkFetchId id);
 
   std::size_t fetches() const;
-  // Bytes that have arrived over all its connections.
+  // Bytes received over all connections since construction.
   std::uint64_t received() const;
 
  private:

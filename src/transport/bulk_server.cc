@@ -14,7 +14,7 @@
 namespace mobula::internal {
 namespace {
 
-// What one call does for one connection before the loop serves the others.
+// Backoff after accept() ran out of file descriptors.
 constexpr Duration pause_without_descriptors = 100ms;
 constexpr std::size_t exchange_bytes = 8;
 constexpr std::size_t max_refusal_text = 4'096;
@@ -51,7 +51,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
     BulkFrameType type{};
     std::vector<std::byte> head;
     BulkBody body;
-    std::size_t sent = 0;  // of the body
+    std::size_t sent = 0;  // bytes of the body
     bool begun = false;
     bool cancelled = false;
   };
@@ -62,16 +62,16 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
     std::string peer;
     Watch watch;
     bool closed = false;
-    bool proved = false;  // its first request has opened
+    bool proved = false;  // its first frame was read and verified
     std::optional<BulkAccess> access;
     std::array<std::byte, BulkHello::size> hello{};
     std::size_t hello_filled = 0;
     BulkReader reader{bulk_message_bytes + exchange_bytes, false};
     BulkWriter writer;
     std::set<std::uint64_t> unanswered;
-    std::deque<Answer> answers;  // the first is being sent
-    Time since;                  // of the last progress
-    std::uint64_t moved = 0;     // bytes in both directions by then
+    std::deque<Answer> answers;  // the first one is being sent
+    Time since;                  // time of the last progress
+    std::uint64_t moved = 0;     // bytes in both directions at that time
   };
   using ConnectionPtr = std::shared_ptr<Connection>;  // shared with the call in progress
 
@@ -133,7 +133,7 @@ void BulkServer::Impl::accept_all() {
   for (std::size_t i = 0; i < options_.max_connections; ++i) {
     auto accepted = accept_from(listener_);
     if (!accepted) {
-      // Out of descriptors: the connection stays ready, and a retry at once would spin.
+      // Out of file descriptors: the listener stays readable, so an immediate retry would spin.
       listen_watch_.set_interest(Interest::none);
       accept_timer_.arm(monotonic_now() + pause_without_descriptors);
       return;
@@ -257,7 +257,7 @@ Result<void> BulkServer::Impl::write(Connection& connection) {
   for (int i = 0; i < max_frames_at_once; ++i) {
     if (connection.writer.idle()) {
       put_next(connection);
-      if (connection.closed) return {};  // by a release
+      if (connection.closed) return {};  // closed by a release
     }
     if (connection.writer.idle()) break;
     const std::uint64_t before = connection.writer.sent();
@@ -271,8 +271,8 @@ Result<void> BulkServer::Impl::write(Connection& connection) {
   return {};
 }
 
-// The next frame of the answer being sent; the writer is idle, so no chunk is borrowed any more.
-// Every request ends with its whole answer or with `failed`, cancelled ones too.
+// Queues the next frame of the current reply. The writer is idle, so it borrows no chunk. Every
+// request ends with a whole reply or with `failed`, also after a cancel.
 void BulkServer::Impl::put_next(Connection& connection) {
   while (!connection.answers.empty()) {
     Answer& answer = connection.answers.front();
@@ -347,15 +347,15 @@ Result<void> BulkServer::Impl::refuse(BulkExchange exchange, const Failure& why)
   return {};
 }
 
-// Sent from the loop: a broken connection is not closed under the caller.
+// The loop sends the reply, so that a broken connection is not closed inside a call of the owner.
 void BulkServer::Impl::answer(Connection& connection, Answer made) {
   connection.answers.push_back(std::move(made));
   connection.since = std::max(connection.since, monotonic_now());
   connection.watch.set_interest(Interest::read_write);
 }
 
-// Closes what makes no progress. All input was read before timers fire, so only peers are silent,
-// unless this process was stopped itself.
+// Closes connections without progress. All input is read before timers fire, so a silent connection
+// is the fault of the peer, unless this process itself was stopped.
 void BulkServer::Impl::look() {
   const auto self = shared_from_this();
   const Time now = monotonic_now();
@@ -366,7 +366,7 @@ void BulkServer::Impl::look() {
     const std::uint64_t moved =
         each.reader.received() + each.writer.sent() - unacknowledged_bytes(each.socket);
     if (!each.proved) {
-      // A trickle of bytes is no proof: the time runs from the beginning.
+      // Single bytes do not prove the client, so the time runs from the accept.
       if (gap > peer_gap_limit) each.since = each.since + gap;
       if (now - each.since > options_.hello_limit) late.emplace_back(connection, "said no request");
       continue;

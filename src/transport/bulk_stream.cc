@@ -58,7 +58,7 @@ Result<std::optional<BulkFrame>> BulkReader::next(int socket, const Place& place
   return finish();
 }
 
-// Plain payloads of data frames are read straight to their place.
+// Payloads of plain data frames are read directly into their destination.
 Result<void> BulkReader::begin_payload(const Place& place) {
   const auto header = BulkFrameHeader::decode(header_bytes_);
   if (!header) return header.error();

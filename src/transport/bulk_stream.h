@@ -1,6 +1,7 @@
-// Frames of a bulk connection on a non-blocking socket: a reader that puts payloads where they are
-// wanted, and a writer that sends payloads from where they lie. Both seal or open if they are given
-// keys, and else add and compare checksums. For the thread of the loop that owns the connection; they decide nothing about exchanges.
+// Frames of a bulk connection on a non-blocking socket. The reader writes payloads directly to
+// their destination; the writer sends them without a copy. Both encrypt if they have a key,
+// otherwise they use checksums.
+// Thread: owner (the loop of the connection). Not: decisions about exchanges.
 #pragma once
 
 #include <deque>
@@ -17,13 +18,13 @@
 
 namespace mobula::internal {
 
-// How many frames one connection may move before others get their turn.
+// Frames that one connection may move before the loop serves others.
 constexpr int max_frames_at_once = 16;
-// How often connections that may have gone silent are looked at.
+// Period of the checks for silent connections.
 constexpr Duration look_interval = 250ms;
 
-// Reads into `into` from its `filled` bytes on. True when it is full, false when nothing is there
-// now; unavailable at the end of the stream.
+// Appends to `into` after its first `filled` bytes. Returns true if it is full, false if the socket
+// has no more bytes now. Errors: unavailable at the end of the stream.
 Result<bool> read_into(int socket, std::span<std::byte> into, std::size_t& filled);
 
 struct BulkFrame {
@@ -33,23 +34,23 @@ struct BulkFrame {
 
 class BulkReader {
  public:
-  // `max_payload`: of frames other than data; those have at most bulk_chunk_bytes, and
-  // `accepts_data` says whether they may come at all.
+  // `max_payload` limits all frames except data, which have at most bulk_chunk_bytes.
+  // `accepts_data` permits data frames.
   BulkReader(std::size_t max_payload, bool accepts_data)
       : max_payload_(max_payload), accepts_data_(accepts_data) {}
 
   void open_with(const SealKey& key) { opener_ = std::make_unique<Opener>(key); }
 
-  // Where the payload of a data frame of `size` bytes goes: as much room, or nothing to have it
-  // read and thrown away. A failure fails next().
+  // Returns the destination for a data payload of `size` bytes: exactly as many bytes, or an empty
+  // span to discard it. A failure fails next().
   using Place = std::function<Result<std::span<std::byte>>(std::size_t size)>;
-  // The next frame if it is there whole. corrupt for what breaks the format or does not open,
-  // unavailable at the end of the stream; the reader is then of no more use.
+  // Returns the next frame, or nullopt if it is incomplete. After an error the reader is unusable.
+  // Errors: corrupt for an invalid format, seal, or checksum; unavailable at the end of the stream.
   Result<std::optional<BulkFrame>> next(int socket, const Place& place);
 
-  // The room that place() gave is not to be touched any more.
+  // The buffer from place() is not written any more.
   void abandon_place();
-  // Bytes that have arrived since the beginning.
+  // Bytes received since construction.
   std::uint64_t received() const { return received_; }
 
  private:
@@ -63,9 +64,9 @@ class BulkReader {
   std::size_t header_filled_ = 0;
   BulkFrameHeader header_;
   bool in_payload_ = false;
-  std::span<std::byte> place_;   // for the plain bytes of a data frame
-  std::span<std::byte> target_;  // where it is read into first: `place_` or `buffer_`
-  std::array<std::byte, bulk_checksum_size> checksum_{};  // after a plain payload in its place
+  std::span<std::byte> place_;   // destination of the plain bytes of a data frame
+  std::span<std::byte> target_;  // first destination of the read: `place_` or `buffer_`
+  std::array<std::byte, bulk_checksum_size> checksum_{};  // follows a plain payload
   std::size_t target_filled_ = 0;
   std::size_t checksum_filled_ = 0;
   std::vector<std::byte> buffer_;
@@ -77,29 +78,30 @@ class BulkWriter {
  public:
   void seal_with(const SealKey& key) { sealer_ = std::make_unique<Sealer>(key); }
 
-  // Bytes as they are, before the frames.
+  // Bytes without a frame, before the first frame.
   void put_raw(std::span<const std::byte> bytes);
   void put(BulkFrameType type, std::span<const std::byte> payload);
-  // `payload` stays where it is until idle().
+  // `payload` must stay valid until idle().
   void put_borrowed(BulkFrameType type, std::span<const std::byte> payload);
   bool idle() const { return queue_.empty(); }
 
-  // Writes what the socket takes. unavailable when the peer is gone.
+  // Writes the bytes that the socket accepts. Errors: unavailable if the peer closed the
+  // connection.
   Result<void> flush(int socket);
   std::uint64_t sent() const { return sent_; }
 
  private:
   struct Piece {
     std::vector<std::byte> own;
-    std::span<const std::byte> borrowed;  // after `own`
-    std::vector<std::byte> tail;          // after that
+    std::span<const std::byte> borrowed;  // follows `own`
+    std::vector<std::byte> tail;          // follows `borrowed`
     std::size_t sent = 0;
   };
   Piece new_piece();
 
   std::unique_ptr<Sealer> sealer_;
   std::deque<Piece> queue_;
-  std::vector<std::byte> spare_;  // memory of a piece that has been sent
+  std::vector<std::byte> spare_;  // memory of a sent piece, for reuse
   std::uint64_t sent_ = 0;
 };
 

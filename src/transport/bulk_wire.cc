@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-// "MOBULA", a zero, and the version.
+// "MOBULA", a zero byte, and the version.
 constexpr std::array<std::byte, 8> magic{std::byte{'M'}, std::byte{'O'}, std::byte{'B'},
                                          std::byte{'U'}, std::byte{'L'}, std::byte{'A'},
                                          std::byte{0},   std::byte{3}};
@@ -89,7 +89,7 @@ Result<BulkFrameHeader> BulkFrameHeader::decode(std::span<const std::byte, size>
 
 namespace {
 
-// Two words at a time, which compilers keep in vector registers.
+// Two words at a time: compilers keep them in a vector register.
 using Pair = std::uint64_t __attribute__((vector_size(16)));
 
 Pair load(const std::byte* from) {
@@ -98,7 +98,7 @@ Pair load(const std::byte* from) {
   return words;
 }
 
-// Of each word its lower half times its upper half.
+// For each word, the product of its lower and upper halves.
 Pair product_of_halves(Pair words) {
 #if defined(__SSE2__)
   const auto whole = reinterpret_cast<__m128i>(words);
@@ -118,8 +118,8 @@ struct ChecksumLanes {
                            Pair{0xa0761d6478bd642fULL, 0xe7037ed1a0b428dbULL},
                            Pair{0x8ebc6af09c88c6e3ULL, 0x589965cc75374cc3ULL}};
 
-  // A word goes as it is to one sum, and by its product to another: what changes alone cannot cancel
-  // itself. Keys go on from stride to stride, so that strides which change places change the sum.
+  // Each word is added to one sum and its product to another one, so a single change cannot cancel
+  // itself. The keys advance with each stride, so exchanged strides change the sum.
   void fold(const std::byte* from, std::size_t strides) {
     auto [a, b, c, d] = sums;
     auto [k, l, m, n] = keys;
@@ -142,7 +142,7 @@ struct ChecksumLanes {
 
 }  // namespace
 
-// Header and length are folded in last.
+// Header and length are included last.
 std::uint64_t bulk_checksum(std::span<const std::byte> header, std::span<const std::byte> payload) {
   ChecksumLanes lanes;
   const std::size_t whole = payload.size() / checksum_stride * checksum_stride;

@@ -1,9 +1,9 @@
-// What goes over a bulk connection. The client begins with a hello of 72 bytes: magic and version
-// (8), the token that names its right (32), a random salt (32). The server answers with 48: magic
-// and version (8), 1 or 0 for sealed or plain (1), zeros (7), its salt (32). Then come frames: a
-// header of 8 bytes (payload length, little-endian; type; three zeros), and the payload. On sealed
-// connections payloads are sealed with the header as open part; on plain ones a checksum of 8 bytes
-// over header and payload follows. Lengths include tag and checksum. Values; any thread.
+// Wire format of a bulk connection. Client hello, 72 bytes: magic and version (8), token (32),
+// random salt (32). Server hello, 48 bytes: magic and version (8), 1 if sealed or 0 if plain (1),
+// zeros (7), salt (32). Frames follow: an 8-byte header (payload length, little-endian; type; three
+// zeros) and the payload. A sealed payload authenticates the header too. After a plain payload
+// follows an 8-byte checksum of header and payload. The length includes the tag or the checksum.
+// Thread: any (values).
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@ namespace mobula::internal {
 
 using BulkToken = std::array<std::byte, 32>;
 
-inline constexpr std::size_t bulk_chunk_bytes = 1u << 20;     // of body in one frame, at most
-inline constexpr std::size_t bulk_frame_bytes = 256u << 10;   // and as it is sent: fits the caches
+inline constexpr std::size_t bulk_chunk_bytes = 1u << 20;    // maximum of a body per received frame
+inline constexpr std::size_t bulk_frame_bytes = 256u << 10;  // body per sent frame: fits the caches
 inline constexpr std::size_t bulk_checksum_size = 8;
-inline constexpr std::size_t bulk_message_bytes = 64u << 10;  // of a request or header, at most
+inline constexpr std::size_t bulk_message_bytes = 64u << 10;  // maximum of a request or header
 
 enum class BulkFrameType : std::uint8_t {
   request = 1,   // client: exchange (8), request bytes
   response = 2,  // server: exchange (8), length of the body (8), header bytes
   data = 3,      // server: a chunk of the body of the last response
   cancel = 4,    // client: exchange (8)
-  failed = 5,    // server: exchange (8), error code (1), text; instead of a response or its rest
+  failed = 5,    // server: exchange (8), error code (1), text; replaces the response or its rest
 };
 
 struct BulkHello {
@@ -40,7 +40,7 @@ struct BulkHello {
   SealSalt salt{};
 
   std::array<std::byte, size> encode() const;
-  // corrupt for what no client of this version sends.
+  // Errors: corrupt if no client of this version sends these bytes.
   static Result<BulkHello> decode(std::span<const std::byte, size> bytes);
 };
 
@@ -59,14 +59,14 @@ struct BulkFrameHeader {
   BulkFrameType type{};
 
   std::array<std::byte, size> encode() const;
-  // corrupt for an unknown type.
+  // Errors: corrupt for an unknown type.
   static Result<BulkFrameHeader> decode(std::span<const std::byte, size> bytes);
 };
 
-// Of a frame that is not sealed: against faults of machines, not against people.
+// Checksum of a plain frame. It detects faults of machines, not attacks.
 std::uint64_t bulk_checksum(std::span<const std::byte> header, std::span<const std::byte> payload);
 
-// The keys of both directions of one connection.
+// Keys of both directions of one connection.
 struct BulkKeys {
   SealKey from_client;
   SealKey from_server;
@@ -74,7 +74,7 @@ struct BulkKeys {
 };
 
 void put_number(std::vector<std::byte>& to, std::uint64_t number);
-// Takes a number off the front; nothing if there are too few bytes.
+// Removes a number from the front. Returns nullopt if `from` has fewer than 8 bytes.
 std::optional<std::uint64_t> take_number(std::span<const std::byte>& from);
 
 }  // namespace mobula::internal

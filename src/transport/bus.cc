@@ -10,13 +10,14 @@
 namespace mobula::internal {
 namespace {
 
-// One call reads at most so many messages; the loop comes back after it served the others.
+// Limit of messages per call. The loop continues the read after it has served its other sources.
 constexpr int max_messages_at_once = 2'000;
-// Ends of connections wait for all input to be read, but not for ever when more comes than can be.
+// Reported ends wait until all input is read, but at most this time if input arrives faster than it
+// is read.
 constexpr Duration longest_event_wait = 1s;
-// The routing ids that a ROUTER makes itself: a zero byte and a number.
+// Size of a routing id that a ROUTER assigns: a zero byte and a number.
 constexpr std::size_t own_route_size = 5;
-// Where libzmq keeps the user id that the ZAP server gave.
+// Message property with the user id from the ZAP server.
 constexpr const char* user_id_property = "User-Id";
 
 }  // namespace
@@ -88,20 +89,21 @@ Result<void> Bus::Hub::adopt(ListeningSocket listening) {
   return sockets_->adopt(std::move(listening));
 }
 
-// libzmq's descriptors are edge-triggered and any call on a socket may consume its edge: look again.
+// Any call on a libzmq socket may consume the edge of its edge-triggered descriptor, so all sockets
+// are polled again.
 void Bus::Hub::touch() {
   look_all_ = true;
   if (!watches_.empty()) watches_.front().mark_ready();
 }
 
-// The same after a call on the one socket alone.
+// Same after a call on one socket only.
 void Bus::Hub::touch(bool bound) {
   if (!watches_.empty()) watches_[bound ? 0 : 1].mark_ready();
 }
 
-// Events are collected before input is read and applied after it: what a peer sent before its end
-// is delivered before its end is told. Where there is nothing to tell, only that is read which has
-// something: a look at a socket is two system calls.
+// Events are collected before input is read and applied after it, so that the messages of a peer
+// are delivered before its end is reported. Without pending events, only sockets with input are
+// polled: a poll costs two system calls.
 void Bus::Hub::pump() {
   const auto self = shared_from_this();
   if (std::exchange(look_all_, false) || !events_.empty() || !doubted_.empty()) {
@@ -135,7 +137,7 @@ void Bus::Hub::collect_events() {
   }
 }
 
-// Returns whether all there was has been read.
+// Returns true if all available input was read.
 bool Bus::Hub::drain(BusSocket& socket, bool bound) {
   for (int i = 0; i < max_messages_at_once; ++i) {
     ZmqMessage route;
@@ -164,10 +166,11 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
   Peer* peer = at == routes.end() ? nullptr : find(at->second);
   if (bound) {
     if (route.size() != own_route_size || route.text().front() != '\0') {
-      ++counters_.malformed;  // it chose its own routing id
+      ++counters_.malformed;  // the peer chose its own routing id
       return;
     }
-    // The id is free again only after its first connection has ended and was read to its end.
+    // A routing id is reused only after its first connection ended and its input was read
+    // completely.
     if (peer != nullptr && peer->fd != fd) {
       end(*peer, failure(ErrorCode::unavailable, "the peer's connection has ended"));
       if (closed_) return;
@@ -178,7 +181,8 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
     peer->fd = fd;
     connected_of_fd_[fd] = peer->handle;
   }
-  // A connected peer's other descriptor is libzmq's next attempt, which this handle is not for.
+  // Another descriptor of a connected peer belongs to the next attempt of libzmq, not to this
+  // handle.
   if (peer == nullptr || peer->cut || peer->fd != fd) {
     ++counters_.ignored;
     return;
@@ -189,19 +193,19 @@ void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
   peer = closed_ ? nullptr : find(handle);
   if (peer == nullptr) return;
   read_some(*peer, body.size());
-  if (body.size() == 0) return;  // a heartbeat, or a trial of the route
+  if (body.size() == 0) return;  // a heartbeat, or a probe of the route
   peer->announced = true;
   ++counters_.received;
   if (callbacks_.on_message) callbacks_.on_message(handle, *origin, body.bytes());
 }
 
 Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd) {
-  // A descriptor is used again only after it was closed.
+  // The kernel reuses a descriptor only after it was closed.
   suspect_all_of(fd);
   const PeerHandle handle{next_handle_++};
   Peer& peer = peers_[handle];
   peer.handle = handle;
-  // Over TCP no message passes that CURVE did not prove, if there are keys.
+  // With keys, every message over TCP is authenticated by CURVE.
   const std::string key(body.property(ZapServer::public_key_property));
   peer.origin = std::make_shared<const PeerOrigin>(
       PeerOrigin{true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
@@ -257,13 +261,13 @@ Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, ZmqMessage& body) {
   if (!router.send(peer.route, ZMQ_SNDMORE)) {
     return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
   }
-  // With the route taken, the pipe takes the whole message.
+  // After the route frame is accepted, the pipe accepts the whole message.
   if (body.size() > 0) ++counters_.sent;
   if (!router.send(body)) return Sent::unroutable;
   return Sent::yes;
 }
 
-// Any command from libzmq's threads may mean that a pipe has room again.
+// Any command from the threads of libzmq may mean that a pipe has space again.
 void Bus::Hub::flush_blocked() {
   for (auto at = blocked_.begin(); at != blocked_.end();) {
     Peer& peer = peers_.at(*at);
@@ -276,7 +280,7 @@ void Bus::Hub::flush_blocked() {
       peer.outbox_bytes -= size;
       peer.outbox.pop_front();
     }
-    if (sent == Sent::unroutable) {  // its end is on the way
+    if (sent == Sent::unroutable) {  // the end event of the connection follows
       peer.outbox.clear();
       peer.outbox_bytes = 0;
     }

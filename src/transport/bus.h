@@ -1,16 +1,9 @@
-// The ZeroMQ bus of one process: messages of opaque bytes to and from other processes. One bound
-// ROUTER takes connections, one connecting ROUTER makes them. TCP connections are encrypted by CURVE
-// unless the bus has no keys, and then it stays on this machine; unix sockets are never encrypted,
-// for their mode keeps other users out. For the thread of its loop alone.
-//
-// A PeerHandle is one connection, never one process: it ends with the connection, and what was not
-// sent by then is dropped, so nothing meant for one incarnation reaches the next. Repeating is the
-// session's work. A peer chooses nothing about its handle: routing ids are the receiver's, and what
-// a connection may do follows from its PeerOrigin.
-//
-// libzmq cannot close a connection it accepted: disconnect() of such a peer makes the bus deaf to
-// it. The bus itself closes connections that send too much before it reads, or prove no key; and it
-// ends those whose peer stopped sending heartbeats, which are empty messages.
+// ZeroMQ bus of one process: sends and receives messages of opaque bytes. A bound ROUTER accepts
+// connections and a second ROUTER makes them. A PeerHandle is one connection, never a process. It
+// ends with the connection, and unsent messages are dropped.
+// Thread: the event loop. Errors: see each function. Not: retries, which the session does.
+// Security: CURVE encrypts TCP if the bus has keys. A bus without keys stays on this machine. Unix
+// sockets are not encrypted, because their mode excludes other users.
 #pragma once
 
 #include <compare>
@@ -38,43 +31,43 @@ struct PeerHandle {
   explicit operator bool() const { return value != 0; }
 };
 
-// What is proven about the other end of a connection.
+// The identity of the other end of a connection, as proven by CURVE or by the unix socket.
 struct PeerOrigin {
   bool accepted = false;   // the peer connected to this bus
-  bool local = false;      // by a unix socket, so a process of this user; the rest is empty then
-  std::string user_id{};    // of accepted ones: what the AllowTable says; empty without keys
-  std::string public_key{}; // the peer's, proven by CURVE; empty without keys
+  bool local = false;      // unix socket of this user; the other fields are empty
+  std::string user_id{};    // user id from the AllowTable for an accepted peer; empty without keys
+  std::string public_key{}; // key of the peer, proven by CURVE; empty without keys
 };
 
 struct BusCallbacks {
-  // A message, never empty. `bytes` and `origin` are valid during the call. Of an accepted
-  // connection the bus knows from its first message on.
+  // Delivers a message, never an empty one. `bytes` and `origin` are valid during the call. The bus
+  // knows an accepted connection only after its first message.
   std::function<void(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes)>
       on_message;
-  // A connection that connect() began is through its handshake.
+  // The handshake of a connection from connect() has succeeded.
   std::function<void(PeerHandle peer)> on_connected = nullptr;
-  // The connection has ended, and every message that arrived over it was delivered before; the
-  // handle is void. permission_denied when the peer refuses this bus's key, else unavailable. Not
-  // called after disconnect().
+  // The connection has ended and its handle is invalid. All messages that arrived on it were
+  // delivered before. `why` is permission_denied if the peer rejected the key of this bus,
+  // otherwise unavailable. Not called after disconnect().
   std::function<void(PeerHandle peer, const Failure& why)> on_gone = nullptr;
-  // An attempt to connect failed, and another one follows by itself: `refused` proves that nobody
-  // listens there, `silent` proves nothing.
+  // An attempt to connect failed, and the bus retries. `refused` proves that no process listens at
+  // the address; `silent` proves nothing.
   std::function<void(PeerHandle peer, ProbeOutcome seen)> on_unreached = nullptr;
-  // The bus has closed a connection from `source`, an address without a port, to keep its limits.
+  // The bus closed a connection to enforce its limits. `source` is an address without a port.
   std::function<void(const std::string& source, const std::string& why)> on_closed = nullptr;
 };
 
 struct BusOptions {
-  std::optional<CurveKeys> keys;  // without them: no encryption, loopback and local sockets alone
-  AllowTable* allow = nullptr;    // needed with keys; outlives the bus
+  std::optional<CurveKeys> keys;  // without keys: no encryption, only loopback and unix sockets
+  AllowTable* allow = nullptr;    // required with keys; outlives the bus
   std::size_t max_message_bytes = 16u << 20;
-  // Messages of one peer within libzmq, and bytes that wait before it. send() fails beyond.
+  // Messages per peer inside libzmq, and bytes per outbox. send() fails if both are full.
   int send_high_water = 256;
   std::size_t max_outbox_bytes = 64u << 20;
   ConnectionLimits connections;
   Duration handshake_limit = 5s;
   Duration heartbeat_interval = 2s;
-  Duration heartbeat_limit = 10s;  // a connection without a message for this time is ended
+  Duration heartbeat_limit = 10s;  // silence after which a connection is ended
   Duration reconnect_first = 100ms;
   Duration reconnect_longest = 2s;
   Duration connect_limit = 5s;  // one attempt
@@ -84,53 +77,58 @@ struct BusOptions {
 struct BusCounters {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  std::uint64_t malformed = 0;  // of a shape that no bus sends; dropped
-  std::uint64_t ignored = 0;    // of peers that disconnect() has cut, or of ended connections
-  std::uint64_t closed = 0;     // connections that were beyond their limits
+  std::uint64_t malformed = 0;  // messages with a shape that no bus sends; dropped
+  std::uint64_t ignored = 0;    // messages of disconnected peers or ended connections
+  std::uint64_t closed = 0;     // connections closed by the limits
 };
 
+// A peer cannot choose its handle: the receiver assigns routing ids, and PeerOrigin alone decides
+// the rights of a connection. libzmq cannot close a connection that it accepted, so disconnect()
+// makes the bus ignore such a peer. The bus itself closes connections that exceed ConnectionLimits
+// or do not authenticate. It ends connections without heartbeats, which are empty messages.
 class Bus {
  public:
-  // Fails with unavailable when libzmq lacks CURVE and keys are given, with invalid_argument for
-  // keys without a table. Callbacks come from the loop alone and may destroy the bus.
+  // Creates a bus. Callbacks run on the loop only and may destroy the bus. Errors: unavailable if
+  // keys are given and libzmq lacks CURVE, invalid_argument if keys are given without a table.
   static Result<std::unique_ptr<Bus>> create(EventLoop& loop, BusOptions options,
                                              BusCallbacks callbacks);
-  // As close(0s).
+  // Equals close(0s).
   ~Bus();
   Bus(const Bus&) = delete;
   Bus& operator=(const Bus&) = delete;
 
-  // Takes connections at `address` and returns it with its real port. May be called for several
-  // addresses. permission_denied beyond this machine without keys; already_exists when the address
-  // is in use; not_found when it is not one of this machine. May ask name servers: for a start.
+  // Accepts connections at `address` and returns it with its real port. Several addresses are
+  // allowed. May query name servers, so it is meant for startup. Errors: permission_denied for a
+  // remote address without keys, already_exists if the address is in use, not_found if no interface
+  // of this machine has it.
   Result<std::string> bind(const std::string& address);
 
-  // The same of a place where processes may have connected already. The file of a path stays when the
-  // bus is closed.
+  // Same as bind(), for a listening socket that may already have pending connections. The socket
+  // file of a path remains after close().
   Result<void> adopt(ListeningSocket listening);
 
-  // Begins a connection to the bus with `server_public_key` (empty without keys, and not used for a
-  // unix socket) at `address`, and keeps trying with growing pauses until disconnect(). Messages may be sent at once. An address
-  // whose connections break is tried again after a pause that grows from reconnect_first to
-  // reconnect_longest. already_exists while there is a connection to the same address.
+  // Starts a connection to the bus with `server_public_key` at `address`. The key is empty without
+  // keys and is ignored for a unix socket. Retries until disconnect(), with a backoff from
+  // reconnect_first to reconnect_longest. Messages may be sent immediately. Errors: already_exists
+  // if a connection to the same address exists.
   Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
-  // The owner has checked the identity of an accepted peer whose key the AllowTable does not know;
-  // until then few bytes are taken from it.
+  // Marks an accepted peer as authenticated by the owner, if the AllowTable does not know its key.
+  // Until then, the bus accepts only a few bytes from it.
   void trust(PeerHandle peer);
-  // Ends a connection, without a callback; what it has not sent is dropped.
+  // Ends a connection without a callback and drops its unsent messages.
   void disconnect(PeerHandle peer);
 
-  // Queues a message; never blocks. not_found for a peer that is gone, invalid_argument for an
-  // empty or too large message, resource_exhausted when the peer's outbox is full. Success means no
-  // more than queued.
+  // Queues a message and never blocks. Success means only that the message is queued. Errors:
+  // not_found if the connection ended, invalid_argument for an empty or oversized message,
+  // resource_exhausted if the outbox is full.
   Result<void> send(PeerHandle peer, std::span<const std::byte> bytes);
 
-  // Bytes that wait in the peer's outbox, without those within libzmq; 0 for a peer that is gone.
+  // Bytes in the outbox of the peer, excluding those inside libzmq; 0 after the connection ended.
   std::size_t outbox_bytes(PeerHandle peer) const;
   const BusCounters& counters() const;
 
-  // Ends all connections; blocks up to `linger` for messages that libzmq has to send. No callback
-  // comes afterwards; bind() and connect() then fail with unavailable.
+  // Ends all connections. Blocks up to `linger` while libzmq sends its queued messages. No callback
+  // runs afterwards, and bind() and connect() fail with unavailable.
   void close(Duration linger);
 
  private:

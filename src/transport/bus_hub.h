@@ -1,11 +1,5 @@
-// The state behind a Bus: its peers, and what libzmq's sockets and monitors say about them. For the
-// bus's thread; no header but the bus's sources include this one.
-//
-// When a connection has ended: the monitor's DISCONNECTED names the descriptor that messages carry
-// as their source. An accepted peer of that descriptor is then *suspect*; it is gone once its
-// routing id is unroutable, which libzmq says only after the pipe was closed, and all input was
-// read once more after that. A connected peer is gone when libzmq announces the next attempt, which
-// it does after it handed over the last message, or after a moment when it gives up instead.
+// State of a Bus: its peers, and the events of the libzmq sockets and monitors.
+// Thread: the event loop. Not: part of any interface; only the sources of Bus include this header.
 #pragma once
 
 #include <deque>
@@ -21,6 +15,11 @@
 
 namespace mobula::internal {
 
+// The end of a connection is detected as follows. The DISCONNECTED event of the monitor names the
+// descriptor that messages carry as their source. An accepted peer with that descriptor becomes
+// *suspect*. It has ended when its routing id is unroutable, which libzmq reports after it closed
+// the pipe, and all input was read once more. A connected peer has ended when libzmq announces the
+// next attempt, which follows the last message. If libzmq stops retrying, a short timeout applies.
 class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
  public:
   Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks);
@@ -48,18 +47,18 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::deque<ZmqMessage> outbox;
     std::size_t outbox_bytes = 0;
 
-    // For heartbeats: ticks of the bus.
+    // Heartbeats, counted in ticks of the bus.
     bool sends_heartbeats = false;
-    std::uint64_t last_tick = 0;   // in which a message of it was read
+    std::uint64_t last_tick = 0;   // tick of the last received message
     std::uint64_t read_bytes = 0;  // payload
 
-    // Of accepted ones.
-    bool announced = false;  // the owner knows it
+    // Accepted peers only.
+    bool announced = false;  // the owner knows the peer
     bool cut = false;
     bool suspect = false;
     bool unroutable = false;
 
-    // Of connected ones.
+    // Connected peers only.
     Stage stage = Stage::resolving;
     std::optional<Address> address;
     std::optional<SocketAddress> numeric;
@@ -68,7 +67,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     std::optional<Failure> lost;
     std::unique_ptr<PortProbe> probe;
 
-    // When it became suspect or lost, and when its route is to be tried next.
+    // Time at which the peer became suspect or lost, and time of the next probe of its route.
     Time doubted_since;
     Time next_trial;
   };
@@ -76,7 +75,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
     bool of_bound = false;
     ZmqEvent event;
   };
-  // How long the next connection to an endpoint has to wait.
+  // Backoff before the next connection to an endpoint.
   struct Pause {
     Duration length{0};
     Time until;
@@ -105,7 +104,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void arm_heartbeats();
   void end_silent(Peer& peer);
 
-  // Lives of peers, in bus_peers.cc.
+  // Connection states of peers, in bus_peers.cc.
   Result<void> start(Peer& peer);
   void resolve(Peer& peer);
   void pause(Peer& peer);
@@ -128,8 +127,8 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   const BusOptions options_;
   const BusCallbacks callbacks_;
   std::unique_ptr<BusSockets> sockets_;
-  std::vector<Watch> watches_;  // of the bound router and the connecting one, and of their monitors
-  bool look_all_ = false;       // at both routers and at the monitors
+  std::vector<Watch> watches_;  // bound router, connecting router, and their monitors
+  bool look_all_ = false;       // poll both routers and the monitors
   bool look_bound_ = false;
   bool look_connecting_ = false;
   Timer judge_timer_;
@@ -151,7 +150,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   std::unordered_map<std::string, PeerHandle> endpoints_;
   std::unordered_multimap<int, PeerHandle> accepted_of_fd_;
   std::unordered_map<int, PeerHandle> connected_of_fd_;
-  std::set<PeerHandle> blocked_;  // with messages in their outbox and a route
+  std::set<PeerHandle> blocked_;  // peers with a route and a non-empty outbox
   std::set<PeerHandle> doubted_;  // suspect or lost
   std::unordered_map<std::string, Pause> pauses_;
   std::deque<PendingEvent> events_;

@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-// Period of the checks while a connection has sent no message, or input waits.
+// Period of the checks while a connection has sent no message, or input is unread.
 constexpr Duration limits_interval = 25ms;
 
 }  // namespace
@@ -35,7 +35,7 @@ void Bus::Hub::read_some(Peer& peer, std::size_t bytes) {
 }
 
 std::optional<std::uint64_t> Bus::Hub::read_bytes(int fd) const {
-  PeerHandle latest;  // an earlier accepted peer at `fd` has ended
+  PeerHandle latest;  // an earlier accepted peer with this `fd` has ended
   const auto [first, last] = accepted_of_fd_.equal_range(fd);
   for (auto at = first; at != last; ++at) latest = std::max(latest, at->second);
   const auto connected = connected_of_fd_.find(fd);
@@ -67,7 +67,7 @@ void Bus::Hub::arm_heartbeats() {
   heartbeat_timer_.arm(ticked_at_ + options_.heartbeat_interval);
 }
 
-// A process that was stopped, or whose loop was kept from its input, judges no peer in that tick.
+// A process that was stopped, or whose loop was late, ends no peer in that tick.
 void Bus::Hub::send_heartbeats() {
   const auto self = shared_from_this();
   const Time now = monotonic_now();
@@ -96,7 +96,7 @@ void Bus::Hub::end_silent(Peer& peer) {
                               fmt::format("the peer has sent nothing for {} ms",
                                           options_.heartbeat_limit / 1ms));
   if (!peer.origin->accepted) return end(peer, why);
-  // Messages of it that libzmq still holds must not pass for those of a new peer.
+  // Messages that libzmq still holds for this peer must not be taken for those of a new peer.
   const PeerHandle handle = peer.handle;
   const bool announced = peer.announced;
   guard_.close(peer.fd, why.text);

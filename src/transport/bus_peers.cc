@@ -1,4 +1,4 @@
-// The lives of a bus's peers: connecting, doubting, ending.
+// Connection states of the peers of a bus: connecting, suspect, ended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,9 +12,10 @@ namespace {
 
 constexpr Duration probe_limit = 1s;
 constexpr Duration judge_interval = 1ms;
-// An accepted connection whose route stands after so long did not end: it was another one's event.
+// If the route of an accepted connection still exists after this time, the event belonged to
+// another connection.
 constexpr Duration longest_suspicion = 200ms;
-// libzmq announces its next attempt at once, or never when the peer broke the protocol.
+// libzmq announces its next attempt at once, or never if the peer violated the protocol.
 constexpr Duration longest_loss = 20ms;
 constexpr std::size_t max_idle_pauses = 1'000;
 
@@ -57,7 +58,7 @@ Result<PeerHandle> Bus::Hub::connect(const std::string& address,
     peer.endpoint = BusSockets::endpoint_of(*numeric);
     endpoints_[peer.endpoint] = handle;
   } else {
-    peer.endpoint = peer.address->text();  // until its name is looked up
+    peer.endpoint = peer.address->text();  // until its name is resolved
   }
   const auto paused = pauses_.find(peer.endpoint);
   if (paused != pauses_.end() && paused->second.until > monotonic_now()) {
@@ -75,7 +76,7 @@ Result<void> Bus::Hub::start(Peer& peer) {
   return {};
 }
 
-// Until the time that the pause of its endpoint ends.
+// Waits until the backoff of the endpoint ends.
 void Bus::Hub::pause(Peer& peer) {
   peer.stage = Stage::pausing;
   peer.paused_until = pauses_[peer.endpoint].until;
@@ -142,7 +143,7 @@ Result<void> Bus::Hub::begin(Peer& peer, const SocketAddress& numeric) {
         ErrorCode::permission_denied,
         fmt::format("connect the bus to {}: without keys it stays on this machine", endpoint));
   }
-  // The ROUTER's name of this one connection.
+  // The routing id of this one connection in the ROUTER.
   peer.route = fmt::format("connection {}", peer.handle.value);
   if (auto begun = sockets_->connect(numeric, peer.origin->public_key, peer.route); !begun) {
     return begun;
@@ -158,7 +159,7 @@ void Bus::Hub::disconnect(PeerHandle handle) {
   Peer* const peer = find(handle);
   if (peer == nullptr) return;
   if (!peer->origin->accepted) {
-    // What libzmq still tells about this connection must not be taken for the next one's.
+    // Later events of libzmq for this connection must not be attributed to the next connection.
     lengthen_pause(*peer);
     forget(*peer);
     return;
@@ -241,7 +242,7 @@ void Bus::Hub::set_up(Peer& peer) {
   if (callbacks_.on_connected) callbacks_.on_connected(peer.handle);
 }
 
-// libzmq does not say why an attempt failed.
+// libzmq does not report why an attempt failed.
 void Bus::Hub::probe(Peer& peer) {
   if (peer.probe || !callbacks_.on_unreached) return;
   const auto seen = [this, handle = peer.handle](ProbeOutcome outcome) {
@@ -252,7 +253,7 @@ void Bus::Hub::probe(Peer& peer) {
   peer.probe = std::make_unique<PortProbe>(loop_, *peer.numeric, probe_limit, seen);
 }
 
-// All input was read before this is called.
+// The caller has read all input.
 void Bus::Hub::judge_doubted() {
   const std::vector<PeerHandle> doubted(doubted_.begin(), doubted_.end());
   for (const PeerHandle handle : doubted) {
@@ -274,7 +275,7 @@ bool Bus::Hub::seems_gone(Peer& peer) {
   peer.next_trial = monotonic_now() + judge_interval;
   ZmqMessage empty;
   if (try_send(peer, empty) == Sent::unroutable) {
-    peer.unroutable = true;  // read once more, then it is gone
+    peer.unroutable = true;  // ends after one more read
   } else if (doubted > longest_suspicion) {
     peer.suspect = false;
     doubted_.erase(peer.handle);

@@ -15,7 +15,7 @@ constexpr int backlog = 1024;
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 3;
 constexpr int keepalive_probes = 3;
-// What encryption may add to a message; libzmq applies its limit to the sum.
+// Bytes that encryption may add to a message. libzmq applies its limit to the sum.
 constexpr std::int64_t encryption_overhead = 64;
 constexpr int watched_events =
     ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
@@ -24,7 +24,7 @@ constexpr int watched_events =
 
 int ms_of(Duration span) { return static_cast<int>(span / 1ms); }
 
-// libzmq would replace the socket file of a living process.
+// libzmq would replace the socket file of a running process.
 Result<void> check_free(const Address& address) {
   const auto answer = connect_local(address.path());
   if (!answer && answer.error().code != ErrorCode::timed_out) return {};
@@ -102,25 +102,27 @@ Result<BusSocket> BusSockets::make(const std::string& monitor_name) {
 }
 
 void BusSockets::set_limits(ZmqSocket& router) {
-  // Unroutable messages are an error, not a silent loss; at the high-water mark send() says so.
+  // An unroutable message is an error, not a silent loss. At the high-water mark, send() fails with
+  // EAGAIN.
   router.set(ZMQ_ROUTER_MANDATORY, 1);
-  // A second connection under a routing id in use is ignored: a peer cannot take a route over.
-  // Nothing is lost by it, for every connection of ours has an id of its own.
+  // libzmq ignores a second connection with a routing id in use, so a peer cannot take over a
+  // route. This loses nothing, because each connection of the bus has its own id.
   router.set(ZMQ_ROUTER_HANDOVER, 0);
   router.set(ZMQ_MAXMSGSIZE,
              static_cast<std::int64_t>(options_.max_message_bytes) + encryption_overhead);
   router.set(ZMQ_SNDHWM, options_.send_high_water);
-  // No receive limit and no heartbeats of libzmq: 4.3.4 aborts when a connection breaks whose input
-  // such a limit has stopped, and a heartbeat is sent. The bus bounds both itself (decision 86).
+  // No receive limit and no heartbeats of libzmq: version 4.3.4 aborts if a limit has stopped the
+  // input of a connection that breaks, and a heartbeat is sent. The bus bounds both itself
+  // (decision 86).
   router.set(ZMQ_RCVHWM, 0);
   router.set(ZMQ_HEARTBEAT_IVL, 0);
   router.set(ZMQ_HANDSHAKE_IVL, ms_of(options_.handshake_limit));
   router.set(ZMQ_RECONNECT_IVL, ms_of(options_.reconnect_first));
   router.set(ZMQ_RECONNECT_IVL_MAX, ms_of(options_.reconnect_longest));
   router.set(ZMQ_CONNECT_TIMEOUT, ms_of(options_.connect_limit));
-  router.set(ZMQ_IMMEDIATE, 0);  // the pipe, and with it the routing id, exists from connect on
+  router.set(ZMQ_IMMEDIATE, 0);  // the pipe and its routing id exist from connect on
   router.set(ZMQ_BACKLOG, backlog);
-  // For peers that send no heartbeats, and connections without a message.
+  // For peers that send no heartbeats, and for connections without a message.
   router.set(ZMQ_TCP_KEEPALIVE, 1);
   router.set(ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
   router.set(ZMQ_TCP_KEEPALIVE_INTVL, keepalive_interval_s);
@@ -180,7 +182,7 @@ Result<void> BusSockets::adopt(ListeningSocket listening) {
   return {};
 }
 
-// What is bound or connected next takes the options that the socket has at that time.
+// libzmq applies the options that a socket has at the time of the next bind or connect.
 void BusSockets::encrypt_bound(bool encrypted) {
   if (!options_.keys) return;
   bound_.router.set(ZMQ_CURVE_SERVER, encrypted ? 1 : 0);

@@ -1,5 +1,5 @@
-// The ZeroMQ sockets of a bus with every option that matters set explicitly. For the bus's thread;
-// no other header includes this one. It decides nothing about peers.
+// ZeroMQ sockets of a bus. Every relevant option is set explicitly.
+// Thread: the event loop. Not: decisions about peers; only the sources of Bus include this header.
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@
 
 namespace mobula::internal {
 
-// One ROUTER with the monitor that tells about its connections.
+// A ROUTER, and the monitor that reports its connections.
 struct BusSocket {
   ZmqSocket router;
   ZmqSocket monitor;
 };
 
-// In the order of construction; destroyed in the reverse: sockets, ZAP server, context.
+// Members are in the order of construction. Destruction order: sockets, ZAP server, context.
 class BusSockets {
  public:
   static Result<std::unique_ptr<BusSockets>> create(const BusOptions& options);
@@ -30,28 +30,28 @@ class BusSockets {
   BusSocket& bound() { return bound_; }
   BusSocket& connecting() { return connecting_; }
 
-  // As Bus::bind.
+  // See Bus::bind.
   Result<std::string> bind(const std::string& address);
-  // As Bus::adopt.
+  // See Bus::adopt.
   Result<void> adopt(ListeningSocket listening);
-  // Begins a connection whose peer is `routing_id` for the connecting ROUTER.
+  // Starts a connection. The connecting ROUTER addresses the peer as `routing_id`.
   Result<void> connect(const SocketAddress& address, const std::string& server_public_key,
                        const std::string& routing_id);
   void disconnect(const SocketAddress& address);
   void set_linger(Duration linger);
 
-  // libzmq's name of an address.
+  // The endpoint string of libzmq for an address.
   static std::string endpoint_of(const SocketAddress& address);
 
  private:
   explicit BusSockets(const BusOptions& options)
       : options_(options), context_(options.io_threads) {}
-  // Where it may be reached, with the options of what is bound next set for it.
+  // Resolves `where` and sets the options of the bound socket for the next bind.
   Result<SocketAddress> prepare_bound(const Address& where);
   Result<BusSocket> make(const std::string& monitor_name);
   void set_limits(ZmqSocket& router);
   void encrypt_bound(bool encrypted);
-  void encrypt_connecting(const std::string* server_public_key);  // null: not encrypted
+  void encrypt_connecting(const std::string* server_public_key);  // null: no encryption
 
   const BusOptions options_;
   ZmqContext context_;

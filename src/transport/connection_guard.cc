@@ -13,8 +13,9 @@
 namespace mobula::internal {
 namespace {
 
-// Bytes that a CURVE server of ZMTP 3 sends before it has checked the client's key: the greeting
-// (64) and WELCOME (170), or an ERROR instead of READY (12). READY brings the sum above 260.
+// Bytes that a CURVE server of ZMTP 3 sends before it has checked the key of the client: the
+// greeting (64) and WELCOME (170), or an ERROR instead of READY (12). READY raises the sum above
+// 260.
 constexpr std::uint64_t sent_before_proof = 64 + 170 + 20;
 
 struct KernelCounts {
@@ -22,7 +23,7 @@ struct KernelCounts {
   std::uint64_t sent = 0;
 };
 
-// Nothing for a unix socket, a closed descriptor, and kernels before 4.19.
+// Returns nullopt for a unix socket, a closed descriptor, and kernels before 4.19.
 std::optional<KernelCounts> counts_of(int fd) {
   tcp_info counts{};
   socklen_t size = sizeof(counts);
@@ -42,7 +43,7 @@ std::string without_port(const std::string& address) {
 void ConnectionGuard::opened(int fd, bool accepted) {
   ended(fd);
   const auto peer = peer_address_of(fd);
-  if (!peer || peer->family() == AF_UNIX) return;  // closed already, or a process of this user
+  if (!peer || peer->family() == AF_UNIX) return;  // already closed, or a process of this user
   Connection made;
   made.peer = peer->text();
   made.source = without_port(made.peer);
@@ -83,7 +84,7 @@ void ConnectionGuard::prove(Connection& connection) {
   --unproven_;
 }
 
-// An honest peer proves itself within milliseconds; a silent connection has been there longest.
+// An honest peer authenticates within milliseconds, so the oldest connection is the suspicious one.
 void ConnectionGuard::make_space(const std::string& source) {
   std::size_t of_source = 0;
   const Connections::value_type* oldest = nullptr;
@@ -115,8 +116,8 @@ void ConnectionGuard::check(bool all_read, bool handshake_proves) {
   for (const auto& [fd, why] : beyond) close(fd, why);
 }
 
-// A connection is closed at the second check that finds it beyond its limit: at the first one, the
-// message that proves it, or its other messages, may wait for the bus.
+// A connection is closed at the second check that finds it above its limit. At the first check, the
+// bus may not have read the message that authenticates it, or its other messages.
 std::optional<std::string> ConnectionGuard::beyond_limit(int fd, Connection& connection,
                                                          bool all_read, bool handshake_proves) {
   const auto counts = counts_of(fd);

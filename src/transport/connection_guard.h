@@ -1,6 +1,7 @@
-// Bounds the connections of a bus: the number of unproven ones, and the bytes that libzmq holds for
-// each of them. libzmq offers no call for either, and its own receive limit is unusable (decision
-// 86): the guard reads the kernel's counters of a descriptor and shuts the descriptor down.
+// Limits the number of unauthenticated connections of a bus, and the bytes that libzmq holds for
+// each connection. libzmq offers no call for either, and its own receive limit is unusable
+// (decision 86). Therefore the guard reads the kernel's counters of a descriptor and shuts the
+// descriptor down.
 // Thread: owner (the bus). Units: bytes. Not: keys, heartbeats.
 #pragma once
 
@@ -15,49 +16,49 @@
 namespace mobula::internal {
 
 struct ConnectionLimits {
-  std::size_t max_unproven_bytes = 64u << 10;  // received over one unproven connection
-  std::size_t max_unread_bytes = 64u << 20;    // received over one proven connection and not read
-  std::size_t max_unproven_per_source = 64;    // connections; the oldest one is closed beyond
+  std::size_t max_unproven_bytes = 64u << 10;  // received over one unauthenticated connection
+  std::size_t max_unread_bytes = 64u << 20;    // unread bytes of one authenticated connection
+  std::size_t max_unproven_per_source = 64;    // connections; an excess closes the oldest
   std::size_t max_unproven = 512;
 };
 
 class ConnectionGuard {
  public:
   struct Hooks {
-    // Payload bytes that the bus has read from the connection; nothing if the bus does not know it.
+    // Payload bytes that the bus has read from the connection; nullopt if the bus does not know it.
     std::function<std::optional<std::uint64_t>(int fd)> read_bytes;
-    // The guard has shut a connection of `source` (an address without a port) down.
+    // The guard shut down a connection from `source`, an address without a port.
     std::function<void(const std::string& source, const std::string& why)> closed;
   };
 
   ConnectionGuard(const ConnectionLimits& limits, bool encrypted, Hooks hooks)
       : limits_(limits), encrypted_(encrypted), hooks_(std::move(hooks)) {}
 
-  // A connection exists at `fd`. Connections that this bus began are proven.
+  // A connection exists at `fd`. A connection that this bus started counts as authenticated.
   void opened(int fd, bool accepted);
   // libzmq closes `fd`.
   void ended(int fd);
-  // The bus has read a message that proves the connection.
+  // The bus read a message that authenticates the connection.
   void proven(int fd);
-  // Reads the kernel's counters and closes connections beyond their limits. `all_read`: since the
-  // last check the bus has read all messages that libzmq held. `handshake_proves`: a completed CURVE
-  // handshake proves a connection, because the bus admits known keys alone.
+  // Reads the kernel's counters and closes connections above their limits. `all_read`: since the
+  // last check, the bus has read all messages that libzmq held. `handshake_proves`: a completed
+  // CURVE handshake authenticates a connection, because the bus admits only known keys.
   void check(bool all_read, bool handshake_proves);
-  // Shuts the connection at `fd` down.
+  // Shuts down the connection at `fd`.
   void close(int fd, const std::string& why);
 
-  // Connections exist of which the bus has read no such message: check() is due soon.
+  // True if no message has authenticated some connection yet: check() is due soon.
   bool has_silent() const { return silent_ > 0; }
 
  private:
   struct Connection {
     std::string peer;    // address and port
     std::string source;  // the address alone
-    bool proven = false;      // by a message, or by a handshake
-    bool silent = true;       // no message proves it
+    bool proven = false;      // by a message or a handshake
+    bool silent = true;       // no message has authenticated it
     bool over_limit = false;  // at the last check
     std::uint64_t opened_as = 0;
-    std::uint64_t received_before = 0;  // when the bus had read all
+    std::uint64_t received_before = 0;  // when the bus had read all messages
     std::uint64_t read_before = 0;
   };
   using Connections = std::map<int, Connection>;

@@ -40,7 +40,7 @@ std::optional<CurveKeys> keys_of(std::string_view text) {
   return keys;
 }
 
-// Removes its file unless told that the file has moved on.
+// Removes its file on destruction.
 class PartialFile {
  public:
   explicit PartialFile(std::string path) : path_(std::move(path)) {}
@@ -118,7 +118,7 @@ Result<void> CurveKeys::save(const std::string& path) const {
       ::fsync(file.get()) != 0) {
     return errno_failure(fmt::format("write the key file {}", path), errno);
   }
-  // Unlike a rename, a link never replaces a key that is there.
+  // Unlike a rename, a link never replaces an existing key.
   if (::link(partial.path(), path.c_str()) != 0) {
     return errno_failure(fmt::format("write the key file {}", path), errno);
   }

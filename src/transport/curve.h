@@ -1,6 +1,6 @@
-// Key pairs of CURVE, the encryption of ZeroMQ links (https://rfc.zeromq.org/spec/26), as Z85 text,
-// and the files that keep them. Value type; any thread. Keys are never printed: texts of failures
-// name the file, not what is in it.
+// CURVE key pairs for the encryption of ZeroMQ connections (https://rfc.zeromq.org/spec/26), as Z85
+// text, and their key files.
+// Thread: any (values). Errors: texts name the file and never contain a key.
 #pragma once
 
 #include <string>
@@ -12,26 +12,26 @@ namespace mobula::internal {
 
 inline constexpr std::size_t curve_key_size = 40;  // characters of a Z85 key
 
-// Whether this libzmq can encrypt. Without it nothing may leave loopback.
+// True if this libzmq can encrypt. Without encryption, traffic stays on loopback.
 bool curve_available();
 
-// Whether `key` is 40 characters of Z85.
+// True if `key` is 40 characters of Z85.
 bool is_curve_key(std::string_view key);
 
-// The public half that belongs to a secret key; computed in constant time. invalid_argument for what
-// is no key.
+// Computes the public key of a secret key in constant time. Errors: invalid_argument if
+// `secret_key` is no key.
 Result<std::string> public_key_of(const std::string& secret_key);
 
 struct CurveKeys {
   std::string public_key;
   std::string secret_key;
 
-  // Fails with unavailable where libzmq was built without CURVE.
+  // Errors: unavailable if libzmq was built without CURVE.
   static Result<CurveKeys> generate();
-  // Reads a key file. permission_denied when it is another user's or grants anything to others;
-  // corrupt when it holds no key pair or its halves do not belong together.
+  // Reads a key file. Errors: permission_denied if another user owns it or other users have access;
+  // corrupt if it has no key pair or the halves do not match.
   static Result<CurveKeys> load(const std::string& path);
-  // Writes a key file of mode 0600, whole or not at all. already_exists where there is one.
+  // Writes a key file of mode 0600 atomically. Errors: already_exists if the file exists.
   Result<void> save(const std::string& path) const;
 };
 

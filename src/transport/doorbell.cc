@@ -12,7 +12,7 @@
 namespace mobula::internal {
 namespace {
 
-// The word lies in memory of several processes, so these are not private futexes.
+// Several processes share the word, so these are not private futexes.
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
            const timespec* at_most) {
   return ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(word), operation, value, at_most,

@@ -1,9 +1,9 @@
-// How a process learns that one of its rings has something, and sleeps until one has. It has one
-// doorbell for all of its rings: a bitmap of those to look at, and a word that says how it sleeps, in
-// memory that its peers write; and an eventfd for a sleeper that waits for descriptors as well. A
-// peer that finds the process awake makes no system call.
-//
-// Peers can make a process look in vain, or not wake it; they can do it no other harm.
+// The doorbell of a process: peers signal that a ring has records, and the process blocks until one
+// is signaled. It consists of a shared bitmap of rings, a shared word that states how the process
+// waits, and an eventfd for a thread that also waits for descriptors. A ring on an awake process
+// makes no system call.
+// Thread: see each class. Errors: a faulty peer can cause a needless poll or withhold a wake-up,
+// and no other harm.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@
 
 namespace mobula::internal {
 
-inline constexpr std::size_t max_rings = 64 * 64;  // of one process
+inline constexpr std::size_t max_rings = 64 * 64;  // per process
 
 using DoorbellPage = BasicDoorbellPage<ProcessMemory>;
 static_assert(sizeof(DoorbellPage) <= 4096);
 inline constexpr std::size_t doorbell_page_bytes = 4096;
 
-// What makes a doorbell, and what a peer needs to ring it.
+// The files that create a doorbell. A peer needs them to ring it.
 struct DoorbellFiles {
   Fd page;
   Fd event;  // eventfd, non-blocking
@@ -34,34 +34,34 @@ struct DoorbellFiles {
   Result<DoorbellFiles> copy() const;
 };
 
-// The process's own side. `wake` and `ring_self` are for any thread; what else there is belongs to a
-// lock of the owner, which `sleep` is called without.
+// The side of the process. Thread: any for `ring` and `ring_self`. A lock of the owner guards all
+// else, but is not held in `sleep` and `nap`.
 class Doorbell {
  public:
-  using Sleep = DoorbellSleep;  // on_word: in sleep(); nap: in nap()
+  using Sleep = DoorbellSleep;  // `on_word`: in sleep(); `nap`: in `nap()`
 
   static Result<Doorbell> open(DoorbellFiles files);
 
-  // Calls `look(index)` for each ring that was rung since the last time.
+  // Calls `look(index)` for each ring that was signaled since the last call.
   void collect(const std::function<void(std::size_t)>& look);
-  // Whether there is something to collect.
+  // True if collect() would find a ring.
   bool rung() const {
     return doorbell_rung(*page()) || self_.load(std::memory_order_seq_cst);
   }
 
-  // How the process is going to sleep from here on; afterwards look at rung() once more.
+  // Announces how the process waits from now on. Afterwards the caller must check rung() once more.
   void announce(Sleep how) { announce_sleep(*page(), how); }
-  // After announce(on_word): sleeps until somebody rings, at most so long. May return for nothing.
+  // After announce(on_word): blocks until a ring, at most `at_most`. May return spuriously.
   void sleep(std::optional<Duration> at_most) const;
-  // After announce(nap): as sleep(), but that peers who ring softly do not end it.
+  // After `announce(nap)`: as sleep(), but ring_softly() does not end it.
   void nap(Duration at_most) const;
-  // The eventfd, readable after a ring while on_event; clear_event() takes that back.
+  // The eventfd, readable after a ring while on_event is announced. clear_event() resets it.
   int event() const { return files_.event.get(); }
   void clear_event() const;
 
-  // As if the peer of that ring had rung.
+  // Signals ring `index`, as its peer does.
   void ring(std::size_t index);
-  // As a peer's ring, without a ring to look at: rung() until take_self().
+  // Rings without a ring index: rung() stays true until take_self().
   void ring_self();
   bool take_self() { return self_.exchange(false, std::memory_order_seq_cst); }
 
@@ -78,15 +78,16 @@ class Doorbell {
   std::atomic<bool> self_{false};
 };
 
-// A peer's side. Any thread.
+// The side of a peer. Thread: any.
 class DoorbellRinger {
  public:
   static Result<DoorbellRinger> open(DoorbellFiles files);
 
-  // Tells the process to look at its ring `index`, after that was written. Wakes it if it sleeps.
+  // Signals that ring `index` has a new record, after it was written. Wakes the process if it
+  // blocks.
   void ring(std::size_t index) const;
-  // The same, but that a process that naps sleeps on until it wakes by itself. Whether it does; wake_up()
-  // then ends the nap, if it is not over yet.
+  // As ring(), but a timed wait of the process continues. Returns true in that case: wake_up() then
+  // ends the wait, unless it ended already.
   bool ring_softly(std::size_t index) const;
   void wake_up() const;
 

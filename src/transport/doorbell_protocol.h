@@ -1,6 +1,6 @@
-// How those that ring a doorbell and the one that sleeps at it use its page: the whole of it, but for
-// what the kernel does. Over the memory of processes or a model of it (process_memory.h). Functions
-// of state that others hold; who may call which stands in doorbell.h.
+// Protocol on the shared page of a doorbell, except the calls to the kernel. Templates over the
+// memory of processes or a model of it (process_memory.h).
+// Thread: any. Not: which thread may call which function; see doorbell.h.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@ struct BasicDoorbellPage {
   template <class T>
   using Atomic = typename Memory::template Atomic<T>;
   alignas(64) Atomic<std::uint32_t> sleep;   // DoorbellSleep
-  alignas(64) Atomic<std::uint64_t> groups;  // bit g: look at ready[g]
+  alignas(64) Atomic<std::uint64_t> groups;  // bit g: ready[g] is not empty
   alignas(64) std::array<Atomic<std::uint64_t>, 64> ready;
 };
 
 enum class DoorbellSleep : std::uint32_t {
   awake = 0,
-  on_word = 1,   // in a wait for the word `sleep`
-  on_event = 2,  // in a wait for the eventfd
-  nap = 3,       // in a wait for the word that ends by itself in a moment
+  on_word = 1,   // blocked on the word `sleep`
+  on_event = 2,  // blocked on the eventfd
+  nap = 3,       // blocked on the word for a short fixed time
 };
 
 template <class Page>
@@ -38,7 +38,7 @@ void announce_sleep(Page& page, DoorbellSleep how) {
   page.sleep.store(static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
 }
 
-// Calls `look(index)` for each ring that was rung since the last time.
+// Calls `look(index)` for each ring that was signaled since the last call.
 template <class Page, class Look>
 void collect_rung(Page& page, const Look& look) {
   if (!doorbell_rung(page)) return;
@@ -54,8 +54,8 @@ void collect_rung(Page& page, const Look& look) {
   }
 }
 
-// After something was written that the sleeper looks at once more when it has announced its sleep.
-// `kernel` does wake_word(page.sleep) and wake_event().
+// Wakes a blocked process. The caller has written the state that the process checks again after it
+// announced its wait. `kernel` provides wake_word(page.sleep) and wake_event().
 template <class Page, class Kernel>
 void wake_sleeper(Page& page, const Kernel& kernel) {
   const auto awake = static_cast<std::uint32_t>(DoorbellSleep::awake);
@@ -85,7 +85,8 @@ void ring_doorbell(Page& page, std::size_t index, const Kernel& kernel) {
   wake_sleeper(page, kernel);
 }
 
-// Lets one that naps sleep on: it looks when its nap is over. Whether it does.
+// As ring_doorbell(), but a timed wait continues: the process polls when it ends. Returns true in
+// that case.
 template <class Page, class Kernel>
 bool ring_softly(Page& page, std::size_t index, const Kernel& kernel) {
   mark_rung(page, index);
@@ -94,7 +95,7 @@ bool ring_softly(Page& page, std::size_t index, const Kernel& kernel) {
   return false;
 }
 
-// Ends a nap; another sleep goes on.
+// Ends a timed wait; another kind of wait continues.
 template <class Page, class Kernel>
 void end_nap(Page& page, const Kernel& kernel) {
   if (naps(page)) wake_sleeper(page, kernel);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int early_backlog = 1024;
 
-// Whether the file of a process that has ended stood in the way, and does no more.
+// Removes the socket file of an ended process. Fails if another process listens there.
 Result<void> remove_left_file(const std::string& path) {
   const auto answer = connect_local(path);
   if (answer || answer.error().code != ErrorCode::unavailable) {
@@ -27,7 +27,7 @@ Result<void> remove_left_file(const std::string& path) {
   return errno_failure(fmt::format("remove the socket {} of an ended process", path), errno);
 }
 
-// Nobody connects before listen(), and then the file is closed to others.
+// No process can connect before listen(), and chmod() excludes other users before it.
 Result<ListeningSocket> listen_at_path(const Address& where) {
   const std::string& path = where.path();
   const auto address = where.resolve();

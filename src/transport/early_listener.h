@@ -1,6 +1,6 @@
-// A place where processes can connect before there is a bus to take them: until then the kernel keeps
-// them waiting, and the descriptor is readable when the first has come. Any thread; may ask name
-// servers for an address that is not numeric.
+// A listening socket that exists before its bus. Until the bus adopts it, the kernel queues the
+// connections. The descriptor becomes readable with the first one.
+// Thread: any. Blocks on name servers if the address is not numeric.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct ListeningSocket {
   std::string address;  // with its real port
 };
 
-// Listens at an address or path as Bus::bind takes it. A socket file is replaced if nobody answers
-// there, is for this user alone, and stays when the socket is closed. already_exists where another
-// process listens.
+// Listens at an address or path in the form of Bus::bind. Replaces a socket file if no process
+// listens there. The file is private to this user and remains after the socket is closed. Errors:
+// already_exists if another process listens.
 Result<ListeningSocket> listen_early(const std::string& address);
 
 }  // namespace mobula::internal

@@ -22,7 +22,7 @@ std::uint32_t epoll_bits(Interest interest) {
          ((bits & 2U) != 0 ? std::uint32_t{EPOLLOUT} : 0U);
 }
 
-// Rounded up: a wait that ends just before a timer would turn once for nothing.
+// Rounded up, because a wait that ends just before a timer would cost an extra iteration.
 int wait_ms(Duration wait) {
   if (wait == forever) return -1;
   const auto ms = (std::max(wait, Duration(0)) + 1ms - 1ns) / 1ms;
@@ -101,7 +101,7 @@ Result<Watch> EventLoop::watch(int fd, Interest interest, FdCallback callback) {
   auto source = std::make_shared<Source>();
   source->fd = fd;
   source->callback = std::move(callback);
-  // Added and, if nothing is wanted yet, taken out again: a bad descriptor is refused here.
+  // Always added and, without interest, removed again, so that epoll rejects a bad descriptor here.
   epoll_event event{};
   event.events = epoll_bits(interest);
   event.data.u64 = id;
@@ -122,7 +122,7 @@ void EventLoop::set_turn_observer(std::function<void(const Turn&)> observer) {
                   : nullptr;
 }
 
-// A descriptor nobody is interested in leaves the set: epoll would report its hang-up for ever.
+// A descriptor without interest leaves the set, because epoll would report its hang-up forever.
 void EventLoop::set_interest(std::uint64_t id, Interest interest) {
   Source& source = *sources_.at(id);
   if (source.interest == interest && source.polled == (interest != Interest::none)) return;
@@ -175,7 +175,7 @@ void EventLoop::turn(Duration max_wait) {
     if (!read && marked_.empty()) break;
     wait = Duration(0);
   }
-  // Without a timer the wait had no limit, and its length says nothing.
+  // Without a timer the wait had no limit, so its length proves nothing.
   turn_.gap = (judges ? began : waits) - turn_began_;
   turn_began_ = began;
   turn_.now = monotonic_now();
@@ -183,7 +183,7 @@ void EventLoop::turn(Duration max_wait) {
   fire_timers(monotonic_now());
 }
 
-// Every descriptor that is ready is served once. Returns whether there was anything.
+// Serves every ready descriptor once. Returns true if a descriptor was ready.
 bool EventLoop::read_round(Duration wait) {
   events_.resize(sources_.size() + 1);
   const int count =
@@ -232,13 +232,13 @@ void EventLoop::run_posted() {
   }
   for (Task& task : tasks) {
     task();
-    task = nullptr;  // what it held goes in order
+    task = nullptr;  // destroys the captures in order
   }
   tasks.clear();
   if (tasks.capacity() <= most_kept) run_ = std::move(tasks);
 }
 
-// Timers armed by callbacks of this phase wait for the next turn, whatever their time.
+// A timer armed by a callback of this phase waits for the next iteration, regardless of its time.
 void EventLoop::fire_timers(Time now) {
   const std::uint64_t fresh = next_arming_;
   for (auto at = timers_.begin(); at != timers_.end() && at->first.first <= now;) {
@@ -278,7 +278,7 @@ void EventLoop::stop() {
 void EventLoop::wake() {
   const int saved = errno;
   const std::uint64_t one = 1;
-  // Full means that a wake is pending.
+  // A full counter means that a wake-up is pending.
   [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof(one));
   errno = saved;
 }

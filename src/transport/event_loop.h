@@ -1,9 +1,9 @@
-// The loop of one thread: file descriptors, one-shot timers and functions posted by other threads.
-// One turn reads all input that is ready, then reports itself to the turn observer with the gap
-// since the turn before, then fires due timers: nobody is judged silent whose words lie unread.
-// Everything is for the loop's thread alone except post(), stop() and wake(). Callbacks must not
-// block or throw; they may destroy any watch or timer, their own included, but not the loop.
-// It does not own what it watches: a Watch ends before its descriptor is closed.
+// Event loop of one thread: file descriptors, one-shot timers, and functions posted by other
+// threads. Each iteration reads all ready input, calls the observer with the gap since the previous
+// iteration, and then fires due timers. Therefore no timeout ends a peer whose messages are unread.
+// Thread: the loop's thread, except post(), stop(), and wake(). Callbacks must not block or throw.
+// Owner: callbacks may destroy any watch or timer, also their own, but not the loop. A Watch ends
+// before its descriptor is closed.
 #pragma once
 
 #include <sys/epoll.h>
@@ -29,22 +29,22 @@ class EventLoop;
 
 enum class Interest : std::uint8_t { none = 0, read = 1, write = 2, read_write = 3 };
 
-// Errors and hang-ups of a descriptor make it both readable and writable.
+// Errors and hang-ups make a descriptor both readable and writable.
 struct Readiness {
   bool readable = false;
   bool writable = false;
 };
 
-// What a turn saw, told after its input was read and before its timers fire. A gap above
-// `peer_gap_limit` means that this process was stopped or blocked: its peers were not silent, it
-// was deaf, so deadlines that judge peers are to be shifted by the gap.
+// State of one iteration, after its input and before its timers. A gap above `peer_gap_limit` means
+// that this process was stopped or blocked. Deadlines for peers must then be shifted by the gap,
+// because the peers were not silent.
 struct Turn {
   Time now;
   Duration gap{0};
 };
 inline constexpr Duration peer_gap_limit = 500ms;
 
-// A registered descriptor; unregisters when destroyed. Must not outlive the loop.
+// A registered descriptor; the destructor unregisters it. Must not outlive the loop.
 class Watch {
  public:
   Watch() = default;
@@ -57,8 +57,8 @@ class Watch {
   void reset();
   explicit operator bool() const { return loop_ != nullptr; }
   void set_interest(Interest interest);
-  // Calls the callback once more as readable before deadlines are looked at, whatever the kernel
-  // says: for sources with input of their own behind an edge-triggered descriptor.
+  // Reports the source as readable once more before the timers, regardless of the kernel. For
+  // sources with buffered input behind an edge-triggered descriptor.
   void mark_ready();
 
  private:
@@ -68,7 +68,7 @@ class Watch {
   std::uint64_t id_ = 0;
 };
 
-// A one-shot timer that can be armed again, also by its own callback. Must not outlive the loop.
+// A one-shot timer. It can be armed again, also by its own callback. Must not outlive the loop.
 class Timer {
  public:
   Timer(EventLoop& loop, std::function<void()> callback);
@@ -76,7 +76,7 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
   ~Timer() { disarm(); }
 
-  // Replaces the time set before. A time in the past fires in the next timer phase.
+  // Replaces the earlier time. A time in the past fires in the next timer phase.
   void arm(Time when);
   void disarm();
   bool armed() const { return armed_; }
@@ -84,17 +84,17 @@ class Timer {
  private:
   friend class EventLoop;
   EventLoop& loop_;
-  // Shared with the loop while it runs, so that a callback may destroy its timer.
+  // Shared with the loop while the callback runs, so that it may destroy its timer.
   std::shared_ptr<const std::function<void()>> callback_;
   std::pair<Time, std::uint64_t> key_;
   bool armed_ = false;
 };
 
 struct EventLoopOptions {
-  std::size_t max_posted = 65'536;  // functions waiting; post() fails beyond
-  // While a timer is armed no wait is longer, so that a stop of the process shows as a gap.
+  std::size_t max_posted = 65'536;  // pending functions; post() fails above it
+  // Maximum wait while a timer is armed, so that a stop of the process shows as a gap.
   Duration longest_wait = 250ms;
-  // A source that always has input holds timers off for at most so many rounds of reading.
+  // Maximum rounds of reading before timers, if a source always has input.
   int max_rounds = 16;
 };
 
@@ -103,32 +103,33 @@ class EventLoop {
   using FdCallback = std::function<void(Readiness)>;
   using Task = std::function<void()>;
 
-  // Fails with resource_exhausted when descriptors are.
+  // Errors: resource_exhausted if no descriptor is available.
   static Result<std::unique_ptr<EventLoop>> create(EventLoopOptions options = {});
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Calls `callback` whenever `fd` is ready (level-triggered). Fails with already_exists for a
-  // descriptor that is watched, and with invalid_argument for one that epoll refuses.
+  // Calls `callback` whenever `fd` is ready (level-triggered). Errors: already_exists if `fd` is
+  // already watched, invalid_argument if epoll rejects it.
   Result<Watch> watch(int fd, Interest interest, FdCallback callback);
-  // Called once per turn, between input and timers; an empty function removes it.
+  // Called once per iteration, between input and timers. An empty function removes it.
   void set_turn_observer(std::function<void(const Turn&)> observer);
 
-  // Turns until stop(). May be called again afterwards.
+  // Iterates until stop(). May be called again afterwards.
   void run();
-  // One turn that waits at most `max_wait` for something to do.
+  // Runs one iteration, which waits at most `max_wait` for an event.
   void turn(Duration max_wait);
-  // The last turn as its observer saw it.
+  // The last iteration, as its observer saw it.
   const Turn& last_turn() const { return turn_; }
 
-  // Any thread. Runs `task` on the loop's thread, in order per caller. Fails with
-  // resource_exhausted when max_posted wait; the task is then untouched. Tasks that wait when the
-  // loop is destroyed are destroyed with it, unrun.
+  // Thread: any. Runs `task` on the loop's thread, in order per caller. Errors: resource_exhausted
+  // if max_posted functions are pending; `task` is then unchanged. The destructor destroys pending
+  // tasks without running them.
   Result<void> post(Task task);
-  // Any thread, and signal handlers. Ends run() after the turn in progress; sticky until it did.
+  // Thread: any, and signal handlers. Ends run() after the current iteration. Sticky until run()
+  // returned.
   void stop();
-  // Any thread, and signal handlers. Makes a turn begin now.
+  // Thread: any, and signal handlers. Starts an iteration now.
   void wake();
 
  private:
@@ -157,9 +158,9 @@ class EventLoop {
   Fd epoll_;
   Fd wake_;
 
-  // The loop's thread.
+  // Loop's thread.
   std::uint64_t next_id_ = 1;  // 0 is the wake descriptor
-  // A source is shared with the call in progress, so that a callback may end its own watch.
+  // Shared with the call in progress, so that a callback may end its own watch.
   std::unordered_map<std::uint64_t, std::shared_ptr<Source>> sources_;
   std::unordered_map<int, std::uint64_t> id_of_fd_;
   std::vector<std::uint64_t> marked_;
@@ -167,8 +168,9 @@ class EventLoop {
   using Arming = std::pair<Time, std::uint64_t>;
   std::map<Arming, Timer*, std::less<Arming>, Recycled<std::pair<const Arming, Timer*>>> timers_;
   static constexpr std::size_t most_kept = 1024;
-  std::vector<Task> run_;  // empty; kept for its memory
+  std::vector<Task> run_;  // empty; keeps its memory
   std::uint64_t next_arming_ = 1;
+  // Shared with the call in progress.
   std::shared_ptr<const std::function<void(const Turn&)>> observer_;
   Turn turn_;
   Time turn_began_;

@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-// The kernel's own limit per message (SCM_MAX_FD).
+// The limit of the kernel per message (SCM_MAX_FD).
 constexpr std::size_t kernel_max_fds = 253;
 
 Failure gone(std::string_view what) {
@@ -125,7 +125,7 @@ Result<Received> receive_some(int socket, std::span<std::byte> into, std::vector
   } while (count < 0 && errno == EINTR);
   if (count < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Received{.blocked = true};
-    // What the peer had sent before it closed was delivered by the reads before this one.
+    // Earlier reads delivered all bytes that the peer sent before it closed.
     if (errno == ECONNRESET || errno == EPIPE) return Received{.end = true};
     return errno_failure("receive a local frame", errno);
   }

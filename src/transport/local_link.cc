@@ -13,7 +13,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr std::size_t read_bytes = 64 * 1024;
-// One call reads at most so often; the loop comes back after it served the others.
+// Limit of reads per call. The loop continues the read after it has served its other sources.
 constexpr int max_reads = 64;
 
 }  // namespace
@@ -45,12 +45,12 @@ class LocalLink::Stream : public std::enable_shared_from_this<Stream> {
   struct Outgoing {
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
-    std::vector<Fd> fds;  // until the first byte has left
+    std::vector<Fd> fds;  // until the first byte is sent
   };
 
   void on_ready(Readiness readiness);
   void read();
-  // False when the link was closed by what it fed.
+  // Returns false if a callback closed the link.
   bool feed(std::span<const std::byte> bytes);
   bool deliver();
   void flush();
@@ -68,7 +68,7 @@ class LocalLink::Stream : public std::enable_shared_from_this<Stream> {
   std::size_t header_size_ = 0;
   LocalFrameHeader header_;
   std::vector<std::byte> body_;
-  std::vector<Fd> fds_;  // arrived, and not yet delivered with their frame
+  std::vector<Fd> fds_;  // received, but not yet delivered with their frame
 
   std::deque<Outgoing> queue_;
   std::size_t queued_bytes_ = 0;
@@ -113,7 +113,7 @@ bool LocalLink::Stream::feed(std::span<const std::byte> bytes) {
         return false;
       }
     }
-    // Grows with what arrives, not with what was announced.
+    // The body grows with the received bytes, not with the announced length.
     const std::size_t count = std::min<std::size_t>(bytes.size(), header_.length - body_.size());
     body_.insert(body_.end(), bytes.begin(), bytes.begin() + static_cast<long>(count));
     bytes = bytes.subspan(count);
@@ -198,7 +198,8 @@ void LocalLink::Stream::flush() {
   watch_.set_interest(Interest::read);
 }
 
-// What the peer wrote before it went is still to be read: the end of the stream closes the link.
+// The bytes that the peer wrote before it closed are still unread. The end of the stream closes the
+// link.
 void LocalLink::Stream::stop_writing() {
   can_write_ = false;
   queue_.clear();

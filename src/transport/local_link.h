@@ -1,6 +1,7 @@
-// A link between two processes of one machine: frames of bytes and descriptors over a unix stream
-// socket, without blocking, on an EventLoop. For the loop's thread alone. It does not authenticate:
-// who may connect is decided by the socket's mode and by `credentials_of`.
+// A connection between two processes of one machine. It sends frames of bytes and descriptors over
+// a unix stream socket without blocking.
+// Thread: the event loop. Not: authentication. The mode of the socket and `credentials_of` decide
+// which process may connect.
 #pragma once
 
 #include <sys/types.h>
@@ -19,31 +20,31 @@
 namespace mobula::internal {
 
 struct LocalLinkOptions {
-  LocalFrameLimits limits = {};              // of frames in both directions
-  std::size_t max_queued_bytes = 64u << 20;  // written by send() and not yet taken by the kernel
+  LocalFrameLimits limits = {};              // for frames in both directions
+  std::size_t max_queued_bytes = 64u << 20;  // accepted by send(), not yet by the kernel
 };
 
 class LocalLink {
  public:
   struct Callbacks {
     std::function<void(LocalFrame)> on_frame;
-    // Once, after every frame that came before it was delivered: unavailable when the peer closed
-    // or died, corrupt when it broke the format. Not called for a link its owner destroys.
+    // Called once, after all earlier frames were delivered. `unavailable` if the peer closed or
+    // died, `corrupt` if it violated the format. Not called if the owner destroys the link.
     std::function<void(const Failure&)> on_closed;
   };
 
-  // Takes a connected socket over. Callbacks come from the loop, never from within send(); each
-  // may destroy the link.
+  // Takes ownership of a connected socket. Callbacks come from the loop, never from within send(),
+  // and may destroy the link.
   static Result<std::unique_ptr<LocalLink>> open(EventLoop& loop, Fd socket, Callbacks callbacks,
                                                  LocalLinkOptions options = {});
-  // Closes at once; frames still queued are lost.
+  // Closes at once and drops queued frames.
   ~LocalLink();
   LocalLink(const LocalLink&) = delete;
   LocalLink& operator=(const LocalLink&) = delete;
 
-  // Sends a frame or queues what the kernel does not take. All or nothing: resource_exhausted when
-  // the queue would pass its limit, invalid_argument beyond the frame's limits, unavailable once
-  // the peer has gone. The descriptors are the link's in every case.
+  // Sends a whole frame, or queues the part that the kernel does not accept. Takes the descriptors,
+  // also on an error. Errors: resource_exhausted if the queue would exceed its limit,
+  // invalid_argument for an oversized frame, unavailable after the peer closed.
   Result<void> send(std::span<const std::byte> bytes, std::vector<Fd> fds = {});
 
   std::size_t queued_bytes() const;
@@ -55,7 +56,7 @@ class LocalLink {
   std::shared_ptr<Stream> stream_;
 };
 
-// Both ends of a new link, close-on-exec: one to keep, one for a child to inherit.
+// Returns both ends of a new connection, close-on-exec: one to keep, one for a child to inherit.
 Result<std::pair<Fd, Fd>> make_local_pair();
 
 struct PeerCredentials {
@@ -63,7 +64,8 @@ struct PeerCredentials {
   uid_t uid = 0;
   gid_t gid = 0;
 };
-// Of the process that connected, or that made the pair, as the kernel recorded it then.
+// Credentials of the process that connected or created the pair, recorded by the kernel at that
+// time.
 Result<PeerCredentials> credentials_of(const Fd& socket);
 
 }  // namespace mobula::internal

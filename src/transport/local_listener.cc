@@ -25,7 +25,8 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
-// The folder, made if it lacks, and open: whoever holds its lock may replace the socket.
+// Opens the private directory of the socket and creates it if needed. The holder of its lock may
+// replace the socket.
 Result<Fd> private_folder(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
@@ -85,7 +86,7 @@ Result<void> check_socket_path(const std::string& path) {
 
 namespace {
 
-// Another user may have made the directory of the path first.
+// Another user may have created the directory of the path first.
 Result<void> check_peer_user(const Fd& socket, const std::string& path) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -149,7 +150,8 @@ Result<std::unique_ptr<LocalListener>> LocalListener::open(EventLoop& loop, std:
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return errno_failure(fmt::format("listen at {}", made->path_), errno);
   }
-  // Nobody can have connected before: the folder is closed to others, and listen() comes after.
+  // No process can have connected before, because the directory is private and listen() follows
+  // chmod().
   struct stat status {};
   if (::chmod(made->path_.c_str(), 0600) != 0 || ::lstat(made->path_.c_str(), &status) != 0 ||
       ::listen(socket.get(), backlog) != 0) {
@@ -173,7 +175,8 @@ void LocalListener::accept_all() {
     if (!accepted) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      // Out of descriptors or memory: the connection stays ready, and a retry at once would spin.
+      // Out of descriptors or memory: the listener stays readable, so an immediate retry would
+      // spin.
       watch_.set_interest(Interest::none);
       retry_.arm(monotonic_now() + pause_without_descriptors);
       return;

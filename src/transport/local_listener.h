@@ -1,6 +1,8 @@
-// The place where processes of one machine find a server: a unix socket of mode 0600 in a folder of
-// mode 0700, both of this user. open() and connect_local() are for a process's start or its loop
-// (they block for no peer); the listener is for its loop's thread. It does not frame bytes.
+// Accepts connections of processes of this user at a unix socket of mode 0600, in a directory of
+// mode 0700.
+// Thread: the event loop. open() and connect_local() wait for no peer, so the start of a process or
+// its loop may call them.
+// Not: frames.
 #pragma once
 
 #include <sys/types.h>
@@ -15,21 +17,21 @@
 
 namespace mobula::internal {
 
-// The longest path that fits into a unix socket's address.
+// Longest path that fits into the address of a unix socket, in bytes.
 inline constexpr std::size_t max_socket_path = 107;
-// Fails with invalid_argument, naming path, length and limit.
+// Errors: invalid_argument, with path, length, and limit.
 Result<void> check_socket_path(const std::string& path);
 
 class LocalListener {
  public:
   using Accepted = std::function<void(Fd socket)>;
 
-  // Listens at `path`, making its folder (not that one's parents) if it lacks. A socket file is
-  // replaced only if nobody answers there: already_exists otherwise. permission_denied when the
-  // folder belongs to another user or grants others anything.
+  // Listens at `path`. Creates its directory, but no parents. Errors: already_exists if another
+  // process listens there; permission_denied if the directory belongs to another user or grants
+  // rights to others.
   static Result<std::unique_ptr<LocalListener>> open(EventLoop& loop, std::string path,
                                                      Accepted accepted);
-  // Closes, and removes the socket file if it is still this listener's.
+  // Closes, and removes the socket file if this listener created it.
   ~LocalListener();
   LocalListener(const LocalListener&) = delete;
   LocalListener& operator=(const LocalListener&) = delete;
@@ -41,18 +43,18 @@ class LocalListener {
   void accept_all();
 
   const std::string path_;
-  // Shared with the call in progress, so that it may destroy the listener.
+  // Shared with the call in progress, so that the call may destroy the listener.
   std::shared_ptr<const Accepted> accepted_;
   Fd socket_;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   Watch watch_;
-  Timer retry_;  // after this process ran out of descriptors
+  Timer retry_;  // backoff after this process ran out of descriptors
 };
 
-// Connects without waiting: not_found without a socket file, unavailable when nobody listens there,
-// timed_out when its queue is full (try again), permission_denied if the listener is a process of
-// another user.
+// Connects without waiting. Errors: not_found if no socket file exists, unavailable if no process
+// listens there, timed_out if the queue of the listener is full (retry), permission_denied if the
+// listener belongs to another user.
 Result<Fd> connect_local(const std::string& path);
 
 }  // namespace mobula::internal

@@ -31,7 +31,7 @@ LoopThread::~LoopThread() {
 
 Result<void> LoopThread::run(const std::function<void()>& task) {
   MOBULA_CHECK(std::this_thread::get_id() != thread_.get_id(), "a loop cannot wait for itself");
-  // Shared: the loop may still be inside set_value() when the wait ends.
+  // Shared, because the loop may still be inside set_value() when the wait ends.
   const auto done = std::make_shared<std::promise<void>>();
   if (const auto posted = loop_->post([&task, done] {
         task();
@@ -64,8 +64,8 @@ void LoopThread::serve() {
   }
 }
 
-// Until nobody has had the loop for a while; false at the end. Who keeps it for long is not looked at
-// again and again: it wakes this thread when it gives the loop back.
+// Waits until the loop was unowned for `unturned`. Returns false at the end. A borrower that keeps
+// the loop for long is not polled: give_back() wakes this thread.
 bool LoopThread::stand_by(MutexLock& lock) {
   const auto span = std::chrono::nanoseconds(unturned);
   while (!ending_) {
@@ -103,7 +103,7 @@ void LoopThread::give_back() {
   const MutexLock lock(mutex_);
   holder_ = Holder::nobody;
   if (!std::exchange(sleeps_deep_, false)) return;
-  ++borrowed_;  // it ended just now
+  ++borrowed_;  // the borrow ended just now
   changed_.notify_all();
 }
 

@@ -1,10 +1,8 @@
-// A thread that runs an event loop of its own, for work that would hold up the loop of a process:
-// sealing bulk bytes, say. What is bound to the loop is made and destroyed inside run().
-// Construction, run() and destruction are for the owner's thread.
-//
-// The loop can be lent: a thread that waits for what a socket brings turns the loop itself, and no
-// other thread has to be woken for it. What is said to be for the loop's thread is then for whoever
-// has the loop. One that nobody turns goes back to its own thread within about `unturned`.
+// A thread with its own event loop, for work that would delay the main loop of a process, for
+// example bulk encryption. Another thread can borrow the loop: a thread that waits for a socket
+// then runs the loop itself, and no other thread must wake up.
+// Thread: the owner's thread for construction, run(), and destruction. Objects of the loop are
+// created and destroyed inside run(). After a borrow, "the loop's thread" means the borrower.
 #pragma once
 
 #include <atomic>
@@ -19,40 +17,41 @@ namespace mobula::internal {
 
 class LoopThread {
  public:
-  // How long the loop stays with nobody: shorter pauses between two borrowings are not worth waking
-  // its own thread for.
+  // Time that the loop stays unowned before its own thread takes it. Shorter pauses between two
+  // borrowers are not worth a wake-up.
   static constexpr Duration unturned = 1ms;
 
-  // Fails with resource_exhausted when descriptors or threads are.
+  // Errors: resource_exhausted if no descriptor or thread is available.
   static Result<std::unique_ptr<LoopThread>> start(EventLoopOptions options = {});
-  // Stops the loop after the turn in progress and joins the thread. Nobody borrows any more.
+  // Stops the loop after the current iteration and joins the thread. No thread may borrow the loop
+  // any more.
   ~LoopThread();
   LoopThread(const LoopThread&) = delete;
   LoopThread& operator=(const LoopThread&) = delete;
 
   EventLoop& loop() { return *loop_; }
-  // Runs `task` on the loop's thread and waits for its end. Not by a thread that has the loop. Fails,
-  // and runs nothing, when the loop's mailbox is full.
+  // Runs `task` on the loop's thread and waits for its end. A thread that owns the loop must not
+  // call it. If the mailbox of the loop is full, it fails and runs nothing.
   Result<void> run(const std::function<void()>& task);
 
-  // ---- lending ---------------------------------------------------------------------------------
-  // What the loop's own thread does when it has let the loop go because somebody asked, and when it
-  // has it again. Set by that thread, inside run().
+  // ---- borrowing -------------------------------------------------------------------------------
+  // Hooks of the loop's own thread: after it released the loop for a borrower, and after it took
+  // the loop again. Set by that thread, inside run().
   struct Lending {
     std::function<void()> let_go;
     std::function<void()> back;
   };
   void lend(Lending lending) { lending_ = std::move(lending); }
 
-  // Any thread. Whether it has the loop from here on, until give_back(): it may call turn(). If not,
-  // the loop's own thread is asked to let go, unless another thread has borrowed the loop. Takes no
-  // lock of others, so it may be called under any.
+  // Thread: any. Returns true if the caller owns the loop until give_back(): it may call turn().
+  // Otherwise requests the loop from its own thread, unless another thread borrowed it. Takes no
+  // other lock, so it may be called under any lock.
   bool borrow();
   void give_back();
-  // Any thread. Wakes the loop's own thread if nobody has the loop: it takes it at once.
+  // Thread: any. If the loop is unowned, its own thread takes it at once.
   void call_back();
-  // Whether nobody has it. Who adds work for the loop, and sees this, may leave it to `back`: what was
-  // written before is seen there.
+  // True if the loop is unowned. A thread that has added work for the loop may then leave it to
+  // `back`, which sees all earlier writes.
   bool unheld() const { return holder_.load() == Holder::nobody; }
 
  private:
@@ -63,15 +62,15 @@ class LoopThread {
   bool stand_by(MutexLock& lock) MOBULA_REQUIRES(mutex_);
 
   std::unique_ptr<EventLoop> loop_;
-  Lending lending_;  // the own thread's
+  Lending lending_;  // own thread only
 
-  Mutex mutex_;  // guards what follows, and changes of holder_
+  Mutex mutex_;  // guards the following members and changes of holder_
   CondVar changed_;
   std::atomic<Holder> holder_{Holder::own};
-  bool asked_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread is to let go
+  bool asked_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread must release the loop
   bool called_back_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
-  bool sleeps_deep_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread waits until it is told of a return
+  bool sleeps_deep_ MOBULA_GUARDED_BY(mutex_) = false;  // the own thread waits without a timeout
   std::uint64_t borrowed_ MOBULA_GUARDED_BY(mutex_) = 0;
 
   std::thread thread_;

@@ -12,8 +12,9 @@
 namespace mobula::internal {
 namespace {
 
-// Of this thread alone: its state of the C library, which keeps what was changed in it (resolver(3)). The library
-// waits retrans << i seconds for server i, from the second on shared among all.
+// Affects only this thread: the C library keeps the resolver state per thread (resolver(3)). The
+// library waits retrans << i seconds for server i; from the second server on, this time is divided
+// among all servers.
 void ask_briefly() {
   if (::res_init() != 0) return;
   _res.retrans = _res.nscount > 1 ? 1 : 2;
@@ -52,7 +53,7 @@ Result<void> NameResolver::ask(const Address& address, Answer answer) {
 }
 
 void NameResolver::work() {
-  // Copied while the resolver lives: the loop's thread alone touches what it points to.
+  // Copied while the resolver exists. Only the loop's thread accesses the table itself.
   const std::weak_ptr<std::unordered_map<std::uint64_t, Answer>> answers = answers_;
   if (patience_ == NamePatience::brief) ask_briefly();
   MutexLock lock(mutex_);
@@ -70,7 +71,7 @@ void NameResolver::work() {
       if (!node.empty()) node.mapped()(std::move(*found));
     };
     lock.lock();
-    // A full mailbox drains within a turn of the loop; this thread has nothing better to do.
+    // A full mailbox drains within an iteration of the loop, and this thread has no other work.
     while (!ends_ && !loop_.post(reply)) changed_.wait_for(lock, std::chrono::milliseconds(10));
   }
 }

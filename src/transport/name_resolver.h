@@ -1,5 +1,6 @@
-// Looks host names up for a loop, on a thread of its own because name servers may take seconds. The
-// thread starts with the first question. For the loop's thread alone.
+// Resolves host names for an event loop. Uses a separate thread, because name servers may need
+// seconds. The thread starts with the first query.
+// Thread: the event loop.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,10 @@
 
 namespace mobula::internal {
 
-// How long name servers are waited for that do not answer.
+// Timeout for name servers that do not reply.
 enum class NamePatience : std::uint8_t {
-  systems,  // as long as the system says, 10 s for one server as a rule
-  brief,    // each twice, 4 to 6 s in all: for a person who waits
+  systems,  // timeout of the system, usually 10 s for one server
+  brief,    // two attempts per server, 4 to 6 s in total: for interactive use
 };
 
 class NameResolver {
@@ -28,12 +29,12 @@ class NameResolver {
 
   explicit NameResolver(EventLoop& loop, NamePatience patience = NamePatience::systems)
       : loop_(loop), patience_(patience) {}
-  // Waits for the question in progress; no answer comes afterwards.
+  // Waits for the query in progress. No callback runs afterwards.
   ~NameResolver();
   NameResolver(const NameResolver&) = delete;
   NameResolver& operator=(const NameResolver&) = delete;
 
-  // Calls `answer` from the loop. Fails with resource_exhausted when too many questions wait.
+  // Calls `answer` from the loop. Errors: resource_exhausted if max_waiting queries are pending.
   Result<void> ask(const Address& address, Answer answer);
 
  private:
@@ -45,7 +46,7 @@ class NameResolver {
 
   EventLoop& loop_;
   const NamePatience patience_;
-  // The loop's thread. Weakly known to posted functions, which may outlive the resolver.
+  // Loop's thread. Shared weakly with posted functions, which may outlive the resolver.
   std::uint64_t next_id_ = 1;
   std::shared_ptr<std::unordered_map<std::uint64_t, Answer>> answers_ =
       std::make_shared<std::unordered_map<std::uint64_t, Answer>>();

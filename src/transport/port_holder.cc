@@ -20,7 +20,8 @@ struct Listener {
   std::string user;
 };
 
-// A line of the table: number, local, remote, state, queues, timer, retransmits, user, timeout, inode.
+// Columns of the table: number, local, remote, state, queues, timer, retransmits, user, timeout,
+// inode.
 std::optional<Listener> find_in(const char* table, std::uint16_t port) {
   const std::string wanted = fmt::format(":{:04X}", port);
   std::ifstream lines(table);

@@ -1,5 +1,6 @@
-// Who listens at a TCP port of this machine, as far as /proc tells: of other users' processes it tells the user
-// alone. For messages to people. Reads many files; not for a loop.
+// Finds the process that listens at a TCP port of this machine, from /proc. For a process of
+// another user, /proc shows only the user.
+// Thread: any, except an event loop, because it reads many files. Meant for error messages.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace mobula::internal {
 
-// "process 4711 (nginx)", "a process of user 33"; empty: nobody does, or /proc does not say.
+// Returns "process 4711 (nginx)" or "a process of user 33". Empty if no process listens or /proc
+// does not show it.
 std::string listener_at(std::uint16_t port);
 
 }  // namespace mobula::internal

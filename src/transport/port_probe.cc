@@ -9,7 +9,8 @@ namespace {
 
 ProbeOutcome outcome_of(int error) {
   if (error == 0) return ProbeOutcome::open;
-  // A unix socket nobody listens at is refused, and one whose queue is full is not.
+  // A unix socket without a listener refuses the connection; a listener with a full queue returns
+  // EAGAIN.
   if (error == EAGAIN) return ProbeOutcome::open;
   return error == ECONNREFUSED || error == ENOENT ? ProbeOutcome::refused : ProbeOutcome::silent;
 }

@@ -1,6 +1,7 @@
-// Tries whether anybody listens at an address, by a TCP (or unix socket) connection that is closed
-// at once: a refusal proves that the process there is gone, silence proves nothing. On an
-// EventLoop, for its thread alone; sends no byte.
+// Tests whether a process listens at an address, through a TCP or unix connection that is closed at
+// once. A refused connection proves that the process there has ended. Silence proves nothing. Sends
+// no byte.
+// Thread: the event loop.
 #pragma once
 
 #include <functional>
@@ -13,15 +14,15 @@
 namespace mobula::internal {
 
 enum class ProbeOutcome {
-  open,     // somebody listens
-  refused,  // the machine answered that nobody does
-  silent,   // no answer within the limit, or no way there
+  open,     // a process listens
+  refused,  // the machine replied that no process listens
+  silent,   // no reply within the limit, or no route
 };
 
 class PortProbe {
  public:
-  // Calls `done` once, from the loop, after at most `limit`; it may destroy the probe. Destroying
-  // the probe before ends it without a call.
+  // Calls `done` once, from the loop, after at most `limit`. `done` may destroy the probe.
+  // Destroying the probe earlier ends it without a callback.
   PortProbe(EventLoop& loop, const SocketAddress& address, Duration limit,
             std::function<void(ProbeOutcome)> done);
   PortProbe(const PortProbe&) = delete;

@@ -1,7 +1,8 @@
-// What rings and doorbells ask of the memory they lie in: atomic words, and bytes that one process
-// writes and another reads after a word has told it to. Their code is written over it, so that the
-// same code runs in memory that processes share and on a model of it, where all that can happen
-// between them is tried (tests/transport/model). Value functions; any thread.
+// Requirements of rings and doorbells on their memory: atomic words, and bytes that one process
+// writes and another one reads after a word was published. Rings and doorbells are templates over
+// it. The same code therefore runs on shared memory and on a model that tries all interleavings
+// (tests/transport/model).
+// Thread: any (values).
 #pragma once
 
 #include <atomic>
@@ -17,8 +18,8 @@ struct ProcessMemory {
   using Atomic = std::atomic<T>;
 
   static constexpr std::size_t ring_capacity = 64u << 10;
-  // A long record leaves in pieces of at least this size, so that a nearly full ring does not cut it
-  // into crumbs.
+  // Minimum bytes of a piece of a long record, so that a nearly full ring does not split it into
+  // tiny pieces.
   static constexpr std::size_t least_piece = 4096;
 
   static void write(std::byte* to, std::span<const std::byte> bytes) {

@@ -7,7 +7,7 @@
 namespace mobula::internal {
 namespace {
 
-// A process without descriptors or memory may get some.
+// Backoff if descriptors or memory are exhausted.
 constexpr Duration pause_after_failure = 100ms;
 
 }  // namespace
@@ -82,8 +82,8 @@ Result<Bus*> ProcessSockets::bus() {
   };
   auto bus = Bus::create(loop(), std::move(options), std::move(callbacks));
   if (!bus) return bus.error();
-  // What libzmq gets it also closes, when the bus ends: it gets copies, so that the places are still
-  // there for the next bus if this one cannot have them all.
+  // libzmq closes the descriptors that it receives when the bus ends. It receives copies, so that
+  // the listeners still exist for the next bus if this one cannot adopt all of them.
   for (const ListeningSocket& place : places_) {
     auto copy = copy_of(place.socket);
     if (!copy) return copy.error();

@@ -1,8 +1,8 @@
-// Where a process meets others: the thread that owns its sockets, and the places it listens at. The bus,
-// which brings three threads with it, is made when the first connects or is connected to: calls of a
-// node go by rings, and most processes never need it. Can be opened before it is known what the process
-// will be for: until `serve` nothing that others say is heard. Construction and destruction are for the
-// owner's thread.
+// Sockets of a process: its loop thread and its listeners. The bus, which adds three threads, is
+// created with the first connection in either direction. Calls within a node use rings, so most
+// processes never create it. The sockets may be opened before the role of the process is known:
+// until `serve`, received messages are ignored.
+// Thread: the owner's thread for construction and destruction; otherwise see the sections.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace mobula::internal {
 
 struct SocketOptions {
   CurveKeys keys;
-  std::string local_bind;  // executors: the ipc path peers of this node connect to
-  std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: none
+  std::string local_bind;  // executors: ipc path for peers of this node
+  std::string host_bind;   // executors: HOST:0 for peers of other nodes; empty: no listener
 };
 
 class ProcessSockets {
@@ -32,14 +32,14 @@ class ProcessSockets {
   // ---- the owner's thread ----------------------------------------------------------------------
   LoopThread& thread() { return *thread_; }
   EventLoop& loop() { return thread_->loop(); }
-  // Where peers reach it, and by which key; whose it is has to be filled in.
+  // Address and public key for peers. The caller adds the owner of the endpoint.
   const Endpoint& endpoint() const { return endpoint_; }
 
   // ---- the loop's thread -----------------------------------------------------------------------
-  // Made if there is none yet. Fails where the system refuses, and after close().
+  // Creates the bus if needed. Errors: any failure of the system, unavailable after close().
   Result<Bus*> bus();
   void serve(BusCallbacks callbacks) { callbacks_ = std::move(callbacks); }
-  // Ends the connections; there is no bus any more.
+  // Ends all connections and destroys the bus.
   void close();
 
  private:
@@ -52,17 +52,17 @@ class ProcessSockets {
   const CurveKeys keys_;
   Endpoint endpoint_;
 
-  // The loop's thread's.
+  // Loop's thread.
   AllowTable allow_{UnknownKeys::unproven};
   BusCallbacks callbacks_;
-  std::vector<ListeningSocket> places_;  // until there is a bus
+  std::vector<ListeningSocket> places_;  // until the bus exists
   std::vector<Watch> watches_;
   std::unique_ptr<Timer> retry_;
   std::unique_ptr<Bus> bus_;
   bool closed_ = false;
-  bool told_ = false;  // why there is none
+  bool told_ = false;  // a failure to create the bus was printed
 
-  std::unique_ptr<LoopThread> thread_;  // ends before what it uses
+  std::unique_ptr<LoopThread> thread_;  // destroyed before the members that it uses
 };
 
 }  // namespace mobula::internal

@@ -1,11 +1,8 @@
-// One direction of bytes between two processes of a machine, in shared memory: records from a single
-// writer to a single reader, without system calls. A record is published by one store after it was
-// written whole, so a writer that dies leaves nothing half-read, and one that dies as a reader leaves
-// a ring that fills up. Each side trusts its own count alone: what the other side wrote is read once
-// and checked, and a ring whose counts make no sense is broken for good.
-//
-// Records that do not fit at once go in pieces. Neither side waits: a full ring is the writer's to
-// come back to, once the reader has told it (`take_hunger`). Each end is for one thread at a time.
+// One direction of bytes between two processes of a machine, in shared memory. One writer sends
+// records to one reader without system calls.
+// Thread: one at a time for each end. Errors: `corrupt`, or broken(), if the counts of the other
+// side are invalid; the ring is then permanently broken.
+// Not: blocking. On a full ring the writer retries after the reader's notification (`take_hunger`).
 #pragma once
 
 #include <cstddef>
@@ -18,14 +15,19 @@
 
 namespace mobula::internal {
 
-// What stands at the beginning of a ring's memory, its parts in cache lines of their own.
+// A record is published by one store after it was written completely. A writer that dies therefore
+// leaves no partial record, and a reader that dies leaves a ring that fills up. Each side trusts
+// only its own count: it reads the values of the other side once and checks them. A record without
+// enough space is split into pieces.
+
+// Header at the start of the memory of a ring. Each member has its own cache line.
 template <class Memory>
 struct BasicRingHeader {
   template <class T>
   using Atomic = typename Memory::template Atomic<T>;
-  alignas(64) Atomic<std::uint64_t> written;  // bytes ever published; the writer's
-  alignas(64) Atomic<std::uint64_t> taken;    // bytes ever read; the reader's
-  alignas(64) Atomic<std::uint32_t> hungry;   // the writer waits for room
+  alignas(64) Atomic<std::uint64_t> written;  // bytes published; only the writer stores it
+  alignas(64) Atomic<std::uint64_t> taken;    // bytes read; only the reader stores it
+  alignas(64) Atomic<std::uint32_t> hungry;   // the writer waits for space
 };
 
 template <class Memory>
@@ -33,20 +35,20 @@ class BasicRingWriter {
  public:
   using Header = BasicRingHeader<Memory>;
 
-  // `data` has the ring's capacity in bytes. Both are zeros at first, and outlive the writer.
+  // `data` has the capacity of the ring. Both are zero at first and outlive the writer.
   BasicRingWriter(Header* header, std::byte* data) : header_(header), data_(data) {}
-  // `memory` has `ring_memory_bytes`, aligned as the header, which stands first in it.
+  // `memory` has `ring_memory_bytes` and is aligned as its first part, the header.
   explicit BasicRingWriter(std::byte* memory)
       : BasicRingWriter(reinterpret_cast<Header*>(memory), memory + sizeof(Header)) {}
 
-  // Publishes as much of `record` (not empty) as there is room for, from its byte `from` on, and
-  // returns how far it got: `record.size()` when all of it is out. Until then the same record has to
-  // be given again.
+  // Publishes as much of `record` (not empty) from byte `from` on as fits. Returns the end of the
+  // published part: `record.size()` if the record is complete. Otherwise the caller must pass the
+  // same record again.
   std::size_t write(std::span<const std::byte> record, std::size_t from = 0);
-  // After a write that did not get to the end: whether there is room by now. If not, the reader will
-  // tell (`take_hunger`).
+  // Called after an incomplete write. Returns true if space is available now. Otherwise the reader
+  // will notify the writer (`take_hunger`).
   bool ask_for_room();
-  // The reader's count makes no sense.
+  // True if the count of the reader is invalid.
   bool broken() const { return broken_; }
 
  private:
@@ -72,10 +74,10 @@ class BasicRingReader {
       : BasicRingReader(reinterpret_cast<Header*>(memory), memory + sizeof(Header),
                         max_record_bytes) {}
 
-  // Replaces `record` by the next whole record; false when there is none yet. corrupt when the
-  // writer's counts or lengths make no sense: nothing more is read.
+  // Replaces `record` by the next complete record. Returns false if none is available. Errors:
+  // corrupt if the counts or lengths of the writer are invalid; the reader then stops.
   Result<bool> read(std::vector<std::byte>& record);
-  // Whether the writer waits for room, which there is now. Asked once after reading.
+  // Returns true if the writer waits for space. Called once after a series of reads.
   bool take_hunger();
 
  private:
@@ -87,7 +89,7 @@ class BasicRingReader {
   const std::size_t max_record_bytes_;
   std::uint64_t taken_ = 0;
   std::uint64_t written_seen_ = 0;
-  std::vector<std::byte> pieces_;  // of a record that is not whole yet
+  std::vector<std::byte> pieces_;  // pieces of an incomplete record
   bool broken_ = false;
 };
 
@@ -97,7 +99,7 @@ using RingReader = BasicRingReader<ProcessMemory>;
 extern template class BasicRingWriter<ProcessMemory>;
 extern template class BasicRingReader<ProcessMemory>;
 
-// A power of two; the memory of a ring is this and its header.
+// A power of two. The memory of a ring has this size plus its header.
 inline constexpr std::size_t ring_capacity = ProcessMemory::ring_capacity;
 inline constexpr std::size_t ring_memory_bytes = sizeof(RingHeader) + ring_capacity;
 

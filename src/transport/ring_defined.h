@@ -1,4 +1,5 @@
-// The bodies of ring.h, for whoever gives its templates a memory to lie in.
+// Function bodies of ring.h, for sources that instantiate its templates with a memory.
+// Thread: as ring.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,8 +11,8 @@
 namespace mobula::internal {
 namespace ring_piece {
 
-// Before each piece: its length, and whether more of the record follows. Pieces begin at multiples
-// of it, so a length never wraps around.
+// Word before each piece: its length, and whether the record continues. Pieces begin at multiples
+// of the word, so it never wraps around.
 using Head = std::uint64_t;
 inline constexpr std::uint64_t more_follows = std::uint64_t{1} << 63;
 inline constexpr std::size_t step = sizeof(Head);
@@ -64,8 +65,8 @@ std::size_t BasicRingWriter<Memory>::write(std::span<const std::byte> record, st
   return from;
 }
 
-// Either the reader sees the wish when it has read, or this sees what the reader has read: four
-// accesses in one order.
+// Either the reader sees the request after it has read, or this call sees the progress of the
+// reader. The four accesses need one total order.
 template <class Memory>
 bool BasicRingWriter<Memory>::ask_for_room() {
   using namespace ring_piece;

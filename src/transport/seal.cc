@@ -81,7 +81,7 @@ void Sealer::seal(std::span<const std::byte> open_part, std::span<const std::byt
   begin(open_part);
   int size = 0;
   int rest = 0;
-  // An empty update without data is legal only with a pointer.
+  // OpenSSL rejects an empty update with a null pointer.
   const bool done =
       (plain.empty() || EVP_EncryptUpdate(context_, out(sealed), &size, in(plain),
                                           static_cast<int>(plain.size())) == 1) &&

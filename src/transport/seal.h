@@ -1,7 +1,8 @@
-// AES-256-GCM (NIST SP 800-38D) for streams of frames: one direction of one connection has a key of
-// its own, derived from the secret both ends share and the random salts of this connection, and a
-// counter as nonce; so no key and nonce ever meet twice, and a frame that was changed, repeated,
-// dropped or reordered does not open. For one thread. Who shares the secret is not its concern.
+// AES-256-GCM (NIST SP 800-38D) for streams of frames. Each direction of a connection has its own
+// key, derived from the shared secret and the random salts of the connection, and uses a counter as
+// nonce. No pair of key and nonce repeats, and a changed, repeated, dropped, or reordered frame
+// fails to open.
+// Thread: owner. Not: distribution of the secret.
 #pragma once
 
 #include <array>
@@ -19,16 +20,16 @@ namespace mobula::internal {
 
 using SealKey = std::array<std::byte, 32>;
 using SealSalt = std::array<std::byte, 32>;
-inline constexpr std::size_t seal_tag_size = 16;  // what sealing adds to a frame
+inline constexpr std::size_t seal_tag_size = 16;  // bytes that sealing adds to a frame
 
-// 32 bytes from the system's random source.
+// Returns 32 bytes from the random source of the system.
 std::array<std::byte, 32> random_secret();
 
-// HKDF-SHA256 (RFC 5869), the first block: for `label` from `secret`, with both salts.
+// First block of HKDF-SHA256 (RFC 5869) from `secret`, with both salts, for `label`.
 SealKey derive_key(std::span<const std::byte> secret, std::span<const std::byte> salt,
                    std::string_view label);
 
-// The context of OpenSSL, freed with its owner.
+// Owns a cipher context of OpenSSL.
 class SealContext {
  public:
   SealContext(const SealKey& key, bool seals);
@@ -37,7 +38,7 @@ class SealContext {
   SealContext& operator=(const SealContext&) = delete;
 
  protected:
-  // Starts the next frame with its nonce and the bytes that are authenticated but not hidden.
+  // Starts the next frame with its nonce and the bytes that are authenticated but not encrypted.
   void begin(std::span<const std::byte> open_part);
   evp_cipher_ctx_st* const context_;
 
@@ -49,7 +50,7 @@ class SealContext {
 class Sealer : public SealContext {
  public:
   explicit Sealer(const SealKey& key) : SealContext(key, true) {}
-  // Writes sealed `plain` and its tag to `sealed`, which is longer by seal_tag_size.
+  // Writes the encrypted `plain` and its tag to `sealed`, which is longer by seal_tag_size.
   void seal(std::span<const std::byte> open_part, std::span<const std::byte> plain,
             std::span<std::byte> sealed);
 };
@@ -57,8 +58,8 @@ class Sealer : public SealContext {
 class Opener : public SealContext {
  public:
   explicit Opener(const SealKey& key) : SealContext(key, false) {}
-  // Writes what is in `sealed` to `plain`, shorter by seal_tag_size. corrupt when it is not the
-  // next frame of the Sealer with this key: what was written is then worthless, as is the Opener.
+  // Decrypts `sealed` into `plain`, which is shorter by seal_tag_size. Errors: corrupt if `sealed`
+  // is not the next frame of the Sealer with this key. The output and the Opener are then unusable.
   Result<void> open(std::span<const std::byte> open_part, std::span<const std::byte> sealed,
                     std::span<std::byte> plain);
 };

@@ -1,6 +1,7 @@
-// Memory that two processes of one machine write: a memfd of fixed size, sealed against shrinking and
-// growing, so that no peer can make a mapping of it fault. What stands in it is a peer's word: read
-// once, then checked. Any thread.
+// Memory that two processes of one machine write: a memfd of fixed size, sealed against shrinking
+// and growing, so that no peer can make a mapping fault. Its content is untrusted: it is read once
+// and then checked.
+// Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,11 @@ namespace mobula::internal {
 
 class SharedMemory {
  public:
-  // A new file of `size_bytes` zeros (whole pages); `name` is what /proc/*/maps shows.
+  // Creates a file of `size_bytes` zeros (whole pages). `name` is shown in /proc/*/maps. Errors:
   // resource_exhausted without descriptors or memory.
   static Result<Fd> create_file(std::size_t size_bytes, std::string_view name);
-  // Maps a file that came from a peer. The descriptor is not needed afterwards. invalid_argument if
-  // it is not of this size, permission_denied if its size could change.
+  // Maps a file received from a peer. The descriptor is not needed afterwards. Errors:
+  // invalid_argument if the size differs, permission_denied if the size could change.
   static Result<SharedMemory> map(int fd, std::size_t size_bytes);
 
   SharedMemory() = default;

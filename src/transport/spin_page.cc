@@ -12,12 +12,12 @@ Result<SpinPage> SpinPage::open(int fd) {
   return SpinPage(std::move(*memory));
 }
 
-// Only those below the room are taken, so a smaller room counts from the next time on.
+// Only permits below the limit are taken, so a lower limit applies from the next request on.
 SpinPage::Ticket SpinPage::take(std::uint64_t process) const {
   if (page().asked.load(std::memory_order_relaxed) == 0) page().asked.store(1, std::memory_order_relaxed);
   const std::size_t places = room();
   for (std::size_t i = 0; i < places; ++i) {
-    // Different processes begin at different places: they share fewer cache lines.
+    // Processes start at different slots, so they share fewer cache lines.
     Place& place = page().places[(process + i) % places];
     std::uint64_t nobody = 0;
     if (place.holder.load(std::memory_order_relaxed) != 0) continue;
@@ -54,7 +54,7 @@ std::size_t SpinPage::taken() const {
 
 bool SpinPage::take_asked() const { return page().asked.exchange(0, std::memory_order_relaxed) != 0; }
 
-// A living process with the same number would only look once more than it may.
+// If a running process has the same number, it only spins once more than permitted.
 void SpinPage::take_away(std::uint64_t process) const {
   for (Place& place : page().places) {
     std::uint64_t holder = process;

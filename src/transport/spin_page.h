@@ -1,11 +1,8 @@
-// How many threads of a node may look at a doorbell for a while before they sleep. Looking pays only
-// where a processor has nothing else to do, and no process knows what the others of its node do: so the
-// agent gives all of them one page. In it stand how much room there is, and a *ticket* for each thread
-// that looks, with the process that has it, so that the tickets of a process that was killed can be taken
-// away. Any thread.
-//
-// Who writes nonsense into the page can make others look in vain or not at all; they can do them no other
-// harm.
+// Shared budget of spinning threads of a node. Spinning on a doorbell is useful only on an idle
+// processor, and no process knows the load of the others. Therefore the agent maps one page into
+// all of them. The page has the number of permits, and for each spinning thread the process that
+// holds its permit, so that the agent can reclaim the permits of a killed process.
+// Thread: any. Errors: a faulty writer can only cause needless or missing spins.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +18,7 @@
 
 namespace mobula::internal {
 
-// What the tickets of a process go by; never 0.
+// The number that identifies a process in the page; never 0.
 inline std::uint64_t spin_number(ProcessId process) { return std::max<std::uint64_t>(1, process.bits().low); }
 
 class SpinPage {
@@ -29,7 +26,7 @@ class SpinPage {
   static constexpr std::size_t max_tickets = 62;
   static constexpr Duration longest_allowed = 1ms;
 
-  // A right to look that goes back when it is destroyed. Empty: there is none.
+  // A permit to spin, returned by its destructor. Empty if no permit was free.
   class Ticket {
    public:
     Ticket() = default;
@@ -46,14 +43,15 @@ class SpinPage {
     std::atomic<std::uint64_t>* holder_ = nullptr;
   };
 
-  // A page with room for nobody.
+  // Creates a page without permits.
   static Result<Fd> create_file();
   static Result<SpinPage> open(int fd);
 
   // ---- a process --------------------------------------------------------------------------------
-  // For the process with this number, which is not 0. Takes no lock and never waits.
+  // Takes a permit for the process with this number, which is not 0. Takes no lock and never
+  // blocks.
   Ticket take(std::uint64_t process) const;
-  // How long to look; 0: not at all.
+  // Maximum time of one spin; 0: no spinning.
   Duration longest() const;
 
   // ---- the agent --------------------------------------------------------------------------------
@@ -61,9 +59,9 @@ class SpinPage {
   void set_longest(Duration longest) const;
   std::size_t room() const;
   std::size_t taken() const;
-  // Whether somebody has asked for one since the last time, and got it or not.
+  // Returns true if a process requested a permit since the last call, successfully or not.
   bool take_asked() const;
-  // The process has ended.
+  // Reclaims the permits of an ended process.
   void take_away(std::uint64_t process) const;
 
  private:

@@ -27,7 +27,7 @@ Result<Fd> listen_at(const std::string& address) {
   if (!numeric) return numeric.error();
   Fd socket(::socket(numeric->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno_failure(fmt::format("listen at {}", address), errno);
-  // A port whose old connections linger is free to be listened at.
+  // Allows a port with old connections in TIME_WAIT.
   set(socket, SOL_SOCKET, SO_REUSEADDR);
   if (numeric->family() == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY);
   if (::bind(socket.get(), numeric->get(), numeric->size) == 0 &&

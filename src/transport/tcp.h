@@ -1,5 +1,5 @@
-// Non-blocking TCP sockets. Any thread; the functions block for no peer, only `listen_at` may ask
-// name servers.
+// Non-blocking TCP sockets.
+// Thread: any. Only `listen_at` blocks, on name servers.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace mobula::internal {
 
-// Listens at V4:PORT, [V6]:PORT or NAME:PORT; port 0 is any free one. already_exists when the
-// address is in use, not_found when it is not this machine's.
+// Listens at V4:PORT, [V6]:PORT, or NAME:PORT; port 0 requests any free port. Errors:
+// already_exists if the address is in use, not_found if this machine does not have it.
 Result<Fd> listen_at(const std::string& address);
 
-// The next connection, nothing if none waits, or why none can be taken (resource_exhausted without
-// descriptors).
+// Accepts the next connection. Returns an empty Fd if none is pending. Errors: resource_exhausted
+// without descriptors.
 Result<Fd> accept_from(const Fd& listener);
 
-// Begins a connection; it is there when the socket becomes writable and `connect_error` is 0.
+// Starts a connection. It is established when the socket is writable and `connect_error` returns 0.
 Result<Fd> begin_connect(const SocketAddress& address);
 int connect_error(const Fd& socket);
 
-// Bytes that were written and that the peer's kernel has not acknowledged yet.
+// Bytes written but not yet acknowledged by the kernel of the peer.
 std::uint64_t unacknowledged_bytes(const Fd& socket);
 
 }  // namespace mobula::internal

@@ -1,4 +1,5 @@
-// Starts a thread that takes no signals: those are for the thread of `main`. Any thread.
+// Starts a thread that blocks all signals, so that the thread of `main` receives them.
+// Thread: any.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace mobula::internal {
 
-// `name` has at most 15 characters and shows in system tools. Fails with resource_exhausted when
-// threads are. The caller joins.
+// `name` has at most 15 characters and is visible in system tools. The caller joins the thread.
+// Errors: resource_exhausted if no thread is available.
 Result<std::thread> start_thread(std::string_view name, std::function<void()> body);
 
 }  // namespace mobula::internal

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t max_user_id = 255;
 constexpr std::size_t binary_key_size = 32;
 
-// One name and value as the metadata frame of a reply holds them (ZMTP 3.0, metadata).
+// Encodes one name and value of the metadata frame of a reply (ZMTP 3.0).
 std::string metadata_of(std::string_view name, std::string_view value) {
   std::string bytes;
   bytes += static_cast<char>(name.size());
@@ -32,14 +32,14 @@ std::string metadata_of(std::string_view name, std::string_view value) {
   return bytes;
 }
 
-// Waits until `socket` has input or the deadline passed.
+// Waits until `socket` has input or `deadline` passed.
 bool wait_for_input(const ZmqSocket& socket, Time deadline) {
   const Duration left = std::max(deadline - monotonic_now(), Duration(0));
   zmq_pollitem_t item{socket.get(), 0, ZMQ_POLLIN, 0};
   return zmq_poll(&item, 1, static_cast<long>(left / 1ms)) > 0;
 }
 
-// A client with a key of its own that tries a bus from outside.
+// A client with its own key that tries to connect from outside.
 class Intruder {
  public:
   static Result<std::unique_ptr<Intruder>> open(const CurveKeys& keys, const Address& address,
@@ -69,7 +69,7 @@ class Intruder {
     if (socket_) zmq_socket_monitor(socket_.get(), nullptr, 0);
   }
 
-  // The handshake's outcome: true completed, false refused, nothing at the deadline.
+  // Outcome of the handshake: true if completed, false if rejected, nullopt at the deadline.
   std::optional<bool> handshake(Time deadline) {
     while (wait_for_input(monitor_, deadline)) {
       while (const auto event = monitor_.receive_event()) {
@@ -161,7 +161,8 @@ Result<std::unique_ptr<ZapServer>> ZapServer::start(void* context, AllowTable& t
   if (zmq_bind(socket.get(), "inproc://zeromq.zap.01") != 0) {
     return zmq_failure("start the ZAP server of a ZeroMQ context");
   }
-  const auto shared = std::make_shared<ZmqSocket>(std::move(socket));  // a function is copyable
+  // Shared with the thread, because a std::function must be copyable.
+  const auto shared = std::make_shared<ZmqSocket>(std::move(socket));
   auto thread = start_thread("mobula-zap", [self = server.get(), shared] {
     self->serve(shared->get());
     shared->close();
@@ -191,7 +192,7 @@ void ZapServer::serve(void* socket) {
   }
 }
 
-// A request has version, request id, domain, address, identity, mechanism, credentials.
+// Frames of a request: version, request id, domain, address, identity, mechanism, credentials.
 void ZapServer::answer(void* socket) {
   std::vector<ZmqMessage> frames;
   do {
@@ -207,7 +208,7 @@ void ZapServer::answer(void* socket) {
                    binary_key_size);
   }
   const std::string address = frames.size() > 3 ? std::string(frames[3].text()) : std::string();
-  // What is not understood is judged as the empty key, which is never admitted.
+  // An invalid request counts as the empty key, which is never admitted.
   const std::string user = table_.judge(key.data(), address);
   const std::string request_id = frames.size() > 1 ? std::string(frames[1].text()) : std::string();
   const std::string metadata =

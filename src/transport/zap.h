@@ -1,7 +1,8 @@
-// Who may speak to a bus: the table of admitted CURVE keys, and the server that libzmq asks about
-// every connection before its first message (ZAP, https://rfc.zeromq.org/spec/27). Without a
-// running server CURVE admits anyone who knows the public key, so a bus with keys always has one.
-// It admits keys; what a user id may do is decided elsewhere.
+// Authentication of bus connections: the table of admitted CURVE keys, and the server that libzmq
+// queries for each connection before its first message (ZAP, https://rfc.zeromq.org/spec/27).
+// Without a server, CURVE admits every client that knows the public key, so a bus with keys always
+// has one.
+// Thread: see each class. Not: the rights of a user id.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +20,39 @@
 
 namespace mobula::internal {
 
-// What happens to keys that are not in the table.
+// Treatment of keys that are not in the table.
 enum class UnknownKeys {
   refuse,
-  // Admitted under the user id `unproven_user`: the receiver judges its first message, and compares
-  // the public key in it with the one that PeerOrigin states.
+  // Admitted with the user id `unproven_user`. The receiver authenticates the first message, and
+  // compares the public key in it with the one in PeerOrigin.
   unproven,
 };
 inline constexpr std::string_view unproven_user = "unproven";
 
-// Any thread; may change while a bus runs. Connections that were admitted stay.
+// Thread: any. May change while a bus runs; existing connections remain.
 class AllowTable {
  public:
   struct Counters {
     std::uint64_t admitted = 0;
     std::uint64_t unproven = 0;
     std::uint64_t refused = 0;
-    std::string last_refused;  // the key and address refused last
+    std::string last_refused;  // key and address of the last rejected connection
   };
 
   explicit AllowTable(UnknownKeys unknown = UnknownKeys::refuse) : unknown_(unknown) {}
 
-  // Admits `public_key` as `user_id` (not empty, no NUL, at most 255 bytes); replaces an entry.
-  // invalid_argument for what is no key or user id.
+  // Admits `public_key` as `user_id` (not empty, no NUL, at most 255 bytes), or replaces its entry.
+  // Errors: invalid_argument for an invalid key or user id.
   Result<void> allow(std::string_view public_key, std::string_view user_id);
-  // Returns whether there was such an entry.
+  // Returns true if the entry existed.
   bool remove(std::string_view public_key);
   void set_unknown(UnknownKeys unknown);
   UnknownKeys unknown() const;
   Counters counters() const;
-  std::uint64_t refused() const;  // of counters(), without its text
+  std::uint64_t refused() const;  // as in counters(), without its text
 
-  // The user id for a connection with `public_key` from `address`, empty if refused. Counts.
+  // Returns the user id for a connection with `public_key` from `address`, or an empty string to
+  // reject it. Counts.
   std::string judge(std::string_view public_key, std::string_view address);
 
  private:
@@ -60,15 +62,16 @@ class AllowTable {
   Counters counters_ MOBULA_GUARDED_BY(mutex_);
 };
 
-// Answers for one ZeroMQ context on a thread of its own, so that handshakes go on while the loop of
-// the process works. Made before the context's other sockets, destroyed after them. It is asked about
-// every CURVE connection that they accept, and about no other as long as none of them sets a domain.
+// ZAP server of one ZeroMQ context. Its own thread handles handshakes while the loop of the process
+// is busy. It is created before the other sockets of the context and destroyed after them. libzmq
+// queries it for each CURVE connection that they accept, and for no other connection unless one of
+// them sets a domain.
 class ZapServer {
  public:
-  // The property of a message that holds the sender's public key.
+  // Message property with the public key of the sender.
   static constexpr const char* public_key_property = "X-Public-Key";
 
-  // `context` is a ZeroMQ context without another ZAP server; the table outlives the server.
+  // `context` is a ZeroMQ context without another ZAP server. `table` outlives the server.
   static Result<std::unique_ptr<ZapServer>> start(void* context, AllowTable& table);
   ~ZapServer();
   ZapServer(const ZapServer&) = delete;
@@ -84,11 +87,11 @@ class ZapServer {
   std::thread thread_;
 };
 
-// Proves with real connections that the bus at `address` with `server_key` is closed: a key made
-// for the test gets no reply to a message within `bound`, and no handshake where unknown keys are
-// refused; the same key, admitted for a moment, completes the handshake within `bound`. Blocks for
-// up to three times `bound`: for a process's start, on any thread but the bus's loop.
-// permission_denied when the bus is open, unavailable when the admitted key cannot connect.
+// Tests the authentication of the bus at `address` with real connections. A new key must get no
+// reply within `bound`, and no handshake if unknown keys are rejected. Then the key is admitted
+// briefly and must complete the handshake within `bound`. Blocks up to three times `bound`, so it
+// is meant for startup, on any thread except the loop of the bus. Errors: permission_denied if the
+// bus is open, unavailable if the admitted key cannot connect.
 Result<void> self_test(AllowTable& table, const std::string& address, const std::string& server_key,
                        Duration bound = 2s);
 

@@ -9,16 +9,16 @@
 namespace mobula::internal {
 namespace {
 
-// libzmq's default, set explicitly: each socket of a context takes one place, connections none.
+// The default of libzmq, set explicitly. Each socket of a context counts, connections do not.
 constexpr int max_sockets = 1023;
-// Events of a monitor that wait for their reader. At the limit libzmq's I/O thread waits.
+// Maximum of unread events of a monitor. At the limit, the I/O thread of libzmq blocks.
 constexpr int max_events = 100'000;
 
 }  // namespace
 
 Failure zmq_failure(std::string what) {
   const int error = zmq_errno();
-  // libzmq has error numbers of its own above the system's.
+  // libzmq has its own error numbers above those of the system.
   if (error < ZMQ_HAUSNUMERO) return errno_failure(std::move(what), error);
   return failure(ErrorCode::unavailable, fmt::format("{}: {}", what, zmq_strerror(error)));
 }

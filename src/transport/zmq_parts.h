@@ -1,6 +1,6 @@
-// Owners of libzmq's contexts, sockets and messages, for the sources of this folder that speak to
-// libzmq; no other header includes this one. A socket is for one thread, a context for any.
-// Failures are Results that name the call.
+// Owners of the contexts, sockets, and messages of libzmq.
+// Thread: owner for a socket, any for a context. Errors: results that name the failed call. Not:
+// part of any interface; only sources of this directory that call libzmq include this header.
 #pragma once
 
 #include <zmq.h>
@@ -41,16 +41,16 @@ class ZmqMessage {
   }
   std::string_view text() { return {static_cast<const char*>(zmq_msg_data(&message_)), size()}; }
   bool more() { return zmq_msg_more(&message_) != 0; }
-  // A property of the connection it came over; empty if there is none.
+  // A property of the connection on which the message arrived; empty if unset.
   std::string_view property(const char* name);
-  // The descriptor of the connection it came over, or -1.
+  // The descriptor of the connection on which the message arrived, or -1.
   int source_fd() { return zmq_msg_get(&message_, ZMQ_SRCFD); }
 
  private:
   zmq_msg_t message_;
 };
 
-// What a socket's monitor tells.
+// An event of the monitor of a socket.
 struct ZmqEvent {
   int event = 0;
   std::int64_t value = 0;
@@ -75,14 +75,15 @@ class ZmqSocket {
   explicit operator bool() const { return socket_ != nullptr; }
   void close();
 
-  // Options are constants of ours with values of ours: a refusal is a broken invariant.
+  // Options and values are constants of this code, so a rejection is a broken invariant.
   void set(int option, int value);
   void set(int option, std::int64_t value);
   void set(int option, std::string_view value);
   int fd() const;
   std::string last_endpoint() const;
 
-  // Never block. False when nothing is there, respectively when it cannot be taken now (errno).
+  // These calls never block. They return false if no message is available or if it cannot be sent
+  // now (errno).
   bool receive(ZmqMessage& message);
   bool send(ZmqMessage& message, int flags = 0);
   bool send(std::string_view bytes, int flags = 0);
@@ -95,14 +96,15 @@ class ZmqSocket {
 class ZmqContext {
  public:
   explicit ZmqContext(int io_threads);
-  // Waits for the sockets of the context to close, and for their linger.
+  // Waits until the sockets of the context are closed, including their linger.
   ~ZmqContext();
   ZmqContext(const ZmqContext&) = delete;
   ZmqContext& operator=(const ZmqContext&) = delete;
 
   void* get() const { return context_; }
   Result<ZmqSocket> socket(int type);
-  // The reading end of what `socket` tells about its connections; `name` is unique in the context.
+  // Returns the reading end of the events about the connections of `socket`. `name` is unique in
+  // the context.
   Result<ZmqSocket> monitor(ZmqSocket& socket, const std::string& name, int events);
 
  private:

@@ -185,8 +185,8 @@ TEST(SlabCache, ViewsOutliveTheCacheAndTheDescriptor) {
   EXPECT_EQ(text_of(*view), "still here");
 }
 
-// The writer is another process, as in a cluster: it maps what the agent created, and the agent
-// seals after that.
+// As in a cluster, the writer is another process: it maps the file of the agent, which then seals
+// it.
 TEST(Slab, AnotherProcessWritesWhatThisOneReads) {
   const Fd file = new_file();
   std::array<int, 2> ends{};
@@ -222,7 +222,7 @@ struct LargeSlab {
   Fd file = std::move(*create_slab_file(large_slab_bytes, "mobula-test-slab"));
   std::optional<WritableSlab> writer = std::move(*WritableSlab::map(file.get(), large_slab_bytes, Paging::on_use));
 
-  // Of the file, in MiB.
+  // Resident size of the file in MiB.
   std::uint64_t resident() const {
     struct stat status {};
     EXPECT_EQ(::fstat(file.get(), &status), 0);

@@ -33,7 +33,7 @@ class BulkFaults : public BulkTest {
     [[maybe_unused]] const auto sent =
         ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  // What the other end wrote before it closed.
+  // Drains the bytes that the peer sent, and returns true if it closed the connection.
   bool is_closed(const Fd& socket) {
     std::array<std::byte, 4096> bytes{};
     ssize_t count = 0;
@@ -54,7 +54,7 @@ class BulkPlainFaults : public BulkFaults {
   bool sealed() const override { return false; }
 };
 
-// Passes bytes between a client and a server, and may change them.
+// Relays bytes between a client and a server, and may change them.
 class Relay {
  public:
   using Change = std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>;
@@ -65,7 +65,7 @@ class Relay {
     watch_ = loop.watch(listener_.get(), Interest::read, [this](Readiness) { accept(); }).value();
   }
   std::string address() const { return local_address_of(listener_.get())->text(); }
-  // Ends both connections.
+  // Closes both connections.
   void cut() {
     watches_.clear();
     client_.reset();
@@ -119,7 +119,7 @@ class Relay {
   std::uint64_t offset_ = 0;
 };
 
-// A plain frame with its checksum, which announces a payload of another length where told so.
+// A plain frame with its checksum, which may announce a wrong payload length.
 std::vector<std::byte> frame_of(BulkFrameType type, std::size_t announced,
                                 std::span<const std::byte> payload = {}) {
   const auto length = static_cast<std::uint32_t>(announced + bulk_checksum_size);
@@ -189,7 +189,7 @@ TEST_F(BulkFaults, GarbageClosesTheConnectionAndNothingElse) {
     if (i % 2 == 0) {
       const auto hello = BulkHello{token_, {}}.encode();
       std::copy(hello.begin(), hello.end(), bytes.begin());
-      // A length of few bytes would have the server wait for more.
+      // With fewer bytes, the server would wait for more.
       bytes.resize(std::max<std::size_t>(bytes.size(), 80));
       bytes[72 + 3] = std::byte{1};
     }
@@ -267,7 +267,8 @@ TEST_F(BulkPlainFaults, AServerThatBreaksTheFormatFailsTheFetch) {
 
 TEST_F(BulkFaults, ATamperedByteAnywhereFailsTheFetch) {
   open_server();
-  // In the salt, a frame's header, the answer's numbers, the first and a later chunk, a tag.
+  // Positions: the salt, a frame header, the numbers of the reply, the first chunk, a later chunk,
+  // a tag.
   for (const std::uint64_t where : {20, 50, 70, 200, 1'000'000, (1 << 20) + 300, 2'500'000}) {
     Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte> bytes) {
       if (where >= offset && where < offset + bytes.size()) bytes[where - offset] ^= std::byte{4};
@@ -277,8 +278,8 @@ TEST_F(BulkFaults, ATamperedByteAnywhereFailsTheFetch) {
     ASSERT_TRUE(client.fetch(got.fetch("3000000")));
     ASSERT_TRUE(until([&] { return got.done.has_value(); })) << where;
     ASSERT_FALSE(got.done->ok()) << where;
-    // A changed salt shows at the server, which closes; a length that grew within its limit shows
-    // as silence at the end.
+    // The server detects a changed salt and closes the connection. A length that grew within its
+    // limit appears as silence at the end.
     const ErrorCode code = got.done->error().code;
     EXPECT_TRUE(code == ErrorCode::corrupt || code == ErrorCode::timed_out ||
                 (code == ErrorCode::unavailable && where < BulkWelcome::size))
@@ -317,7 +318,7 @@ TEST_F(BulkFaults, AKilledClientReleasesItsBodies) {
     static_cast<void>(client.fetch(got.fetch("40000000")).ok());
     Fetched waiting;
     static_cast<void>(client.fetch(waiting.fetch("wait")).ok());
-    // Reads a little, and then nothing more.
+    // Reads a little, then stops reading.
     while (got.room.empty()) loop->turn(1ms);
     for (;;) ::pause();
   });
@@ -394,7 +395,7 @@ TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {
     changed[bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_NE(bulk_checksum(header, changed), sum) << "bit " << bit;
   }
-  // Stretches of any even size that have changed places, in bytes and in zeros but for one of them.
+  // Exchanged ranges of every even size, in random bytes and in zeros with one exception.
   auto lonely = std::vector<std::byte>(bytes.size());
   lonely[3] = std::byte{1};
   for (const auto& honest : {bytes, lonely}) {
@@ -414,7 +415,7 @@ TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {
   EXPECT_NE(bulk_checksum(BulkFrameHeader{300, BulkFrameType::request}.encode(), bytes), sum);
 }
 
-// Nobody is kept out by a checksum, but what a bad machine on the way has changed is noticed.
+// A checksum stops no attacker, but it detects changes by a faulty machine.
 TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
   open_server();
   for (const std::uint64_t where : {60, 70, 84, 110, 200, 1'000'000, 2'999'999}) {

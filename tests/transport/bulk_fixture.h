@@ -1,4 +1,4 @@
-// A bulk server that serves generated bodies, and clients of it.
+// A bulk server with generated bodies, and its clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace mobula::internal {
 
-// Bytes that differ everywhere, so that a chunk at a wrong place shows.
+// Bytes that differ at every position, so that a misplaced chunk is detected.
 inline std::vector<std::byte> generated_bytes(std::size_t size) {
   std::vector<std::byte> bytes(size);
   for (std::size_t i = 0; i + 8 <= size; i += 8) {
@@ -28,7 +28,7 @@ inline std::vector<std::byte> generated_bytes(std::size_t size) {
   return bytes;
 }
 
-// One fetch into room of its own.
+// One fetch into its own buffer.
 struct Fetched {
   std::string header;
   std::vector<std::byte> room;
@@ -46,12 +46,13 @@ struct Fetched {
   }
 };
 
-// The parameter says whether bytes are sealed.
+// The parameter selects encryption.
 class BulkTest : public ::testing::TestWithParam<bool> {
  protected:
   virtual bool sealed() const { return GetParam(); }
 
-  // A request "N" is answered at once with N bytes of `source_`; others wait in `asked_`.
+  // The server replies to a request "N" at once with N bytes of `source_`. Other requests wait in
+  // `asked_`.
   void open_server(BulkServerOptions options = {}) {
     BulkServerCallbacks callbacks;
     callbacks.access = [this](const BulkToken& token) -> std::optional<BulkAccess> {
@@ -89,7 +90,7 @@ class BulkTest : public ::testing::TestWithParam<bool> {
     return turn_until(*loop_, condition, limit);
   }
 
-  // One round a turn, so that tests see what is between them.
+  // One round per iteration, so that tests observe intermediate states.
   const std::unique_ptr<EventLoop> loop_ = make_loop({.max_rounds = 1});
   const BulkToken token_ = random_secret();
   const SealKey key_ = random_secret();

@@ -1,4 +1,4 @@
-// Peers that flood a bus, hold its memory or take its connections.
+// Peers that flood a bus, exhaust its memory, or take its connections.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,11 +19,11 @@ std::string next_text(const Fd& pipe) {
   return text_of(receive_frame(pipe, monotonic_now() + 10s)->bytes);
 }
 
-// The bus of a head admits known keys, the buses of agents and executors any key at first.
+// The bus of a head admits only known keys. The buses of agents and executors first admit any key.
 class BusFloods : public BusTest, public ::testing::WithParamInterface<UnknownKeys> {};
 
-// libzmq 4.3.4 aborts when a connection whose input its receive limit has stopped breaks, and a
-// heartbeat of either side is sent before the rest of the input was read.
+// libzmq 4.3.4 aborts if a connection breaks whose input its receive limit has stopped, and a side
+// sends a heartbeat before the rest of the input was read.
 TEST_P(BusFloods, PeerClosesUnread_BusServesOn) {
   table_.set_unknown(GetParam());
   if (GetParam() == UnknownKeys::refuse) {
@@ -41,7 +41,7 @@ TEST_P(BusFloods, PeerClosesUnread_BusServesOn) {
       server_.messages.clear();
     };
     ASSERT_TRUE(send_frame(pipe.second, bytes_of(address), {}, monotonic_now() + 5s));
-    for (;;) {  // a loop that other work keeps from its input
+    for (;;) {  // other work keeps the loop from its input
       loop_->turn(1ms);
       ::usleep(100'000);
     }
@@ -63,7 +63,7 @@ TEST_P(BusFloods, PeerClosesUnread_BusServesOn) {
 INSTANTIATE_TEST_SUITE_P(Tables, BusFloods,
                          ::testing::Values(UnknownKeys::refuse, UnknownKeys::unproven));
 
-// Up to `CURVE` the bytes of any client; then a frame that announces 15 MiB, and a part of it.
+// The bytes of any client up to `CURVE`, then a frame that announces 15 MiB, and a part of it.
 std::string long_handshake() {
   std::string bytes("\xff\0\0\0\0\0\0\0\1\x7f\3\0CURVE", 17);
   bytes.resize(64, '\0');
@@ -109,7 +109,7 @@ TEST_F(BusAttacks, OldestSilentConnectionGivesWay) {
   EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
 }
 
-// The bus takes few bytes from a key that its table does not know, until the owner checked it.
+// The bus accepts only a few bytes from an unknown key until the owner has authenticated it.
 TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
   table_.set_unknown(UnknownKeys::unproven);
   open_server();
@@ -135,7 +135,7 @@ TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
   EXPECT_EQ(server_.bus->counters().closed, 1u);
 }
 
-// libzmq keeps the messages of a connection that claims another one's routing id, and no call
+// libzmq keeps the messages of a connection that claims the routing id of another one, and no call
 // reads them.
 TEST_F(BusAttacks, ClosesPeerWhoseMessagesStayUnread) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));

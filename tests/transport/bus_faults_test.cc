@@ -19,7 +19,7 @@ std::string received(const Fd& pipe) {
   return text_of(receive_frame(pipe, monotonic_now() + 10s)->bytes);
 }
 
-// A child that connects a bus to `address` and sends numbered messages for ever.
+// A child that connects a bus to `address` and sends numbered messages forever.
 void flood(const std::string& address, const BusOptions& options, const std::string& server_key) {
   const auto loop = make_loop();
   BusEnd end;
@@ -36,7 +36,8 @@ void flood(const std::string& address, const BusOptions& options, const std::str
 TEST_F(BusDeaths, AKilledClientIsGoneAfterItsLastMessageAndOnlyThen) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   for (int round = 0; round < 5; ++round) {
-    // Forked while this process has one thread: sanitizers allow the child threads only then.
+    // The fork happens while this process has one thread. Otherwise sanitizers permit no threads in
+    // the child.
     const auto pipe = make_local_pair().value();
     Child child([&] { flood(received(pipe.second), client_options(), server_keys_.public_key); });
     open_server();
@@ -83,7 +84,8 @@ TEST_F(BusDeaths, AKilledServerIsToldToItsClientWhichThenIsRefused) {
   EXPECT_LT(monotonic_now() - lost, 2s);
 }
 
-// libzmq 4.3.4 once hung when its context ended after the peer of a loaded ipc socket was killed.
+// libzmq 4.3.4 hung once at the end of its context, after the peer of a loaded ipc socket was
+// killed.
 TEST_F(BusDeaths, ClosingEndsAfterThePeerOfALoadedLocalSocketWasKilled) {
   const TemporaryFolder folder;
   for (int round = 0; round < 5; ++round) {
@@ -211,8 +213,8 @@ TEST_F(BusIntruders, WithOversizedOrMultipartMessagesOrAChosenRoutingIdAreNotHea
   EXPECT_EQ(server_.messages.size(), 1u);
 }
 
-// The routing ids that a ROUTER gives are a zero byte and four more, which an admitted peer may
-// guess and claim.
+// The routing ids of a ROUTER are a zero byte and four more bytes, which an admitted peer may guess
+// and claim.
 TEST_F(BusIntruders, CannotTakeAnotherPeersHandle) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "victim"));
   const CurveKeys thief_keys = CurveKeys::generate().value();

@@ -1,4 +1,4 @@
-// Buses with everything that their callbacks told, and keys for them.
+// Buses that record the calls of their callbacks, and keys for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ struct BusEnd {
   std::unique_ptr<Bus> bus;
 };
 
-// A server and a client with keys, the client's admitted as "client".
+// A server and a client with keys. The key of the client is admitted as "client".
 class BusTest : public ::testing::Test {
  protected:
   BusOptions server_options() const {
@@ -87,7 +87,7 @@ class BusTest : public ::testing::Test {
     client_.open(*loop_, client_options());
     peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
   }
-  // In a forked process, which shares the epoll set of the loop it found.
+  // For a forked process, which shares the epoll set of the inherited loop.
   void leave_loop_to_parent() {
     static_cast<void>(loop_.release());
     loop_ = make_loop();
@@ -104,7 +104,7 @@ class BusTest : public ::testing::Test {
   BusEnd server_;
   BusEnd client_;
   std::string address_;
-  PeerHandle peer_;  // the server, for the client
+  PeerHandle peer_;  // handle of the server at the client
 };
 
 }  // namespace mobula::internal

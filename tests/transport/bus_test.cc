@@ -90,7 +90,7 @@ TEST_F(BusMessages, AFullOutboxRefusesAndASlowReaderGetsTheRest) {
   const std::vector<std::byte> message(100'000);
   std::size_t taken = 0;
   Result<void> sent;
-  // Nobody turns the loop, so nobody reads.
+  // No thread runs the loop, so nothing is read.
   while ((sent = client_.bus->send(peer_, message)).ok()) ASSERT_LT(++taken, 100'000u);
   EXPECT_EQ(sent.error().code, ErrorCode::resource_exhausted);
   EXPECT_LE(client_.bus->outbox_bytes(peer_), 1u << 20);
@@ -179,7 +179,7 @@ TEST_F(BusAddresses, InUseOrForeignOrMalformedAreToldApart) {
   EXPECT_EQ(other.bus->connect(address_, "no key").error().code, ErrorCode::invalid_argument);
 }
 
-// One bus with keys takes both kinds, whichever it bound last.
+// One bus with keys accepts both kinds of connections, regardless of the last bind.
 TEST_F(BusConnections, ByUnixSocketNeedNoKeyAndThoseByTcpStillDo) {
   const TemporaryFolder folder;
   const std::string path = folder.file("bus.sock");
@@ -190,7 +190,7 @@ TEST_F(BusConnections, ByUnixSocketNeedNoKeyAndThoseByTcpStillDo) {
   ASSERT_EQ(::stat(path.c_str(), &file), 0);
   EXPECT_EQ(file.st_mode & 0777, 0600u);
 
-  client_.open(*loop_, client_options());  // its key is not in the server's table
+  client_.open(*loop_, client_options());  // its key is not in the table of the server
   const PeerHandle local = client_.bus->connect(path, "").value();
   ASSERT_TRUE(client_.bus->send(local, bytes_of("by path")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
@@ -225,7 +225,7 @@ TEST_F(BusConnections, WithoutEncryptionAreNotTakenOverTcpByABusThatAlsoTakesPat
 TEST_F(BusConnections, AreRetriedUntilTheServerIsThereAndRefusalsAreTold) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   open_server();
-  server_.bus.reset();  // its port is free, and refuses
+  server_.bus.reset();  // its port is free, and rejects connections
   client_.open(*loop_, client_options());
   peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("patient")));
@@ -260,7 +260,7 @@ TEST_F(BusConnections, ThatEndAreToldOnBothSidesAndTheNextIsAFreshOne) {
   EXPECT_EQ(client_.gone[0].second.code, ErrorCode::unavailable);
 }
 
-// Both kinds of places, listened at before there is a bus.
+// Both kinds of listeners exist before the bus.
 TEST_F(BusConnections, ThatWereMadeBeforeTheBusAreTakenByIt) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   const TemporaryFolder folder;
@@ -291,7 +291,7 @@ TEST_F(BusConnections, ThatWereMadeBeforeTheBusAreTakenByIt) {
   EXPECT_NE(server_.messages[0].origin.local, server_.messages[1].origin.local);
 }
 
-// Where a process has left its file behind, as one does that was killed.
+// A killed process leaves its socket file behind.
 TEST_F(BusConnections, CanBeMadeWhereAnEndedProcessListened) {
   const TemporaryFolder folder;
   const std::string path = folder.file("left");
@@ -312,7 +312,7 @@ TEST_F(BusConnections, NothingUnsentReachesTheNextIncarnation) {
   open_both();
   ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
   server_.bus.reset();
-  // libzmq would keep these for whoever listens next at the address.
+  // libzmq would keep these messages for the next listener at the address.
   for (int i = 0; i < 1'000; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("stale")));
   ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
   server_.open(*loop_, server_options());

@@ -1,4 +1,4 @@
-// Bytes and folders for the tests of what moves bytes.
+// Bytes and directories for the transport tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A folder of mode 0700 that goes with its contents.
+// A directory of mode 0700, removed with its contents by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -1,4 +1,4 @@
-// A forked process for tests that kill one; it is killed and reaped at the latest with its owner.
+// A forked process for tests that kill one. The destructor kills and reaps it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace mobula::internal {
 
 class Child {
  public:
-  // Runs `body` in a new process, which then leaves with status 0. Threads of this process must not
+  // Runs `body` in a new process, which then exits with status 0. Threads of this process must not
   // hold locks that `body` takes.
   explicit Child(const std::function<void()>& body) : pid_(::fork()) {
     if (pid_ == 0) {

@@ -19,7 +19,7 @@
 namespace mobula::internal {
 namespace {
 
-// One end of a link and what came out of it.
+// One end of a link, with its received frames.
 struct End {
   std::vector<LocalFrame> frames;
   std::optional<Failure> closed;
@@ -55,7 +55,7 @@ TEST_F(LocalLinkFrames, TenThousandArriveInOrder) {
   open_both();
   constexpr std::size_t count = 10'000;
   for (std::size_t i = 0; i < count; ++i) {
-    // Sizes around the borders of headers and reads.
+    // Sizes around the limits of headers and reads.
     const std::string text =
         fmt::format("{}:{}", i, std::string(i % 97 == 0 ? 70'000 : i % 50, 'x'));
     ASSERT_TRUE(a_.link->send(bytes_of(text)));
@@ -82,7 +82,8 @@ TEST_F(LocalLinkFrames, EmptyAndLargestPass) {
 
 TEST_F(LocalLinkFrames, DescriptorsArriveWithTheirFrames) {
   open_both();
-  // Queued behind what the kernel does not take at once, so that they also wait in the queue.
+  // Queued behind bytes that the kernel does not accept at once, so that descriptors also wait in
+  // the queue.
   ASSERT_TRUE(a_.link->send(std::vector<std::byte>(4u << 20)));
   for (int i = 0; i < 20; ++i) {
     std::vector<Fd> fds;

@@ -1,4 +1,4 @@
-// Turns a loop until a condition holds, with a deadline instead of a sleep.
+// Runs a loop until a condition holds, with a deadline instead of a sleep.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace mobula::internal {
 
-// Turns until `condition` holds; false after `limit`.
+// Runs the loop until `condition` holds. Returns false after `limit`.
 inline bool turn_until(EventLoop& loop, const std::function<bool()>& condition,
                        Duration limit = 30s) {
   const Time deadline = monotonic_now() + limit;
@@ -21,7 +21,7 @@ inline bool turn_until(EventLoop& loop, const std::function<bool()>& condition,
   return true;
 }
 
-// Turns for the whole of `span`: for tests that something does not happen.
+// Runs the loop for the whole `span`: for tests that an event does not occur.
 inline void turn_for(EventLoop& loop, Duration span) {
   const Time deadline = monotonic_now() + span;
   while (monotonic_now() < deadline) loop.turn(10ms);

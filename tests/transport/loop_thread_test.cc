@@ -1,4 +1,4 @@
-// A loop that is lent to the threads that wait for it.
+// A loop that waiting threads borrow.
 #include "transport/loop_thread.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 class LentLoop : public ::testing::Test {
  protected:
-  // The thread that runs what is posted, once it does.
+  // Returns the id of the thread that runs the next posted function.
   std::thread::id who_runs() {
     std::promise<std::thread::id> who;
     EXPECT_TRUE(thread_->loop().post([&] { who.set_value(std::this_thread::get_id()); }).ok());
@@ -42,7 +42,8 @@ TEST_F(LentLoop, RunsPostedWorkOnTheThreadThatTurnsIt) {
 TEST_F(LentLoop, GoesBackToItsOwnThread) {
   for (int round = 0; round < 20; ++round) {
     borrow();
-    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(3 * LoopThread::unturned));  // it sleeps deep by then
+    // By then it waits without a timeout.
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(3 * LoopThread::unturned));
     thread_->give_back();
     EXPECT_EQ(who_runs(), own_);
   }
@@ -80,7 +81,7 @@ TEST_F(LentLoop, SaysWhenItIsLetGoAndBack) {
 TEST_F(LentLoop, IsTurnedByOneThreadAtATime) {
   std::atomic<int> turning{0};
   std::atomic<bool> wrong{false};
-  int runs = 0;  // of whoever has the loop
+  int runs = 0;  // owned by the thread that has the loop
   std::atomic<int> posted{0};
   std::vector<std::thread> threads;
   for (int each = 0; each < 4; ++each) {

@@ -1,4 +1,4 @@
-// Clients that obey none of a bus's rules: plain TCP connections and sockets of libzmq.
+// Clients that obey no rule of a bus: plain TCP connections and sockets of libzmq.
 // Thread: owner.
 #pragma once
 
@@ -23,7 +23,7 @@ inline Fd connect_raw(const std::string& address) {
   return socket;
 }
 
-// A client of libzmq itself, which obeys none of the bus's rules.
+// A libzmq client that obeys no rule of the bus.
 class RawClient {
  public:
   RawClient(int type, const std::string& address, const std::string& routing_id = {},
@@ -53,7 +53,7 @@ class RawClient {
     EXPECT_EQ(zmq_send(socket_, text.data(), text.size(), flags | ZMQ_DONTWAIT),
               static_cast<int>(text.size()));
   }
-  // Lets closing wait for messages that libzmq has not sent yet.
+  // Makes close() wait for messages that libzmq has not sent yet.
   void linger(int milliseconds) {
     zmq_setsockopt(socket_, ZMQ_LINGER, &milliseconds, sizeof(milliseconds));
   }

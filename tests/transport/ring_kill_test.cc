@@ -1,6 +1,6 @@
-// Real processes at real rings, one of which is killed, or stopped for a moment, at each of its
-// operations on what they share, and at moments that nobody chose. The other one reads what was
-// published and nothing else, does not hang, and keeps no descriptor and no mapping.
+// Real processes with real rings. One of them is killed, or stopped briefly, at each of its
+// operations on shared memory, and at random times. The other one reads exactly the published
+// records, does not hang, and leaks no descriptor or mapping.
 #include <gtest/gtest.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
@@ -24,14 +24,15 @@
 namespace mobula::internal::ring_kill {
 namespace {
 
-// ---- memory at which its user is hit -------------------------------------------------------------
+// ---- memory that signals its user
+// ----------------------------------------------------------------
 
 struct Hit {
   int signal = 0;
-  int at = 0;    // which operation, from 0; it has not happened yet
+  int at = 0;    // index of the operation, from 0; it has not happened yet
   int done = 0;
 };
-Hit hit;  // of this process
+Hit hit;  // this process only
 
 void operates() {
   if (hit.signal != 0 && hit.done++ == hit.at) ::kill(::getpid(), hit.signal);
@@ -61,7 +62,7 @@ class HitAtomic {
   std::atomic<T> word_;
 };
 
-// As the product's, but for that. Bytes are written and read in two halves, between which it counts.
+// As ProcessMemory, with signals. Bytes are written and read in two halves, which count separately.
 struct HitMemory : ProcessMemory {
   template <class T>
   using Atomic = HitAtomic<T>;
@@ -84,7 +85,7 @@ long futex(void* word, int operation, std::uint32_t value, const timespec* at_mo
   return ::syscall(SYS_futex, word, operation, value, at_most, nullptr, 0);
 }
 
-// ---- two processes -------------------------------------------------------------------------------
+// ---- two processes ------------------------------------------------------------------------------
 
 struct Kernel {
   template <class Word>
@@ -95,13 +96,14 @@ struct Kernel {
   void wake_event() const {}
 };
 
-// What both have: a ring from the writer to the reader, and the doorbell of each.
+// Shared by both processes: a ring from the writer to the reader, and one doorbell each.
 struct Shared {
   SharedMemory make(std::size_t bytes) {
     return SharedMemory::map(SharedMemory::create_file(bytes, "ring-kill").value().get(), bytes).value();
   }
   SharedMemory ring = make(ring_memory_bytes);
-  SharedMemory bells[2] = {make(doorbell_page_bytes), make(doorbell_page_bytes)};  // writer's, reader's
+  // The writer's doorbell, then the reader's doorbell.
+  SharedMemory bells[2] = {make(doorbell_page_bytes), make(doorbell_page_bytes)};
 };
 
 template <class Memory>
@@ -118,7 +120,7 @@ std::vector<std::byte> record_of(std::uint64_t number) {
   return bytes;
 }
 
-// Sleeps until it is rung, at most so long, if that is given. False: it was not.
+// Blocks until a ring, at most `at_most` if given. Returns false if no ring was seen.
 template <class Memory>
 bool sleeps(const SharedMemory& own, std::optional<Duration> at_most) {
   auto& page = page_of<Memory>(own);
@@ -135,10 +137,10 @@ bool sleeps(const SharedMemory& own, std::optional<Duration> at_most) {
   return rung;
 }
 
-// Whether the other one has ended; asked when nothing was rung for a while.
+// Returns true if the other process has ended. Called when no ring was seen for a while.
 using Gone = std::function<bool()>;
 
-// How many it has published whole.
+// Returns the number of completely published records.
 template <class Memory>
 std::uint64_t write_all(Shared& shared, std::uint64_t due, const Gone& gone) {
   BasicRingWriter<Memory> writer(shared.ring.data());
@@ -159,13 +161,13 @@ std::uint64_t write_all(Shared& shared, std::uint64_t due, const Gone& gone) {
   return due;
 }
 
-// How many it has read, all of them as they were written; or UINT64_MAX.
+// Returns the number of records read, or UINT64_MAX if one differs from the written record.
 template <class Memory>
 std::uint64_t read_all(Shared& shared, std::uint64_t due, const Gone& gone) {
   BasicRingReader<Memory> reader(shared.ring.data(), 1u << 20);
   const auto at_most = gone ? std::optional<Duration>(2ms) : std::nullopt;
   std::vector<std::byte> record;
-  bool last = false;  // what was written before the end is heard
+  bool last = false;  // all records before the end are read first
   for (std::uint64_t number = 0;;) {
     const auto read = reader.read(record);
     if (!read.ok()) return UINT64_MAX;
@@ -182,10 +184,10 @@ std::uint64_t read_all(Shared& shared, std::uint64_t due, const Gone& gone) {
 
 enum class Side { writes, reads };
 
-// Of which every fifth is long, so that the ring fills up; each side has about so many steps with them.
+// Records; every fifth is long, so that the ring fills up. Each side has about `steps` operations.
 constexpr std::uint64_t count = 30;
 constexpr int steps = 250;
-// A fork takes a sanitizer many times as long, so there only every tenth is tried.
+// With a sanitizer a fork takes much longer, so only every tenth step is tried.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int every = 10;
 #else
@@ -198,7 +200,7 @@ std::uint64_t play(Side side, Shared& shared, std::uint64_t due, const Gone& gon
                               : read_all<Memory>(shared, due, gone);
 }
 
-// A process that plays a side, and is hit.
+// Starts a process that runs one side and receives the signal.
 pid_t start(Side side, Shared& shared, std::uint64_t due, Hit given) {
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -229,7 +231,8 @@ class RingKillTest : public testing::TestWithParam<Side> {
     EXPECT_EQ(lines_of("/proc/self/maps"), 0u);
   }
 
-  // The other side of `side`, which ends by a signal, by itself or not; whether all is well.
+  // Runs the other side of `side`, which ends by a signal, by itself, or not at all. Returns the
+  // number of its records.
   static std::uint64_t survive(Side side, Shared& shared, pid_t child, int& status) {
     bool ended = false;
     const auto gone = [&] { return ended = ended || ::waitpid(child, &status, WNOHANG) == child; };
@@ -280,7 +283,7 @@ TEST_P(RingKillTest, AtAnyMomentLeavesTheOtherUnharmed) {
     int status = 0;
     bool ended = false;
     siginfo_t seen{};
-    // Reaped only when the killer is through: until then its number is its own.
+    // Reaped only after the killer has ended, so that the pid is not reused before.
     const auto gone = [&] {
       return ended = ended || (::waitid(P_PID, static_cast<id_t>(child), &seen, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                                seen.si_pid == child);
@@ -295,7 +298,7 @@ TEST_P(RingKillTest, AtAnyMomentLeavesTheOtherUnharmed) {
   std::cout << killed << " times\n";
 }
 
-// Nobody looks at a clock here: a wake-up that is lost is never made good.
+// No timeouts are used here, so a lost wake-up hangs the test.
 TEST_P(RingKillTest, StoppedForAMomentAtEachOfItsStepsLosesNothing) {
   int stops = 0;
   for (int at = 0; at < steps; at += every) {

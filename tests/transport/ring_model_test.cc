@@ -1,8 +1,8 @@
-// Rings and doorbells as they are compiled into the product, on a machine that tries all that can
-// happen between the processes at them (model/machine.h): whatever order their operations take and
-// whichever stores their loads see, no record is lost, doubled or torn, nobody who is to hear of one
-// sleeps for ever, and one that is killed at any moment leaves the other unharmed. What surrounds the
-// code, who sleeps when, is written here as in client/process_engine_rings.cc and client/ring_links.cc.
+// The product code of rings and doorbells on a machine that tries all interleavings
+// (model/machine.h). For every order of operations and every visible store: no record is lost,
+// duplicated, or torn, no process blocks forever while a record is pending, and a death at any time
+// does not harm the other process. The code around it (the waits) is rewritten here after
+// client/process_engine_rings.cc and client/ring_links.cc.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,8 +19,8 @@
 namespace mobula::internal::model {
 namespace {
 
-constexpr std::size_t data_bytes = 32;  // of one ring
-std::byte plain_memory[2 * data_bytes];  // an address, no memory: what lies there is the machine's
+constexpr std::size_t data_bytes = 32;  // per ring
+std::byte plain_memory[2 * data_bytes];  // only an address: the machine has the content
 
 struct ModelMemory {
   template <class T>
@@ -38,7 +38,7 @@ struct ModelMemory {
 using Writer = BasicRingWriter<ModelMemory>;
 using Reader = BasicRingReader<ModelMemory>;
 
-// A process that has a doorbell.
+// A process with a doorbell.
 struct Side {
   BasicDoorbellPage<ModelMemory> page;
   model::Atomic<bool> self;
@@ -59,7 +59,7 @@ struct Side {
   bool rung() const { return doorbell_rung(page) || self.load(std::memory_order_seq_cst); }
 };
 
-// A ring from `from` to `to`, and where each finds it in its doorbell.
+// A ring from `from` to `to`, and its index in the doorbell of each.
 struct RingModel {
   BasicRingHeader<ModelMemory> header;
   std::byte* data = nullptr;
@@ -68,9 +68,10 @@ struct RingModel {
   std::size_t index_at_from = 0, index_at_to = 0;
 };
 
-enum class Lead { by_word, by_event, naps };  // naps: first, and then by the word if nothing has come
+// `naps`: first a timed wait, then `by_word` if no record arrived.
+enum class Lead { by_word, by_event, naps };
 
-// What the parts of a history are: everything but the threads themselves.
+// The parts of a history, except its threads.
 class World {
  public:
   World() {
@@ -90,7 +91,7 @@ class World {
   Program program;
   Side reads, writes[2];
   RingModel rings[2];
-  bool looks_again = true;  // after it has announced its sleep
+  bool looks_again = true;  // checks again after it announced its wait
   bool rings_softly = false;
   bool takes_sleep_for_nap = false;  // a deliberate fault
   std::set<std::uint8_t> written, taken, hungry, sleep, groups;
@@ -100,7 +101,7 @@ class World {
     program.words.push_back(name);
     return static_cast<std::uint8_t>(program.words.size() - 1);
   }
-  // Words of sides that take no part are left out by whoever does not use them: a name costs nothing.
+  // Tests ignore the words of sides that take no part: an unused name costs nothing.
   void add(Side& side) {
     const std::string of = &side == &reads ? "reader's " : "writer's ";
     side.page.sleep.place = word(of + "sleep");
@@ -131,16 +132,16 @@ std::vector<std::byte> record_of(std::size_t ring, std::size_t number, std::size
   return bytes;
 }
 
-using Lengths = std::vector<std::size_t>;  // of records, in words of 8 bytes
+using Lengths = std::vector<std::size_t>;  // lengths of records, in words of 8 bytes
 
-// False: told that the other has died.
+// Returns false if the other process died.
 bool sleep_on_word(World& world, Side& own) {
   announce_sleep(own.page, DoorbellSleep::on_word);
   if (world.looks_again && doorbell_rung(own.page)) return true;
   return perform({Act::wait_word, own.page.sleep.place, static_cast<Word>(DoorbellSleep::on_word)}) == 0;
 }
 
-// A process that sends, and waits for room for what has not left: as RingLinks does, by a thread that
+// A sender that waits for space for the rest of a record: as RingLinks does, with a thread that
 // waits for nothing else.
 class Sender {
  public:
@@ -161,11 +162,11 @@ class Sender {
       }
     }
     if (writer_.broken()) wrong("the writer takes the ring for broken");
-    if (napping_) ring_.to->wake_up();  // it waits for what becomes of it
+    if (napping_) ring_.to->wake_up();  // the sender waits for the result
   }
 
  private:
-  // What did not go as a whole wakes the reader in any case.
+  // An incomplete record always wakes the reader.
   void tell_reader() {
     if (world_.takes_sleep_for_nap) {
       mark_rung(ring_.to->page, ring_.index_at_to);
@@ -198,7 +199,7 @@ class Sender {
   bool napping_ = false;
 };
 
-// As ProcessEngine::lead and lead_by_loop, until all has come that is to come.
+// As ProcessEngine::lead and lead_by_loop, until all expected records arrived.
 class Taker {
  public:
   Taker(World& world, Lead lead, std::vector<Lengths> due)
@@ -215,7 +216,7 @@ class Taker {
       if (own.self.exchange(false, std::memory_order_seq_cst)) told_ = true;
       collect_rung(own.page, [this](std::size_t index) { take(index == 3 ? 0 : 1); });
       if (over() && (told_ || !until_self)) return;
-      if (!sleeps()) {  // what the dead one has written is heard before its death
+      if (!sleeps()) {  // records of the dead process are read before its death is reported
         for (std::size_t i = 0; i < readers_.size(); ++i) take(i);
         return;
       }
@@ -234,7 +235,7 @@ class Taker {
     Side& own = world_.reads;
     if (lead_ == Lead::naps && !std::exchange(has_napped_, true)) {
       announce_sleep(own.page, DoorbellSleep::nap);
-      return true;  // a nap may end whenever it likes
+      return true;  // a timed wait may end at any time
     }
     if (lead_ != Lead::by_event) {
       has_napped_ = false;
@@ -272,15 +273,15 @@ class Taker {
   bool has_napped_ = false;
 };
 
-// The histories that are tried.
+// The tested histories.
 struct Case {
   std::string name;
   Lead lead = Lead::by_word;
   std::vector<Lengths> due{};
-  bool rings_itself = false;         // another thread of the reader's does
-  bool has_begun = false;            // the first record of the first writer is there
+  bool rings_itself = false;         // another thread of the reader rings the doorbell
+  bool has_begun = false;            // the first record of the first writer is already published
   std::set<std::size_t> mortal = {};  // 0 is the reader
-  bool many_states = has_begun;       // a million
+  bool many_states = has_begun;       // about a million
 };
 void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
 
@@ -300,7 +301,7 @@ Outcome all_of(const Case& each, const std::optional<Fault>& fault = std::nullop
   }
   if (!each.rings_itself) world.program.of_one_thread.insert(world.reads.self.place);
   if (each.rings_itself) world.program.threads.emplace_back("other", [&] { world.reads.ring_self(); });
-  // It was published, and the bell was rung by two bits and a look at who sleeps.
+  // The record was published, and the ring was signaled by two bits and a check of the wait state.
   if (each.has_begun) world.program.begins.emplace_back(1, 4);
   return explore(world.program);
 }
@@ -311,8 +312,8 @@ std::string text_of(const Outcome& outcome) {
   return text;
 }
 
-// A ring holds two records of one word, each with its length before it. One of two words does not fit
-// beside one of them, so that there can be room, and too little.
+// A ring has space for two records of one word, each with its length word. A record of two words
+// does not fit next to one of them. Thus a ring can have some space but not enough.
 std::vector<Case> cases() {
   return {
       {"two records", Lead::by_word, {{1, 1}}},
@@ -332,8 +333,8 @@ std::vector<Case> cases() {
 
 class RingModelTest : public testing::TestWithParam<Case> {};
 
-// A million states: a second for each hundred thousand, and much more under a sanitizer, which has
-// nothing to find in a machine of one thread that the smaller cases do not show.
+// A million states take ten seconds, and much longer with a sanitizer. A sanitizer finds nothing in
+// a machine of one thread that the smaller cases do not show.
 bool too_large_here(const Case& each) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return each.many_states;
@@ -375,9 +376,9 @@ std::string named(std::string name) {
 INSTANTIATE_TEST_SUITE_P(Ring, RingModelTest, testing::ValuesIn(cases()),
                          [](const auto& each) { return named(each.param.name); });
 
-// ---- what the model can see --------------------------------------------------------------------
+// ---- faults that the model must detect ---------------------------------------------------------
 
-// `large`: in the one case of a million states; else in some other.
+// `large`: only the case with a million states, otherwise only the others.
 std::string found_in_some_case(const std::optional<Fault>& fault, bool large, bool looks_again = true) {
   for (const Case& each : cases()) {
     if (each.has_begun != large) continue;
@@ -420,7 +421,7 @@ std::vector<Fault> faults() {
 
 class RingModelFaultTest : public testing::TestWithParam<Fault> {};
 
-// Some show only where there is room and too little of it.
+// Some faults appear only if a ring has some space but not enough.
 bool needs_the_large_case(const Fault& fault) {
   return std::string("the writer looks for room before its wish is seen, the wish for room comes late, what was "
                      "taken is told late, the wish for room is looked for early")

@@ -25,7 +25,7 @@ SharedMemory make_memory() {
   return SharedMemory::map(file.get(), ring_memory_bytes).value();
 }
 
-// What record `number` looks like: its length and every byte follow from the number.
+// Content of record `number`: its length and every byte follow from the number.
 std::vector<std::byte> record_of(std::uint64_t number) {
   std::mt19937_64 draw(number);
   const std::size_t longest = number % 50 == 0 ? 200'000 : number % 7 == 0 ? 9'000 : 300;
@@ -55,7 +55,7 @@ TEST_F(Ring, GivesRecordsOfAllLengthsInOrder) {
     const auto sent = record_of(number);
     std::size_t at = 0;
     while ((at = writer_.write(sent, at)) < sent.size()) {
-      // Longer than the ring: the reader takes pieces before there is a whole record.
+      // Longer than the ring: the reader takes pieces before the record is complete.
       while (reader_.read(record_).value()) ASSERT_EQ(record_, record_of(read++));
     }
   }
@@ -137,14 +137,15 @@ TEST_F(BrokenRing, FilledWithRandomBytesNeitherCrashesNorHangs) {
   }
 }
 
-// Two threads with a doorbell each, as two processes have: nothing is lost, nobody sleeps for ever.
+// Two threads with one doorbell each, as in two processes: no record is lost, and no thread blocks
+// forever.
 struct Side {
   Side() : files(DoorbellFiles::create().value()), bell(Doorbell::open(files.copy().value()).value()) {}
   DoorbellFiles files;
   Doorbell bell;
 };
 
-// Sleeps until something was rung, as a thread that waits does.
+// Blocks until a ring, as a waiting thread does.
 void wait_rung(Doorbell& bell) {
   bell.announce(Doorbell::Sleep::on_word);
   if (!bell.rung()) bell.sleep(std::nullopt);
@@ -192,7 +193,7 @@ TEST_F(Ring, BetweenTwoThreadsThatSleepLosesNothing) {
   sender.join();
 }
 
-// kill -9 of the writer at any moment: what the reader sees is whole and in order, and then nothing.
+// kill -9 of the writer at any time: the reader sees complete records in order, and then nothing.
 TEST_F(Ring, OfAWriterThatIsKilledHoldsWholeRecordsOnly) {
   for (int round = 0; round < 30; ++round) {
     SharedMemory memory = make_memory();

@@ -33,7 +33,7 @@ Result<std::string> open(Opener& opener, std::string_view open_part,
   return text_of(plain);
 }
 
-// RFC 5869, test case 1; its first 32 bytes of output are the first block.
+// RFC 5869, test case 1. The first block is the first 32 bytes of its output.
 TEST(Seal, DerivesKeysAsTheStandardDoes) {
   const std::vector<std::byte> secret(22, std::byte{0x0b});
   std::vector<std::byte> salt;
@@ -44,7 +44,7 @@ TEST(Seal, DerivesKeysAsTheStandardDoes) {
             "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf");
 }
 
-// Test case 14 of the GCM specification's set: key, nonce and plain text of zeros.
+// Test case 14 of the GCM specification: key, nonce, and plain text of zeros.
 TEST(Seal, SealsAsTheStandardDoes) {
   Sealer sealer(SealKey{});
   EXPECT_EQ(hex(seal(sealer, "", std::string(16, '\0'))),

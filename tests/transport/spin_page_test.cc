@@ -1,4 +1,4 @@
-// Who may look before it sleeps, and what becomes of the tickets of who is killed.
+// The budget of spinning threads, and the permits of a killed process.
 #include "transport/spin_page.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_F(SpinPageTest, GivesAsManyTicketsAsThereIsRoom) {
 
 TEST_F(SpinPageTest, SaysOnceThatSomebodyHasAsked) {
   EXPECT_FALSE(page_.take_asked());
-  EXPECT_FALSE(open().take(3));  // in vain, and it counts
+  EXPECT_FALSE(open().take(3));  // no permit, but the request counts
   EXPECT_TRUE(page_.take_asked());
   EXPECT_FALSE(page_.take_asked());
 }
@@ -63,7 +63,7 @@ TEST_F(SpinPageTest, KeepsToItsOwnLimits) {
   EXPECT_EQ(page_.longest(), 50us);
 }
 
-// The kernel ends it between taking and giving back.
+// The kernel ends it between taking and returning the permit.
 TEST_F(SpinPageTest, TakesTheTicketOfAKilledProcessAway) {
   page_.set_room(1);
   std::array<int, 2> pipe{};
@@ -82,7 +82,7 @@ TEST_F(SpinPageTest, TakesTheTicketOfAKilledProcessAway) {
   ::close(pipe[0]);
   ::close(pipe[1]);
   EXPECT_FALSE(page_.take(6));
-  page_.take_away(4);  // of somebody else
+  page_.take_away(4);  // another process
   EXPECT_FALSE(page_.take(6));
   page_.take_away(5);
   EXPECT_TRUE(page_.take(6));

@@ -49,7 +49,7 @@ TEST_F(ZapSelfTest, PassesForAClosedBus) {
 
 TEST_F(ZapSelfTest, FailsWhenTheAdmittedKeyIsRefused) {
   open_server();
-  AllowTable other;  // not the one the bus asks
+  AllowTable other;  // not the table of the bus
   const auto proved = self_test(other, address_, server_keys_.public_key, 500ms);
   EXPECT_EQ(proved.error().code, ErrorCode::unavailable);
 }

@@ -1,4 +1,5 @@
-// Sizes in bytes as people read them. Pure, any thread.
+// Human-readable sizes in bytes.
+// Thread: any (pure).
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 
 namespace mobula::internal {
 
-// "512 B", "64 KiB", "1.5 GiB": at most one digit after the point.
+// Returns "512 B", "64 KiB", or "1.5 GiB": at most one decimal digit.
 std::string byte_text(std::uint64_t bytes);
 
 }  // namespace mobula::internal

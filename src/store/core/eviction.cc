@@ -13,9 +13,9 @@ struct Slab {
   std::uint64_t used_bytes = 0;
   Time last_use;
   bool stuck = false;
-  bool free = true;  // all of it can go without being written
+  bool free = true;  // all objects can leave without a write
 
-  // The cheap ones first, then the longest unused.
+  // Slabs without a write first, then the least recently used.
   auto order() const { return std::tuple(!free, last_use, id); }
 };
 
@@ -64,7 +64,7 @@ EvictionChoice choose_evictions(const std::vector<EvictionCandidate>& all, const
 
   std::vector<const EvictionCandidate*> own;
   for (const Slab& slab : slabs) {
-    if (!slab.stuck) continue;  // it has been chosen
+    if (!slab.stuck) continue;  // already chosen
     const auto owner = space.owner_of(slab.id);
     if (owner->writer != goal.own->writer || owner->job != goal.own->job) continue;
     for (const EvictionCandidate* each : slab.objects) {

@@ -1,9 +1,6 @@
-// What has to leave a node's memory so that there is room. Pure functions over values.
-//
-// Memory comes back in whole slabs only, so whole slabs are chosen where possible: those first that
-// need no writing, then those whose latest use is the longest ago. A slab with an object in it that
-// cannot leave is no use to others; objects beside that one leave only to make place for the slab's
-// own writer.
+// Chooses the objects that must leave a node's memory to free space.
+// Thread: any (pure).
+// Not: the eviction itself.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +13,13 @@
 
 namespace mobula::internal {
 
-// What stands between an object and its leaving.
+// Requirement for the eviction of an object.
 enum class Departure : unsigned char {
-  at_once,  // its bytes can be had again without writing them
-  written,  // they have to be written first
-  asked,    // a process has its place and is to be asked for it
+  at_once,  // none: the bytes are available without writing them
+  written,  // a write to disk
+  asked,    // a process uses its location and must release it
   coming,   // one of the above has begun
-  never,    // not now: it is being written, moved or read
+  never,    // not now: it is being written, moved, or read
 };
 
 struct EvictionCandidate {
@@ -33,9 +30,9 @@ struct EvictionCandidate {
 };
 
 struct EvictionGoal {
-  std::uint64_t used_bytes = 0;  // of objects, whatever that gives back
-  std::uint64_t slab_bytes = 0;  // of memory, in slabs that become empty
-  // Of an object for which there is to be place; in a slab of its writer if whole ones will not do.
+  std::uint64_t used_bytes = 0;  // sizes of objects, regardless of the memory that this frees
+  std::uint64_t slab_bytes = 0;  // memory of slabs that become empty
+  // An object that needs a location; in a slab of its writer if no whole slab can be freed.
   struct Own {
     JobId job{};
     ProcessId writer{};
@@ -48,14 +45,18 @@ struct EvictionChoice {
   std::vector<ObjectId> at_once;
   std::vector<ObjectId> written;
   std::vector<ObjectId> asked;
-  std::size_t coming = 0;        // more, of which that has begun
-  std::uint64_t used_bytes = 0;  // that leave, or are about to
+  std::size_t coming = 0;        // further objects whose eviction has begun
+  std::uint64_t used_bytes = 0;  // sizes of objects that leave or will leave
   std::uint64_t slab_bytes = 0;
 
   bool nothing() const { return at_once.empty() && written.empty() && asked.empty(); }
 };
 
-// `all`: every object that has a place, in an order that is the same everywhere.
+// Only whole slabs return memory, so whole slabs are chosen if possible: first those that need no
+// write, then the least recently used ones. A slab with an object that cannot leave frees nothing.
+// The other objects in it are evicted only to make space for the slab's own writer.
+//
+// `all` contains every object with a location, in an order that is equal on every run.
 EvictionChoice choose_evictions(const std::vector<EvictionCandidate>& all, const SlabSpace& space,
                                 const EvictionGoal& goal);
 

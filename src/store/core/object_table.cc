@@ -79,7 +79,7 @@ Result<void> ObjectTable::check_reserve(const ReserveRequest& request) const {
 
 Result<void> ObjectTable::check_hold_limit(ProcessId process, const ProcessRow& row,
                                            ObjectId object) const {
-  const bool agent = process == options_.space.incarnation;  // bounded by what processes do
+  const bool agent = process == options_.space.incarnation;  // bounded by the requests of processes
   if (agent || row.held.size() < options_.max_holds_per_process || row.held.contains(object)) {
     return {};
   }
@@ -363,7 +363,7 @@ void ObjectTable::free_place(ObjectRow& row, SlabChanges& out) {
   unbook(row);
 }
 
-// A slab retired a moment ago needs no unmapping if its writer has died since.
+// A slab retired earlier in this operation needs no unmapping if its writer was dropped since.
 void ObjectTable::withdraw_released(SlabChanges& changes) const {
   std::erase_if(changes.retire,
                 [&](const RetiredSlab& retired) { return !space_.owner_of(retired.slab); });
@@ -400,7 +400,7 @@ void ObjectTable::erase_unheld(ObjectId object, Consequences& out) {
   objects_.erase(object);
 }
 
-// A sum, so that the order of additions does not matter and each can be taken back.
+// A sum, so that the order of additions is irrelevant and each addition can be undone.
 void ObjectTable::digest(ObjectId object, NodeId node, std::string_view kind, bool add) {
   const Hash128 bits = derive_bits(object.bits(), kind, node.bits().high);
   const Hash128 term = derive_bits(bits, kind, node.bits().low);

@@ -123,7 +123,7 @@ void SlabSpace::free(const Place& place, SlabChanges& out) {
   if (slab.extents.empty()) settle_empty(place.slab, slab, out);
 }
 
-// An empty slab goes with its writer; a live writer keeps the larger of its empty ones.
+// An empty slab without a writer is removed. A live writer keeps the larger one of its empty slabs.
 void SlabSpace::settle_empty(SlabId id, Slab& slab, SlabChanges& out) {
   if (slab.writer.empty()) {
     erase(id);
@@ -230,7 +230,7 @@ std::optional<SlabSpace::Owner> SlabSpace::owner_of(SlabId slab) const {
   return Owner{row->job, row->writer, row->extents.size_bytes()};
 }
 
-// Messages name slabs by the low half of their ids, so the other half is empty.
+// Messages identify a slab by the low half of its id, so the high half is zero.
 SlabId SlabSpace::next_id() {
   for (;;) {
     const Hash128 bits = derive_bits(options_.incarnation.bits(), "slab", next_slab_++);

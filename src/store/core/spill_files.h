@@ -1,8 +1,6 @@
-// Which files of spilled objects a node has, and which object lies where in them. Pure: numbers and
-// sizes; bytes and names of files are the shell's. Part of the agent's core; not thread-safe.
-//
-// Many objects lie in one file, which is written once and never changed: it goes when none of them
-// is needed any more. What died earlier stays in it until then, and counts.
+// The spill files of a node and the positions of the objects in them. Knows numbers and sizes; the
+// shell owns bytes and file names.
+// Thread: owner (the agent's core). Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +13,34 @@
 
 namespace mobula::internal {
 
-using SpillFileId = std::uint64_t;  // 0: none; never given again by one incarnation
+using SpillFileId = std::uint64_t;  // 0: none; never reused by one incarnation
 
 struct SpilledPlace {
   SpillFileId file = 0;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
-  Hash128 checksum;  // as the shell has computed it; nothing here looks at it
+  Hash128 checksum;  // computed by the shell; not checked here
 
   friend bool operator==(const SpilledPlace&, const SpilledPlace&) = default;
 };
 
+// One file has many objects. It is written once, never changed, and removed when none of its
+// objects is needed. Until then, unneeded objects stay in it and count.
 class SpillFiles {
  public:
   SpillFileId new_file() { return ++last_; }
   // The object must not be in another file.
   void add(ObjectId object, const SpilledPlace& place);
-  // The object's copy is not needed any more. The file that is to be removed then, or nothing.
+  // The copy of the object is not needed any more. Returns the file that must then be removed, if
+  // any.
   std::optional<SpillFileId> drop(ObjectId object);
 
   const SpilledPlace* find(ObjectId object) const { return objects_.find(object); }
   std::size_t files() const { return files_.size(); }
   std::size_t objects() const { return objects_.size(); }
-  // Of the largest object; 0 if there is none.
+  // Size of the largest object; 0 without objects.
   std::uint64_t largest_bytes() const { return sizes_.empty() ? 0 : *sizes_.rbegin(); }
-  // Of all files, with what is dead in them.
+  // Total size of all files, including unneeded objects.
   std::uint64_t file_bytes() const { return file_bytes_; }
 
  private:

@@ -95,7 +95,7 @@ Result<ArenaBytes> Arena::take(std::uint64_t size) {
   }
   const std::uint64_t wanted = rounded(size, alignment);
   const MutexLock lock(blocks_->mutex);
-  // Called under the lock alone; the analysis does not look into lambdas.
+  // Called only under the lock. The analysis does not follow lambdas.
   const auto from = [&](std::uint64_t number, ArenaBytes::Blocks::Block& block)
                         MOBULA_NO_THREAD_SAFETY_ANALYSIS -> std::optional<ArenaBytes> {
     const bool was_whole = block.free.whole();

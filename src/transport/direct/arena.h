@@ -1,7 +1,7 @@
 // Memory of a process that other processes of its machine can read in place: blocks in memfds, from
-// which tensors and copies for transfers are taken. What is given back is taken again first, since
-// pages that were never touched cost several times a copy. Any thread; a lock guards it. It knows
-// nothing of offers: who gives memory back must know that nobody reads it.
+// which tensors and copies for transfers are allocated. Released ranges are reused first, because
+// the first touch of a page costs several times a copy.
+// Thread: any (one lock). Not: offers. The releaser must know that no process reads the range.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ namespace mobula::internal {
 
 struct ArenaOptions {
   std::uint64_t block_bytes = 64ull << 20;
-  std::uint64_t max_bytes = 1ull << 40;      // of all blocks; pages count when they are touched
-  std::uint64_t kept_bytes = 512ull << 20;   // of blocks in which nothing lies
+  std::uint64_t max_bytes = 1ull << 40;      // total of all blocks; pages count only after a touch
+  std::uint64_t kept_bytes = 512ull << 20;   // total of empty blocks
 };
 
 class Arena;
 
-// Some bytes of an arena; given back with it. Outlives the arena if need be.
+// A range of an arena, released by its destructor. May outlive the arena.
 class ArenaBytes {
  public:
   ArenaBytes() = default;
@@ -37,13 +37,13 @@ class ArenaBytes {
 
   std::span<std::byte> bytes() const { return bytes_; }
   MemoryFile file() const { return file_; }
-  // To be offered as it is.
+  // The range as a region that can be offered.
   SourceRegion region() const { return {.bytes = bytes_, .place = {}, .file = file_}; }
 
  private:
   friend class Arena;
   struct Blocks;
-  std::shared_ptr<Blocks> blocks_;  // the arena's, shared with what was taken from it
+  std::shared_ptr<Blocks> blocks_;  // shared by the arena and its ranges
   std::uint64_t block_ = 0;
   std::span<std::byte> bytes_;
   MemoryFile file_;
@@ -51,21 +51,22 @@ class ArenaBytes {
 
 class Arena {
  public:
-  // `closed` is told of each block that is gone, from whichever thread gave its last bytes back:
-  // its readers are to let go of it.
+  // `closed` is called for each freed block, on the thread that released its last range: readers of
+  // the block must unmap it.
   explicit Arena(ArenaOptions options = {}, std::function<void(FileKey)> closed = nullptr);
 
-  // `size` bytes (at least 1) at a multiple of 256. resource_exhausted beyond max_bytes.
+  // Allocates `size` bytes (at least 1), aligned to 256. Errors: resource_exhausted above
+  // max_bytes.
   Result<ArenaBytes> take(std::uint64_t size);
 
-  // Where these bytes lie, if it is in this arena.
+  // Returns the file and offset of `bytes`, if they are in this arena.
   std::optional<MemoryFile> file_of(std::span<const std::byte> bytes) const;
 
   std::uint64_t used_bytes() const;
   std::uint64_t block_bytes() const;
 
  private:
-  std::shared_ptr<ArenaBytes::Blocks> blocks_;
+  std::shared_ptr<ArenaBytes::Blocks> blocks_;  // shared with its ranges
 };
 
 }  // namespace mobula::internal

@@ -1,6 +1,7 @@
-// How endpoints, tickets and messages of transports are written: numbers little-endian, stretches of
-// bytes with their length. A reader never reads past its bytes, and says at the end whether all was
-// well, so that each field need not be asked. Values; any thread.
+// Encoding of the endpoints, offer handles, and messages of transports: little-endian numbers, and
+// byte strings with a length. A reader never reads past its end, and reports at finish() whether
+// every field was complete.
+// Thread: any (values).
 #pragma once
 
 #include <array>
@@ -16,14 +17,14 @@
 
 namespace mobula::internal {
 
-// Which transport wrote a blob. Values travel: append only.
+// Transport that wrote a blob. The values are sent to other processes: append only.
 enum class DirectKind : std::uint8_t { inproc = 1, shm = 2, tcp = 3, cuda_ipc = 6, nccl = 7, plugin = 8 };
 
-// 128 random bits that stand for a right.
+// 128 random bits that serve as an access token.
 struct DirectToken {
   Hash128 bits;
   static DirectToken random() { return {random_bits()}; }
-  // Takes the same time wherever they differ.
+  // Compares in constant time.
   bool matches(const DirectToken& other) const {
     return ((bits.high ^ other.bits.high) | (bits.low ^ other.bits.low)) == 0;
   }
@@ -53,7 +54,7 @@ class BlobReader {
  public:
   explicit BlobReader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  // What is not there is read as zero, and makes this broken.
+  // A missing field is read as zero and makes the reader broken.
   std::uint8_t byte();
   std::uint64_t number();
   Hash128 bits();
@@ -68,7 +69,7 @@ class BlobReader {
   void break_off() { broken_ = true; }
   bool broken() const { return broken_; }
   std::size_t left() const { return rest_.size(); }
-  // corrupt unless all fields were there and nothing is left.
+  // Errors: corrupt unless all fields were complete and no bytes are left.
   Result<void> finish(std::string_view what) const;
 
  private:
@@ -76,9 +77,9 @@ class BlobReader {
   bool broken_ = false;
 };
 
-// The begin of every endpoint and ticket.
+// The start of each endpoint and offer handle.
 void put_direct_head(BlobWriter& to, DirectKind kind);
-// corrupt for what is not of this kind, naming a version that is not this program's.
+// Errors: corrupt for another kind or version; the text names the version.
 Result<void> take_direct_head(BlobReader& from, DirectKind kind, std::string_view what);
 
 }  // namespace mobula::internal

@@ -13,16 +13,16 @@ namespace mobula::internal {
 namespace {
 
 constexpr Duration carrier_look_every = 50ms;
-constexpr std::size_t max_asked = 8;  // of one holder at once
+constexpr std::size_t max_asked = 8;  // pending requests per holder
 constexpr std::size_t max_links = 1'024;
 constexpr std::size_t max_endpoint = 2'048;
 constexpr std::size_t max_refusal = 4'096;
 
-// What a message is. Values travel: append only.
+// Kind of a message. The values are sent to other processes: append only.
 enum class Word : std::uint8_t {
-  ask = 1,     // question (8), right's token (32), request
-  answer = 2,  // question (8), the chunk
-  refuse = 3,  // question (8), error code (1), text
+  ask = 1,     // request number (8), access token (32), request
+  answer = 2,  // request number (8), the chunk
+  refuse = 3,  // request number (8), error code (1), text
 };
 
 BlobWriter head_of(Word word, std::uint64_t question) {
@@ -95,7 +95,7 @@ Result<void> CarrierLane::open(const std::string& listen) {
 }
 
 CarrierLane::~CarrierLane() {
-  // The mailbox is emptied by the lane itself: it is full for a moment at most.
+  // The lane itself drains its mailbox, so it is full only briefly.
   while (!thread_->run([this] { close(); })) std::this_thread::yield();
 }
 
@@ -124,7 +124,8 @@ bool CarrierLane::guarded(const Call& call) {
   return false;
 }
 
-// What threw may be in any state: it is left alone from now on, and not even destroyed.
+// After an exception the carrier may be in any state, so it is not used any more, and not even
+// destroyed.
 void CarrierLane::break_down(const std::string& why) {
   broken_ = fmt::format("the plug-in '{}' threw: {}; it is used no more", plugin_.name, why);
   carrier_ = nullptr;
@@ -137,7 +138,7 @@ void CarrierLane::break_down(const std::string& why) {
 void CarrierLane::poll() {
   int again = 0;
   guarded([&] { again = plugin_.poll(carrier_); });
-  // In a later turn: the loop serves its mailbox in between.
+  // Runs in a later iteration, so that the loop serves its mailbox first.
   if (again != 0 && look_timer_) look_timer_->arm(Time());
 }
 
@@ -195,7 +196,7 @@ Result<CarrierLane::Link*> CarrierLane::link_of(const LaneShare& share) {
   return &link;
 }
 
-// Each share asks for a chunk in turn.
+// Requests chunks for the shares in round-robin order.
 void CarrierLane::fill(const ChannelKey& key) {
   for (;;) {
     const auto at = links_.find(key);
@@ -243,7 +244,7 @@ void CarrierLane::on_message(std::uint64_t number, std::span<const std::byte> by
   if (word == Word::refuse) on_refusal(number, question, rest);
 }
 
-// For a receiver: the chunk, or why not.
+// Replies to a receiver with the chunk or an error.
 void CarrierLane::serve(std::uint64_t number, std::uint64_t question,
                         std::span<const std::byte> rest) {
   BlobReader from(rest);
@@ -337,8 +338,8 @@ void CarrierLane::drop_link(const ChannelKey& key, const Failure& why) {
   for (const TransferId transfer : of_it) end(transfer, why);
 }
 
-// Ends shares whose holder is silent, with their link. A stop of this process is not the holder's
-// silence.
+// Ends shares of silent holders, with their connection. A stop of this process does not count as
+// silence of a holder.
 void CarrierLane::look() {
   const Time now = monotonic_now();
   const Duration gap = thread_->loop().last_turn().gap;

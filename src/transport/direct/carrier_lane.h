@@ -1,9 +1,9 @@
-// A lane that fetches chunks by messages of a carrier, which a plug-in brings (mobula/
-// transport_plugin.h). Each chunk is asked for by a message and answered by one; so many of a holder
-// are under way at once. The carrier's memory is its own: what is read of a source is copied before a
-// call returns, and what is written into a target is copied here, so that both are quiet at once,
-// whatever the carrier's library does. A link without an answer for too long is dropped, and the next
-// pull makes another.
+// Lane that pulls chunks through messages of a carrier, the connection object of a transport plugin
+// (mobula/transport_plugin.h). Each chunk has one request and one reply; their number per holder is
+// limited.
+// Thread: the transport's thread for public functions; the lane's thread makes all plugin calls.
+// Owner: sources and targets are copied during a call, so the plugin never keeps them. Errors: a
+// connection without a reply within the silence limit is dropped. The next pull opens a new one.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace mobula::internal {
 
 class CarrierLane final : public Lane {
  public:
-  // `plugin` lives as long as the program. Fails with what the plug-in refuses with.
+  // `plugin` lives as long as the program. Fails with the error of the plugin.
   static Result<std::unique_ptr<CarrierLane>> start(TcpOffers& offers,
                                                     const mobula_transport_plugin& plugin,
                                                     const std::string& listen);
@@ -33,7 +33,7 @@ class CarrierLane final : public Lane {
   CarrierLane(const CarrierLane&) = delete;
   CarrierLane& operator=(const CarrierLane&) = delete;
 
-  // What connect() of other processes' carriers takes.
+  // The endpoint for connect() of the carriers of other processes.
   const std::string& address() const { return address_; }
 
   void begin(LaneShare share) override;
@@ -43,21 +43,21 @@ class CarrierLane final : public Lane {
  private:
   struct Asked {
     TransferId transfer;
-    std::uint64_t serial = 0;  // of its share: a transfer may be pulled again
+    std::uint64_t serial = 0;  // serial of the share: a transfer may be pulled more than once
     std::size_t chunk = 0;
   };
-  // To a holder.
+  // A connection to a holder.
   struct Link {
     std::uint64_t number = 0;
-    std::deque<TransferId> turns;          // of shares with chunks to ask for
-    std::map<std::uint64_t, Asked> asked;  // and not answered, also for shares that have ended
+    std::deque<TransferId> turns;          // transfers with chunks to request
+    std::map<std::uint64_t, Asked> asked;  // pending requests, also of ended shares
     Time heard;
   };
   struct Row {
     LaneShare share;
     std::uint64_t serial = 0;
-    std::size_t next = 0;  // chunk to ask for
-    std::size_t left = 0;  // chunks that are not there
+    std::size_t next = 0;  // next chunk to request
+    std::size_t left = 0;  // chunks not yet received
     Time began;
     Time moved;
   };
@@ -67,7 +67,7 @@ class CarrierLane final : public Lane {
   Result<void> open(const std::string& listen);
   void close();
   void poll();
-  // Calls the plug-in; what it throws ends the carrier. False when there is none any more.
+  // Calls the plugin. An exception ends the carrier. Returns false if no carrier exists any more.
   template <class Call>
   bool guarded(const Call& call);
   void break_down(const std::string& why);
@@ -79,9 +79,9 @@ class CarrierLane final : public Lane {
   void serve(std::uint64_t number, std::uint64_t question, std::span<const std::byte> rest);
   void on_answer(std::uint64_t number, std::uint64_t question, std::span<const std::byte> body);
   void on_refusal(std::uint64_t number, std::uint64_t question, std::span<const std::byte> rest);
-  // What was asked on this link, if it was, and not answered.
+  // Removes and returns the pending request with this number on this connection, if it exists.
   std::optional<Asked> take_question(std::uint64_t number, std::uint64_t question);
-  // The share that asked, unless it has ended.
+  // Returns the share of the request, unless it has ended.
   Row* row_of(const Asked& asked);
   bool send(std::uint64_t number, std::span<const std::byte> head, std::span<const std::byte> body);
   void end(TransferId transfer, const Result<void>& result);
@@ -91,17 +91,17 @@ class CarrierLane final : public Lane {
   TcpOffers& offers_;
   const mobula_transport_plugin& plugin_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TaskBox> box_;  // shared with what is posted
+  std::shared_ptr<TaskBox> box_;  // shared with posted tasks
   std::string address_;
 
-  // The lane's thread.
+  // Lane's thread.
   mobula_carrier_host host_{};
   mobula_carrier* carrier_ = nullptr;
-  std::string broken_;  // why there is no carrier any more
+  std::string broken_;  // the reason if the carrier has ended
   Watch watch_;
   std::unique_ptr<Timer> look_timer_;
   std::map<ChannelKey, Link> links_;
-  std::map<std::uint64_t, ChannelKey> channels_;  // by link
+  std::map<std::uint64_t, ChannelKey> channels_;  // by connection
   std::map<TransferId, Row> rows_;
   std::uint64_t next_question_ = 1;
   std::uint64_t next_serial_ = 1;

@@ -1,7 +1,8 @@
-// How a transport of host memory that moves chunks brings those of a device: each chunk by way of a slice of
-// host memory that is given for as long as it is on its way. So the steps of a transfer (out of the device,
-// over the wire, into the device) overlap, and no transfer has all of its bytes in host memory. Slices of both
-// directions are apart, so that processes that give each other tensors never wait in a circle. Any thread.
+// Moves device tensors through a transport of host memory. Each chunk passes through a slice of
+// pinned host memory while it is in transit. The steps of a transfer (copy out, send, copy in)
+// therefore overlap, and no transfer needs its whole size in host memory.
+// Thread: any. Both directions have separate slices, so two processes that pull from each other
+// cannot deadlock.
 #pragma once
 
 #include <cstddef>
@@ -17,36 +18,37 @@
 
 namespace mobula::internal {
 
-// The largest chunk that every stage takes, on every machine.
+// The largest chunk that every stage accepts.
 inline constexpr std::uint64_t staged_chunk_bytes = 4u << 20;
 
-// A chunk in host memory, as long as `keeps` lives.
+// A chunk in host memory, valid while `keeps` exists.
 struct StagedChunk {
   std::span<std::byte> bytes;
-  std::shared_ptr<const void> keeps;  // shared: what is posted can be copied
+  std::shared_ptr<const void> keeps;  // shared, because posted tasks are copied
 };
 
 class ChunkStage {
  public:
   virtual ~ChunkStage() = default;
 
-  // Holder. Bytes of the device are brought to host memory, when there is a slice for them; `done` is told by
-  // the device's thread. cancelled if they are not `wanted` any more when their turn comes, resource_exhausted
-  // when too many wait.
+  // Holder: copies a device chunk to host memory when a slice is free. The device's thread calls
+  // `done`. Errors: cancelled if `wanted` returns false at its turn, resource_exhausted if too many
+  // reads are queued.
   virtual void read(std::span<const std::byte> from, std::function<bool()> wanted,
                     std::function<void(Result<StagedChunk>)> done) = 0;
 
-  // Receiver. Room for a chunk that will come from this holder, who gets half of it at most: one that is silent
-  // does not keep others waiting. Without any `freed` is called once when there may be.
+  // Receiver: reserves a host buffer for a chunk from `holder`. One holder gets at most half of the
+  // slices, so a silent holder does not block others. If none is free, it returns nullopt and calls
+  // `freed` once when one may be free.
   virtual std::optional<StagedChunk> room(ProcessId holder, std::uint64_t size, std::function<void()> freed) = 0;
-  // What has come goes to the device; `done` is told by the device's thread when it is there.
+  // Copies a received chunk to the device. The device's thread calls `done` when it is complete.
   virtual void write(std::byte* to, StagedChunk chunk, std::function<void(Result<void>)> done) = 0;
 };
 
-// Who still touches regions by stages: the end of a transport waits for them.
+// Counts the stages that access regions. The destructor of a transport waits for them.
 class StageUses {
  public:
-  // One use, until what is returned is gone.
+  // Starts a use, which ends when the returned object is destroyed.
   std::shared_ptr<const void> begin() {
     const MutexLock lock(counted_->mutex);
     ++counted_->uses;

@@ -22,11 +22,11 @@
 namespace mobula::internal {
 namespace {
 
-// How much a fault brings in around it, where nobody has changed it (fault_around_bytes).
+// Range that one fault populates by default (fault_around_bytes).
 constexpr std::size_t fault_bytes = 64u << 10;
 
-// Faults in the middle of a copy slow it down more than they cost; populating costs for each page,
-// whether it is there or not.
+// Page faults inside a copy slow it down more than they cost here. Populating would cost time for
+// every page, also for present ones.
 void touch_pages(const std::byte* from, std::size_t size) {
   for (std::size_t at = 0; at < size; at += fault_bytes) {
     static_cast<void>(*static_cast<const volatile std::byte*>(from + at));
@@ -86,7 +86,7 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
   void stop(std::uint64_t number);
 
  private:
-  // Where in the pieces of a copy.
+  // A position in the pieces of a copy.
   struct Place {
     std::size_t piece = 0;
     std::size_t at = 0;
@@ -96,16 +96,16 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
     Copy copy;
     std::atomic<bool> stopped{false};
     // Under the lock.
-    Place next;                 // what no thread has taken yet
+    Place next;                 // first position that no thread has taken
     std::size_t under_way = 0;  // slices
     CopyEnd end;
     bool all_taken() const { return next.piece == copy.pieces.size(); }
   };
-  using JobPtr = std::shared_ptr<Job>;  // of the loop and of threads
+  using JobPtr = std::shared_ptr<Job>;  // shared by the loop and the threads
 
   Result<void> start_threads();
   void run();
-  // Under the lock: takes the next slice, unless there is none or the job is to end.
+  // Under the lock: takes the next slice. Returns nullopt if no slice is left or the job must end.
   std::optional<Place> take(Job& job) const;
   Result<void> slice(const Job& job, Place from) const;
   template <class Visit>
@@ -115,7 +115,7 @@ class CopyThreads::Impl : public std::enable_shared_from_this<Impl> {
   EventLoop& loop_;
   const CopyOptions options_;
 
-  // The loop's thread.
+  // Loop's thread.
   Fd ready_;
   Watch watch_;
   std::vector<std::thread> threads_;
@@ -161,7 +161,7 @@ Result<void> CopyThreads::Impl::start_threads() {
   while (threads_.size() < wanted) {
     auto started = start_thread("mobula-copy", [this] { run(); });
     if (!started) {
-      if (!threads_.empty()) break;  // fewer do as well
+      if (!threads_.empty()) break;  // fewer threads are sufficient
       return started.error();
     }
     threads_.push_back(std::move(started).value());
@@ -205,7 +205,7 @@ void CopyThreads::Impl::run() {
     if (const auto from = take(*job)) {
       if (!job->all_taken()) {
         waiting_.push_back(job);
-        changed_.notify_one();  // who is idle helps
+        changed_.notify_one();  // an idle thread helps
       }
       ++job->under_way;
       lock.unlock();
@@ -243,7 +243,7 @@ Result<void> CopyThreads::Impl::slice(const Job& job, Place from) const {
   return result;
 }
 
-// The parts of the slice that begins at `at`, and where the next one does.
+// Visits the parts of the slice that begins at `at`, and returns the begin of the next slice.
 template <class Visit>
 CopyThreads::Impl::Place CopyThreads::Impl::walk(const Job& job, Place at,
                                                  const Visit& visit) const {
@@ -269,7 +269,7 @@ void CopyThreads::Impl::deliver() {
     ended.swap(ended_);
   }
   for (const JobPtr& job : ended) {
-    if (jobs_.erase(job->number) == 0) return;  // closed by an answer
+    if (jobs_.erase(job->number) == 0) return;  // closed by a callback
     job->copy.keeps.reset();
     const auto answer = std::move(job->copy.ended);
     answer(job->end);

@@ -1,6 +1,7 @@
-// Threads that copy for a loop: what takes longer than the loop may be away. A copy goes in slices,
-// so that it can be stopped between two of them, copies take turns, and idle threads help with one.
-// Threads start with the first copy. The face is for the loop's thread; a lock guards what the threads share with it.
+// Threads that perform long copies for an event loop. A copy is divided into slices: it can be
+// stopped between two of them, copies alternate, and idle threads share one copy. The threads start
+// with the first copy.
+// Thread: the event loop (one lock guards the state shared with the threads).
 #pragma once
 
 #include <sys/types.h>
@@ -24,48 +25,48 @@ struct CopyPiece {
 };
 
 struct CopyEnd {
-  Result<void> result;  // cancelled, or why another process could not be read
+  Result<void> result;  // cancelled, or the failure of a read from another process
   Time began;
   Time ended;
 };
 
 struct Copy {
   std::vector<CopyPiece> pieces;
-  // Whose addresses `from` are: 0 this process's. Another's are read by process_vm_readv;
-  // unavailable when it is gone, permission_denied, corrupt for addresses that it does not have.
+  // Process of the addresses `from`; 0: this process. Another process is read by process_vm_readv.
+  // Errors: unavailable if it has ended, permission_denied, corrupt for unmapped addresses.
   pid_t process = 0;
-  bool mapped = false;  // `from` lies in a mapped file whose pages may not be there yet
-  std::shared_ptr<const void> keeps = nullptr;  // shared: lives as long as it is read
-  std::function<void(const CopyEnd&)> ended;    // from the loop; nothing is touched any more
+  bool mapped = false;  // `from` is in a mapped file; its pages may not be populated
+  std::shared_ptr<const void> keeps = nullptr;  // shared: kept until the copy ends
+  std::function<void(const CopyEnd&)> ended;    // from the loop; memory is not accessed any more
 };
 
 struct CopyOptions {
-  std::size_t threads = 0;  // 0: one for every two cores, two to four
+  std::size_t threads = 0;  // 0: half of the cores, from 2 to 4
   std::size_t slice_bytes = 2u << 20;
-  std::size_t max_copies = 4'096;  // that wait or run
+  std::size_t max_copies = 4'096;  // queued or running
 };
 
-// Up to so many bytes are copied by who wants them copied: waking a thread costs more.
+// Size limit below which the caller copies directly, because waking a thread costs more.
 inline constexpr std::size_t copied_at_once = 256u << 10;
 
-// Copies here and now. For a few bytes.
+// Copies synchronously. Meant for few bytes.
 Result<void> copy_now(const Copy& copy);
 
-// Who copies for a loop.
+// Interface of a component that copies for an event loop.
 class Copies {
  public:
   virtual ~Copies() = default;
-  // resource_exhausted at a limit, or when there can be no thread; `ended` is then not called.
+  // Errors: resource_exhausted at a limit or if no thread can start; `ended` is then not called.
   virtual Result<std::uint64_t> start(Copy copy) = 0;
-  // The copy ends with cancelled after the slice in progress, unless it has come to its end.
+  // Ends the copy with cancelled after the current slice, unless it is complete.
   virtual void stop(std::uint64_t copy) = 0;
 };
 
 class CopyThreads final : public Copies {
  public:
-  // Fails with resource_exhausted without descriptors.
+  // Errors: resource_exhausted without descriptors.
   static Result<std::unique_ptr<CopyThreads>> create(EventLoop& loop, CopyOptions options = {});
-  // Waits for the slices in progress; nobody is answered.
+  // Waits for the current slices. No callback runs.
   ~CopyThreads() override;
   CopyThreads(const CopyThreads&) = delete;
   CopyThreads& operator=(const CopyThreads&) = delete;
@@ -76,7 +77,7 @@ class CopyThreads final : public Copies {
  private:
   class Impl;
   explicit CopyThreads(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<Impl> impl_;  // shared with the call in progress, so that it may destroy this
+  std::shared_ptr<Impl> impl_;  // shared with the call in progress, which may destroy this object
 };
 
 }  // namespace mobula::internal

@@ -9,7 +9,8 @@ constexpr PathCost same_device_cost{50us, 1e12};
 constexpr PathCost peer_device_cost{50us, 1e11};
 constexpr PathCost to_host_cost{50us, 2e10};
 
-// A chunk of another process. It is given up by the device's thread, whoever has used it last.
+// A chunk of another process. The device's thread unmaps it, regardless of the thread of the last
+// user.
 class ImportedChunk final : public ReadMapping {
  public:
   ImportedChunk(DeviceMapping mapping, std::shared_ptr<DeviceCopies::Poster> poster)
@@ -21,8 +22,8 @@ class ImportedChunk final : public ReadMapping {
   }
 
  private:
-  std::shared_ptr<DeviceMapping> mapping_;  // shared because what is posted can be copied
-  std::shared_ptr<DeviceCopies::Poster> poster_;
+  std::shared_ptr<DeviceMapping> mapping_;  // shared, because posted tasks are copied
+  std::shared_ptr<DeviceCopies::Poster> poster_;  // shared with DeviceCopies
 };
 
 }  // namespace
@@ -63,7 +64,8 @@ Result<std::unique_ptr<CudaIpcTransport>> CudaIpcTransport::create(
   medium.target_kinds = made->caps_.target_kinds;
   medium.map = [copies = copies->get(), context](Fd descriptor, std::uint64_t size_bytes,
                                                  MappedMedium::Made done) {
-    auto fd = std::make_shared<const Fd>(std::move(descriptor));  // shared: functions can be copied
+    // Shared, because functions are copied.
+    auto fd = std::make_shared<const Fd>(std::move(descriptor));
     copies->run([fd, size_bytes, context, poster = copies->poster(), done = std::move(done)] {
       using Mapped = Result<std::shared_ptr<const ReadMapping>>;
       auto mapping = DeviceMapping::import(context, *fd, size_bytes);

@@ -1,9 +1,9 @@
-// Transfers of device memory between processes of one machine: chunks of the holder's arena, whose descriptors
-// receivers import, map and copy from, or see in place. One transport for each device of the receiver, on
-// which it copies; what it pulls lands there or in host memory. See tensor_transport.h for what is promised.
-//
-// Bytes are free for others only when nobody reaches them: a chunk that the holder gives up is let go of by
-// all who have imported it, and what a dead holder had is let go of when its connection ends.
+// Transfers of device memory between processes of one machine. Receivers import the descriptors of
+// arena chunks, map them, and copy from them or use them in place. Each device of the receiver has
+// its own transport, which copies on it. Pulled bytes are stored there or in host memory.
+// Thread: see tensor_transport.h, which also states the guarantees.
+// Owner: a chunk is reused only after every importer has unmapped it. The memory of a dead holder
+// is unmapped when its connection ends.
 #pragma once
 
 #include <memory>
@@ -18,20 +18,20 @@
 namespace mobula::internal {
 
 struct CudaIpcOptions {
-  std::string socket;  // where receivers connect: in a folder of mode 0700
-  // Devices whose memory this one reaches, besides its own: as the node's agent has seen, since a process
-  // sees its own devices only.
+  std::string socket;  // socket for receivers, in a directory of mode 0700
+  // Devices whose memory is accessible from this device, in addition to its own. The node's agent
+  // provides the set, because a process sees only its own devices.
   std::set<DeviceUuid> peers = {};
   DeviceCopyOptions copying = {};
   DirectLimits limits = {};
-  std::uint64_t max_mapped_bytes = 1ull << 40;  // of other processes
+  std::uint64_t max_mapped_bytes = 1ull << 40;  // limit for memory of other processes
 };
 
 class CudaIpcTransport final : public MappedTransport {
  public:
-  // Whether there is a driver here, and devices that hand memory to other processes. Initialises nothing.
+  // Reports whether a driver and devices with exportable memory exist. Initializes nothing.
   static Availability probe();
-  // Fails with what LocalListener::open fails with, and what the driver says.
+  // Fails with an error of LocalListener::open or of the driver.
   static Result<std::unique_ptr<CudaIpcTransport>> create(EventLoop& loop, ProcessId process,
                                                           std::shared_ptr<const GpuContext> context,
                                                           CudaIpcOptions options);
@@ -41,10 +41,10 @@ class CudaIpcTransport final : public MappedTransport {
   Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
                          const MemoryPlace& target) const override;
 
-  // What an arena tells of chunks that it has given up, by DeviceArena's `closed`. Any thread, also after the
-  // transport's end.
+  // Callback for the `closed` event of DeviceArena, which reports freed chunks. Thread: any, also
+  // after the transport has ended.
   std::function<void(std::uint64_t chunk)> closed();
-  // By which it copies; for other copies of the same device, until this ends.
+  // The copier of this device, also for other copies until this transport ends.
   DeviceCopies& copies() const { return *device_copies_; }
 
  private:
@@ -52,11 +52,11 @@ class CudaIpcTransport final : public MappedTransport {
                    std::shared_ptr<const GpuContext> context);
 
   const CudaIpcOptions options_;
-  const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
-  DeviceCopies* device_copies_ = nullptr;            // of the base class
+  const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
+  DeviceCopies* device_copies_ = nullptr;            // owned by the base class
 };
 
-// To be offered as it is.
+// Describes device memory as a region that can be offered.
 SourceRegion region_of(const DeviceUuid& device, std::span<const std::byte> bytes,
                        const DeviceFile& file);
 

@@ -20,7 +20,7 @@
 namespace mobula::internal {
 namespace {
 
-// Between two looks at copies under way, and how many slices of one are.
+// Interval between two polls of running copies, and limit of running slices per copy.
 constexpr auto look_every = std::chrono::microseconds(20);
 constexpr std::size_t slices_under_way = 2;
 
@@ -49,7 +49,8 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   const std::shared_ptr<DeviceSlices>& slices() const { return slices_; }
 
  private:
-  // Under way, and by way of which memory; what has come there goes on to the host's `to`.
+  // A running slice and its pinned memory. When complete, its bytes are copied to `to` in host
+  // memory.
   struct Slice {
     GpuEvent event;
     PinnedSlice by;
@@ -60,20 +61,20 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
     std::uint64_t number = 0;
     Copy copy;
     std::atomic<bool> stopped{false};
-    // The device's thread's.
+    // Device's thread.
     std::size_t piece = 0;
     std::size_t at = 0;
-    std::optional<bool> by_host;  // of the piece: it goes to or comes from ordinary memory
+    std::optional<bool> by_host;  // the piece is in pageable host memory at one end
     bool to_host = false;
     std::deque<Slice> slices;
     CopyEnd end;
   };
-  using JobPtr = std::shared_ptr<Job>;  // of the loop and of the thread
+  using JobPtr = std::shared_ptr<Job>;  // shared by the loop and the thread
 
   void serve();
   bool is_idle() const { return active_.empty() && steps_.empty(); }
   void take(std::vector<std::function<void()>>& work);
-  // Whether anything was issued or has ended.
+  // Returns true if any copy was issued or has ended.
   bool advance();
   bool look(Job& job);
   bool issue(Job& job);
@@ -91,16 +92,16 @@ class DeviceCopies::Impl : public Poster, public std::enable_shared_from_this<Im
   }
 
   const DeviceCopyOptions options_;
-  const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
-  const std::shared_ptr<DeviceSlices> slices_;       // shared with what is on its way through them
-  const std::shared_ptr<TaskBox> box_;               // shared with what is posted to the loop
+  const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
+  const std::shared_ptr<DeviceSlices> slices_;       // shared with the copies in progress
+  const std::shared_ptr<TaskBox> box_;               // shared with tasks posted to the loop
 
-  // The loop's thread.
+  // Loop's thread.
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, JobPtr> jobs_;
   std::thread thread_;
 
-  // The device's thread.
+  // Device's thread.
   std::optional<GpuStream> stream_;
   std::vector<JobPtr> active_;
   std::vector<std::function<bool()>> steps_;
@@ -179,7 +180,7 @@ void DeviceCopies::Impl::run_then(std::function<std::function<void()>()> work) {
   post([work = std::move(work), box = box_] { box->push(work()); });
 }
 
-// Until the end, and then until nothing is under way.
+// Runs until close(), and then until no copy is in progress.
 void DeviceCopies::Impl::serve() {
   std::vector<std::function<void()>> work;
   for (;;) {
@@ -198,7 +199,7 @@ void DeviceCopies::Impl::serve() {
     for (auto& each : work) each();
     work.clear();
     for (std::size_t i = steps_.size(); i-- > 0;) {
-      auto step = std::move(steps_[i]);  // it may add others
+      auto step = std::move(steps_[i]);  // the step may add others
       if (step()) {
         steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
       } else {
@@ -233,14 +234,14 @@ bool DeviceCopies::Impl::advance() {
   return moved;
 }
 
-// Takes down slices that have ended.
+// Removes completed slices.
 bool DeviceCopies::Impl::look(Job& job) {
   bool moved = false;
   while (!job.slices.empty()) {
     Slice& slice = job.slices.front();
     const auto over = slice.event.over();
     if (over && !*over) return moved;
-    // Nothing more is written where the context is lost.
+    // Nothing more is written after the context is lost.
     if (!over && job.end.result) job.end.result = over.error();
     if (over && slice.to != nullptr && !job.stopped) std::memcpy(slice.to, slice.by.bytes().data(), slice.size);
     job.slices.pop_front();
@@ -249,7 +250,7 @@ bool DeviceCopies::Impl::look(Job& job) {
   return moved;
 }
 
-// What no driver has given out; memory that is pinned or of a device is used as it is.
+// True for memory unknown to the driver. Pinned and device memory are used directly.
 bool DeviceCopies::Impl::is_of_host(const void* at) const {
   int attribute = cuda_abi::pointer_memory_type, type = 0;
   void* to = &type;
@@ -268,7 +269,7 @@ Result<void> DeviceCopies::Impl::copy_async(std::byte* to, const std::byte* from
       "cuMemcpyAsync", context_->call().copy_async(address_of(to), address_of(from), size, stream_->get()));
 }
 
-// False while what it needs is not there.
+// Returns false while no pinned slice is free.
 bool DeviceCopies::Impl::issue(Job& job) {
   const GpuContext::Current current(*context_);
   job.end.result = current.made();
@@ -288,7 +289,7 @@ bool DeviceCopies::Impl::issue(Job& job) {
   return true;
 }
 
-// By a slice of pinned memory.
+// Uses a slice of pinned memory.
 bool DeviceCopies::Impl::issue_by_host(Job& job) {
   PinnedSlices& slices = job.to_host ? slices_->out : slices_->in;
   job.end.result = slices.open();
@@ -316,7 +317,7 @@ void DeviceCopies::Impl::go_on(Job& job, std::size_t size) {
   job.by_host.reset();
 }
 
-// What was issued before a failure is waited for, too.
+// Operations that were issued before a failure are awaited, too.
 void DeviceCopies::Impl::mark(Job& job, PinnedSlice by, std::byte* to, std::size_t size) {
   auto event = GpuEvent::create(context_);
   Result<void> marked = event ? event->record(stream_->get()) : Result<void>(event.error());

@@ -1,10 +1,9 @@
-// The one thread of this process that calls CUDA for the transfers of a device, beside its user's threads: it
-// imports and gives up mappings, and copies on a stream of its own, in slices, so that a copy can be stopped
-// between two of them and copies take turns. It looks at the device only while something is under way there.
-// What goes to or comes from ordinary memory of the host goes by way of a few slices of pinned memory, so that
-// the driver copies nothing behind a call; a copy that finds none free waits for one.
-// The face is for the loop's thread, post() for any; a lock guards what the thread shares with it. The loop
-// never waits for the driver, which may be held up by whatever user code does.
+// The thread of this process that calls CUDA for the transfers of one device. It maps and unmaps
+// memory and copies on its own stream, in slices, so that a copy can be stopped and copies
+// alternate. Copies from or to pageable host memory use a few pinned slices, so that the driver
+// makes no hidden copy; without a free slice, a copy waits.
+// Thread: the event loop, except post(), which is for any (one lock). The loop never waits for the
+// driver, which user code may delay. The device is polled only while an operation is in progress.
 #pragma once
 
 #include <cstdint>
@@ -19,55 +18,57 @@
 
 namespace mobula::internal {
 
-// By which bytes of one device go to the host and come from it. Both are taken when they are needed first.
+// Pinned slices for both directions between host and device, allocated with their first use.
 struct DeviceSlices {
   PinnedSlices out, in;
 };
 
 struct DeviceCopyOptions {
   std::uint64_t slice_bytes = 32u << 20;
-  PinnedSliceOptions pinned = {};  // in each direction; slices are made at least staged_chunk_bytes large
-  std::size_t max_copies = 4'096;  // that wait or run
-  CpuList cpus = {};               // near the device: its thread runs there, as far as it may
+  PinnedSliceOptions pinned = {};  // per direction; slice size at least staged_chunk_bytes
+  std::size_t max_copies = 4'096;  // queued or running
+  CpuList cpus = {};               // near the device: preferred CPUs of its thread
 };
 
 class DeviceCopies final : public Copies {
  public:
-  // Fails with what the driver says where the device has no stream to give.
+  // Fails with the error of the driver if it cannot create a stream.
   static Result<std::unique_ptr<DeviceCopies>> create(EventLoop& loop,
                                                       std::shared_ptr<const GpuContext> context,
                                                       DeviceCopyOptions options = {});
-  // Waits for slices in progress, and for what was posted; nobody is answered.
+  // Waits for current slices and posted work. No callback runs.
   ~DeviceCopies() override;
   DeviceCopies(const DeviceCopies&) = delete;
   DeviceCopies& operator=(const DeviceCopies&) = delete;
 
-  // Where `to` and `from` are of devices or of the host, of which at least one is a device's; unavailable when
-  // the context is lost.
+  // `to` or `from` is device memory, the other may be host memory. Errors: unavailable if the
+  // context is lost.
   Result<std::uint64_t> start(Copy copy) override;
   void stop(std::uint64_t copy) override;
 
-  // Runs on the device's thread, in order. Any thread, also after this is gone: then at once.
+  // Runs work on the device's thread, in order. Thread: any. After the destruction of this object,
+  // work runs at once.
   class Poster;
   std::shared_ptr<Poster> poster() const;
-  // Shared with what is on its way through them.
+  // Shared with the copies in progress.
   const std::shared_ptr<DeviceSlices>& slices() const;
-  // Runs `work` there, and then what it returns on the loop, unless this is gone.
+  // Runs `work` on the device's thread and its returned function on the loop, unless this object
+  // was destroyed.
   void run(std::function<std::function<void()>()> work);
 
  private:
   class Impl;
   explicit DeviceCopies(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<Impl> impl_;  // shared with what is posted
+  std::shared_ptr<Impl> impl_;  // shared with posted work
 };
 
 class DeviceCopies::Poster {
  public:
   virtual ~Poster() = default;
   virtual void post(std::function<void()> work) = 0;
-  // For the device's thread: calls `step` there, over and over, until it returns true.
+  // For the device's thread: calls `step` repeatedly there until it returns true.
   virtual void watch(std::function<bool()> step) = 0;
-  // Any thread: on the loop, unless its owner is gone by then.
+  // Thread: any. Runs `news` on the loop, unless its owner was destroyed.
   virtual void tell(std::function<void()> news) = 0;
 };
 

@@ -34,29 +34,30 @@ class DeviceStage::Impl final : public ChunkStage, public std::enable_shared_fro
   };
 
   void one_less(ProcessId holder);
-  // The device's thread.
+  // Device's thread.
   void pump();
   std::function<void()> told_of_slice();
   void begin(Read read, PinnedSlice slice);
   Result<void> ready();
-  // Copies, and tells when it has ended.
+  // Copies, and calls `ended` when the copy is complete.
   void copy(std::byte* to, const std::byte* from, std::size_t size, std::function<void(Result<void>)> ended);
 
   const DeviceStageOptions options_;
-  const std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
-  const std::shared_ptr<DeviceCopies::Poster> thread_;
-  const std::shared_ptr<DeviceSlices> slices_;  // shared with the device's copies
+  const std::shared_ptr<const GpuContext> context_;  // shared with all memory of the device
+  const std::shared_ptr<DeviceCopies::Poster> thread_;  // shared with DeviceCopies
+  const std::shared_ptr<DeviceSlices> slices_;  // shared with the copies of the device
   std::atomic<bool> closed_ = false;
-  std::atomic<bool> wants_room_ = false;  // it has asked for the slices to be taken
+  std::atomic<bool> wants_room_ = false;  // an allocation of the slices is requested
   std::atomic<std::size_t> waiting_reads_ = 0;
 
   Mutex mutex_;
-  std::map<ProcessId, std::size_t> held_ MOBULA_GUARDED_BY(mutex_);  // room for chunks, by holder
-  std::vector<std::function<void()>> capped_ MOBULA_GUARDED_BY(mutex_);  // of who waits because its holder has its part
+  std::map<ProcessId, std::size_t> held_ MOBULA_GUARDED_BY(mutex_);  // receive buffers, by holder
+  // Receivers that wait because their holder reached its limit.
+  std::vector<std::function<void()>> capped_ MOBULA_GUARDED_BY(mutex_);
 
-  // The device's thread.
+  // Device's thread.
   std::optional<GpuStream> stream_;
-  std::deque<Read> reads_;  // that wait for a slice
+  std::deque<Read> reads_;  // waiting for a slice
   bool awaits_slice_ = false;
 };
 
@@ -80,10 +81,11 @@ void DeviceStage::Impl::copy(std::byte* to, const std::byte* from, std::size_t s
   auto made = issued ? GpuEvent::create(context_) : Result<GpuEvent>(issued.error());
   auto marked = made ? made->record(stream_->get()) : Result<void>(made.error());
   if (!marked) {
-    (void)stream_->synchronize();  // what was issued uses the slice
+    (void)stream_->synchronize();  // issued copies use the slice
     return ended(marked);
   }
-  const auto event = std::make_shared<GpuEvent>(std::move(*made));  // shared: functions can be copied
+  // Shared, because functions are copied.
+  const auto event = std::make_shared<GpuEvent>(std::move(*made));
   thread_->watch([event, ended = std::move(ended)] {
     const auto over = event->over();
     if (over && !*over) return false;
@@ -111,7 +113,7 @@ void DeviceStage::Impl::read(std::span<const std::byte> from, std::function<bool
   });
 }
 
-// As many as there are slices for.
+// Starts as many reads as slices are free.
 void DeviceStage::Impl::pump() {
   while (!reads_.empty()) {
     const auto fails = [&](const Failure& why) {
@@ -187,13 +189,13 @@ std::optional<StagedChunk> DeviceStage::Impl::room(ProcessId holder, std::uint64
   if (!wants_room_.exchange(true)) {
     thread_->post([self = shared_from_this()] {
       if (!self->closed_) (void)self->slices_->in.open();
-      self->wants_room_ = false;  // tried again if there was no memory
+      self->wants_room_ = false;  // retried later if the allocation failed
     });
   }
   return std::nullopt;
 }
 
-// Who waited for a holder's part is told, whoever it was.
+// Notifies all receivers that wait for the limit of a holder, of any holder.
 void DeviceStage::Impl::one_less(ProcessId holder) {
   std::vector<std::function<void()>> told;
   {

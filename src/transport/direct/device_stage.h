@@ -1,6 +1,7 @@
-// The stage of one device: chunks go through its slices of pinned memory, copied by its one thread
-// (device_copies.h) on a stream of their own. A read that finds no slice waits for one, in order; a receiver that
-// finds no room asks again when it is told. Any thread. Must end before the DeviceCopies whose thread it uses.
+// Chunk stage of one device. Chunks pass through its slices of pinned memory, copied by its thread
+// (device_copies.h) on a separate stream. A read without a free slice waits in FIFO order. A
+// receiver without a buffer retries after `freed`.
+// Thread: any. Owner: must be destroyed before its DeviceCopies.
 #pragma once
 
 #include <memory>
@@ -11,14 +12,14 @@
 namespace mobula::internal {
 
 struct DeviceStageOptions {
-  std::size_t max_reads = 8'192;  // that wait; further ones are refused
+  std::size_t max_reads = 8'192;  // queued; further reads are rejected
 };
 
 class DeviceStage {
  public:
-  // Takes nothing of the device before the first chunk.
+  // Allocates nothing on the device before the first chunk.
   DeviceStage(std::shared_ptr<const GpuContext> context, DeviceCopies& copies, DeviceStageOptions options = {});
-  // Reads that wait end with cancelled; what is under way ends on the device's thread.
+  // Queued reads end with cancelled. Running copies end on the device's thread.
   ~DeviceStage();
   DeviceStage(const DeviceStage&) = delete;
   DeviceStage& operator=(const DeviceStage&) = delete;
@@ -28,7 +29,7 @@ class DeviceStage {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;  // shared with what is posted
+  std::shared_ptr<Impl> impl_;  // shared with posted work
 };
 
 }  // namespace mobula::internal

@@ -12,7 +12,7 @@ namespace mobula::internal {
 struct InprocTransport::Row {
   Offer offer;
   DirectToken token;
-  // Read by whoever has mapped the regions.
+  // Read by every user of a mapping of the regions.
   std::atomic<bool> stands{true};
 };
 
@@ -31,7 +31,7 @@ class AliasedRegions final : public MappedRegions {
   bool offered() const override { return *stands_; }
 
  private:
-  std::shared_ptr<const std::atomic<bool>> stands_;  // of the offer, which may end first
+  std::shared_ptr<const std::atomic<bool>> stands_;  // shared with the offer, which may end first
   std::vector<std::span<const std::byte>> regions_;
 };
 
@@ -115,7 +115,7 @@ void InprocTransport::offer(Offer offer, Offered offered) {
   auto row = std::make_shared<Row>();
   row->token = DirectToken::random();
   row->offer = std::move(offer);
-  row->offer.peer.endpoint = {};  // was for the call
+  row->offer.peer.endpoint = {};  // valid only during the call
   BlobWriter ticket;
   put_direct_head(ticket, DirectKind::inproc);
   ticket.id(process_).id(row->offer.transfer).number(row->offer.to.epoch).token(row->token);
@@ -133,7 +133,7 @@ void InprocTransport::release(TransferId transfer, Quiet quiet) {
   end_pulls_of(row.get(), quiet);
 }
 
-// Answers when the copies from this offer, or all of them, have ended.
+// Calls `quiet` when the copies of this offer, or all copies, have ended.
 void InprocTransport::end_pulls_of(const Row* row, const Quiet& quiet) {
   const QuietGate gate(quiet);
   for (auto& [transfer, running] : pulls_) {
@@ -265,7 +265,7 @@ void InprocTransport::peer_down(ProcessId peer, Quiet quiet) {
 }
 
 void InprocTransport::shutdown(Time, std::function<void(std::vector<TransferId>)> done) {
-  // Slices are short: the deadline is not needed.
+  // Slices are short, so the deadline is not needed.
   peer_down(process_, [done = std::move(done)] { done({}); });
 }
 

@@ -1,5 +1,6 @@
-// Transfers within one process: a copy, or the same bytes. Holder and receiver are the same object,
-// on one loop. See tensor_transport.h for what is promised.
+// Transfers within one process: a copy, or the same memory. Holder and receiver are the same
+// object.
+// Thread: the event loop. See tensor_transport.h for the guarantees.
 #pragma once
 
 #include <map>
@@ -14,9 +15,9 @@ namespace mobula::internal {
 
 class InprocTransport final : public TensorTransport {
  public:
-  // Always works.
+  // Always available.
   static Availability probe() { return {true, "within the process"}; }
-  // `process`: this one.
+  // `process` is this process.
   static Result<std::unique_ptr<InprocTransport>> create(EventLoop& loop, ProcessId process,
                                                          CopyOptions copying = {},
                                                          DirectLimits limits = {});
@@ -40,12 +41,12 @@ class InprocTransport final : public TensorTransport {
   TransportStats stats() const override;
 
  private:
-  struct Row;  // of an offer: its regions, its token, whether it stands, who waits for quiet
+  struct Row;  // an offer: its regions, its token, and whether it is valid
   struct Running {
     std::uint64_t copy = 0;
-    std::shared_ptr<Row> row;  // shared by the offer, its pulls and maps
+    std::shared_ptr<Row> row;  // shared by the offer, its pulls, and its maps
     Ended ended;
-    std::vector<Quiet> quiet;  // who waits for its end
+    std::vector<Quiet> quiet;  // callbacks for its end
     Time since;
     std::uint64_t bytes = 0;
   };
@@ -64,11 +65,12 @@ class InprocTransport final : public TensorTransport {
   Blob endpoint_;
   std::uint64_t highest_epoch_ = 0;
   std::map<ChannelKey, Time> channels_;
-  std::map<TransferId, std::shared_ptr<Row>> offers_;
+  std::map<TransferId, std::shared_ptr<Row>> offers_;  // shared with pulls and maps
   std::map<TransferId, Running> pulls_;
   TransportStats stats_;
   Later later_;
-  std::unique_ptr<CopyThreads> copies_;  // last: ends first, with what it reads still there
+  // The last member, so it is destroyed first, while the memory that it reads exists.
+  std::unique_ptr<CopyThreads> copies_;
 };
 
 }  // namespace mobula::internal

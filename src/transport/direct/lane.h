@@ -1,5 +1,5 @@
-// A thread that fetches chunks of what is pulled from their holders, in a way of its own: its part of a
-// LaneTransport. All calls are for the transport's thread, and none blocks.
+// I/O thread of a LaneTransport: pulls chunks from their holders.
+// Thread: the transport's thread; no call blocks.
 #pragma once
 
 #include <cstddef>
@@ -13,29 +13,30 @@
 
 namespace mobula::internal {
 
-// What one lane has to fetch of a pull.
+// The chunks of a pull that one lane fetches.
 struct LaneShare {
   TransferId transfer;
   ChannelKey from;
-  std::string address;  // of the holder, as the transport's endpoints say it
+  std::string address;  // address of the holder, from its endpoint
   TcpRight right;
   DirectToken token;
   std::vector<std::pair<TcpChunk, std::byte*>> chunks;
   Duration silence_limit{0};
-  std::shared_ptr<ChunkStage> stage = nullptr;  // chunks go to a device by it
-  // Once, on the lane's thread; nothing is written from then on.
+  // Shared with the transfer. Copies chunks to a device.
+  std::shared_ptr<ChunkStage> stage = nullptr;
+  // Called once, on the lane's thread. Nothing is written afterwards.
   std::function<void(const Result<void>&, Time began)> ended;
 };
 
 class Lane {
  public:
-  // Ends everything without an answer.
+  // Ends all shares without a callback.
   virtual ~Lane() = default;
 
   virtual void begin(LaneShare share) = 0;
-  // The share ends with cancelled, or has ended.
+  // The share ends with cancelled, unless it has ended already.
   virtual void cancel(TransferId transfer) = 0;
-  // Its connections are of no more use.
+  // Closes the connections of the channel.
   virtual void forget(const ChannelKey& channel) = 0;
 };
 

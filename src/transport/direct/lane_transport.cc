@@ -177,13 +177,13 @@ void LaneTransport::pull(Pull pull, Ended ended) {
   share_out(pull, *ticket, row);
 }
 
-// Chunk by chunk to the lanes in turn; what is small to one alone.
+// Distributes the chunks to the lanes in round-robin order. A small pull uses one lane.
 void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& row) {
   std::uint64_t all = 0;
   for (const std::uint64_t size : ticket.sizes) all += size;
   row.told.bytes = all;
   const std::uint64_t even = all / (4 * lanes_.size()) / least_chunk * least_chunk;
-  // What the other side does with a chunk is not known here: it is one that every stage takes.
+  // The stage of the other side is unknown here, so the size is one that every stage accepts.
   const std::uint64_t largest = std::clamp(options_.chunk_bytes, least_chunk, staged_chunk_bytes);
   const std::uint64_t most = std::clamp(even, least_chunk, largest);
   std::vector<LaneShare> shares(lanes_.size());
@@ -195,7 +195,7 @@ void LaneTransport::share_out(const Pull& pull, const TcpTicket& ticket, Row& ro
       if (all > least_chunk) lane = (lane + 1) % lanes_.size();
     }
   }
-  // Nothing to fetch: the holder is asked whether the offer stands.
+  // An empty transfer has no chunks; one empty request checks that the offer is valid.
   if (all == 0) shares[lane].chunks.push_back({{0, 0, 0}, nullptr});
   next_lane_ = (next_lane_ + 1) % lanes_.size();
   const Channel& channel = channels_.at(pull.from);
@@ -307,10 +307,10 @@ void LaneTransport::finish_shutdown() {
   if (const auto done = std::exchange(shut_down_, nullptr)) done(left);
 }
 
-// What lanes have left in the box when the loop's mailbox was full.
+// Runs tasks that the lanes left in the mailbox while the loop was full.
 void LaneTransport::look() {
   look_timer_.arm(monotonic_now() + transport_look_every);
-  const auto box = box_;  // what lies there may destroy this
+  const auto box = box_;  // a task may destroy this object
   if (rows_.empty() && owed_ == 0) look_timer_.disarm();
   box->run();
 }

@@ -1,6 +1,7 @@
-// What transports that fetch chunks by lanes have in common: channels, offers and who may read them,
-// and pulls whose chunks are shared out to lanes in turn. How chunks travel is for the lanes, what an
-// endpoint says for the transport that derives from this. See tensor_transport.h for what is promised.
+// Base of the transports with lanes: channels, offers and their access tokens, and pulls whose
+// chunks are distributed to the lanes.
+// Thread: the event loop. See tensor_transport.h for the guarantees. Not: the movement of chunks
+// (the lanes), the format of endpoints (the derived class).
 #pragma once
 
 #include <map>
@@ -18,11 +19,11 @@
 namespace mobula::internal {
 
 struct LaneTransportOptions {
-  const char* name = "";  // lives as long as the program, or as the transport
+  const char* name = "";  // lives as long as the transport
   DirectKind kind = DirectKind::tcp;
   PathCost cost;
-  bool stages = false;  // its lanes know what to do with a ChunkStage
-  bool plain = false;   // bytes cannot be sealed: only between those who trust the fabric
+  bool stages = false;  // the lanes support a ChunkStage
+  bool plain = false;   // no encryption: only for trusted fabrics
   std::uint64_t chunk_bytes = 4u << 20;
   DirectLimits limits = {};
 };
@@ -34,7 +35,7 @@ class LaneTransport : public TensorTransport {
   const Blob& endpoint() const override { return endpoint_; }
   Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
                          const MemoryPlace& target) const override;
-  // A channel connects when something is pulled by it.
+  // A channel connects with its first pull.
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
   void offer(Offer offer, Offered offered) override;
@@ -50,16 +51,17 @@ class LaneTransport : public TensorTransport {
  protected:
   LaneTransport(EventLoop& loop, ProcessId process, LaneTransportOptions options);
 
-  // Where an endpoint's holder is reached; its process is `expected`.
+  // Returns the address of the holder with the endpoint; its process is `expected`.
   virtual Result<std::string> address_in(std::span<const std::byte> endpoint,
                                          ProcessId expected) const = 0;
 
-  // For who derives, to fill when it is made. It empties the lanes before it ends: they use it.
+  // For the derived class, which fills the following members. It must call end_lanes() before its
+  // destructor ends, because the lanes use them.
   ProcessId process() const { return process_; }
   Blob endpoint_;
   TcpOffers offers_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  // Lanes answer nobody from here on, and are gone.
+  // Destroys the lanes. They call no callback any more.
   void end_lanes();
 
  private:
@@ -70,9 +72,9 @@ class LaneTransport : public TensorTransport {
   struct Row {
     ChannelKey from;
     Ended ended;
-    std::size_t shares = 0;  // under way
+    std::size_t shares = 0;  // in progress
     Result<void> result;
-    std::optional<Failure> why;  // it was stopped
+    std::optional<Failure> why;  // reason if it was stopped
     bool lost = false;
     TransferEnd told;
     Time since;
@@ -95,12 +97,12 @@ class LaneTransport : public TensorTransport {
   std::map<ChannelKey, Channel> channels_;
   std::map<TransferId, Row> rows_;
   std::size_t next_lane_ = 0;
-  std::size_t owed_ = 0;  // releases that are not quiet yet
+  std::size_t owed_ = 0;  // releases that are not complete
   Later later_;
   Timer look_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
-  std::shared_ptr<TaskBox> box_;  // from the lanes; shared with what is posted
+  std::shared_ptr<TaskBox> box_;  // mailbox of the lanes; shared with posted tasks
 };
 
 }  // namespace mobula::internal

@@ -1,5 +1,6 @@
-// Answers that are given from the loop, never from within the call that asked. For the loop's
-// thread. What waits when this is destroyed is dropped; an answer may destroy it.
+// Deferred callbacks: they run from the loop, never from within the call that requested them.
+// Thread: the event loop. The destructor drops pending callbacks, and a callback may destroy this
+// object.
 #pragma once
 
 #include <deque>
@@ -17,7 +18,7 @@ class Later {
   Later(const Later&) = delete;
   Later& operator=(const Later&) = delete;
 
-  // In order. Empty functions are left out.
+  // Queues a callback. Callbacks run in order; empty functions are dropped.
   void call(std::function<void()> answer) {
     if (!answer) return;
     waiting_->push_back(std::move(answer));
@@ -27,7 +28,8 @@ class Later {
  private:
   using Waiting = std::deque<std::function<void()>>;
 
-  // Answers that these ask for are given in the next turn, so that the loop reads in between.
+  // Callbacks that are queued by these run in the next iteration, so that the loop reads in
+  // between.
   void give() {
     const std::weak_ptr<Waiting> alive = waiting_;
     Waiting now;
@@ -38,12 +40,13 @@ class Later {
     }
   }
 
-  std::shared_ptr<Waiting> waiting_;  // shared to see within an answer whether this is gone
+  // Shared, so that give() notices the destruction of this object.
+  std::shared_ptr<Waiting> waiting_;
   Timer timer_;
 };
 
-// One answer for several things that become quiet: given with the last of them. Add one for the asker
-// itself, so that it is given when there is nothing to wait for.
+// One callback for several pending operations, called after the last one. The caller also adds one
+// for itself, so that the callback runs if nothing is pending.
 class QuietGate {
  public:
   explicit QuietGate(std::function<void()> answer)
@@ -61,7 +64,7 @@ class QuietGate {
     std::size_t count;
     std::function<void()> answer;
   };
-  std::shared_ptr<Left> left_;  // shared by all that are waited for
+  std::shared_ptr<Left> left_;  // shared by all pending operations
 };
 
 }  // namespace mobula::internal

@@ -1,5 +1,6 @@
-// What kind of memory a holder and a receiver of one machine share by its descriptors, and how a receiver makes
-// use of one: the difference between shm and cuda_ipc. For the loop's thread.
+// The kind of memory that a holder shares with a receiver on the same machine through descriptors,
+// and the way a receiver maps it. This is the difference between shm and cuda_ipc.
+// Thread: the event loop.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct MappedMedium {
   DirectKind kind = DirectKind::shm;
   std::uint8_t source_kinds = host_kinds;
   std::uint8_t target_kinds = host_kinds;
-  // Answers at once or later, from the loop, or never once its owner is gone.
+  // Calls `made` now or later, from the loop, or never if its owner was destroyed.
   std::function<void(Fd descriptor, std::uint64_t size_bytes, Made made)> map;
 
   bool of_host() const { return source_kinds == host_kinds; }

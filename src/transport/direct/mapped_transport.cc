@@ -21,8 +21,8 @@ std::string first_line(const char* path) {
   return line;
 }
 
-// Of oneself it works wherever no filter forbids the call; of others it also needs that no security
-// module wants them to be related (yama), which the superuser may ignore.
+// A process can always read itself unless a filter forbids the call. Reading others also requires
+// that a security module (yama) permits unrelated processes; the superuser is exempt.
 bool may_read_processes() {
   std::uint64_t seen = 0;
   const std::uint64_t word = 1;
@@ -52,16 +52,16 @@ Result<ShmPlace> place_of_this_process(bool read_processes) {
   return place;
 }
 
-// Brings the news of memory that was given up to the loop, as long as there is one.
+// Forwards reports of freed memory to the loop while the transport exists.
 struct MappedTransport::Gone {
   Mutex mutex;
   EventLoop* loop MOBULA_GUARDED_BY(mutex) = nullptr;
-  MappedTransport* transport = nullptr;  // read and written by the loop's thread alone
+  MappedTransport* transport = nullptr;  // only the loop's thread accesses it
 
   static void tell(const std::shared_ptr<Gone>& self, FileKey file) {
     const MutexLock lock(self->mutex);
     if (self->loop == nullptr) return;
-    // A full mailbox costs the readers' mappings until their channel ends.
+    // If the mailbox is full, the receivers keep their mappings until their channel ends.
     (void)self->loop->post([self, file] {
       if (self->transport != nullptr) self->transport->forget(file);
     });

@@ -1,5 +1,7 @@
-// What shm and cuda_ipc have in common: the holder's memory has descriptors, receivers map it, and copy from
-// there. Which memory, and who may reach it, is for them. See tensor_transport.h for what is promised.
+// Base of shm and cuda_ipc: the memory of the holder has descriptors; receivers map it and copy
+// from it.
+// Thread: the event loop. See tensor_transport.h for the guarantees. Not: kind and reach of the
+// memory (the derived class).
 #pragma once
 
 #include <memory>
@@ -15,7 +17,7 @@
 
 namespace mobula::internal {
 
-// What of this machine and process decides with whom it shares memory.
+// Properties of this machine and process that decide which processes it can share memory with.
 Result<ShmPlace> place_of_this_process(bool read_processes);
 
 class MappedTransport : public TensorTransport {
@@ -38,16 +40,16 @@ class MappedTransport : public TensorTransport {
 
  protected:
   MappedTransport(EventLoop& loop, ShmEndpoint self, DirectLimits limits);
-  // With what it copies by, which ends before all else; arena: see ShmHolder.
+  // Takes the copier, which is destroyed before all else. For `arena` see ShmHolder.
   Result<void> start(MappedMedium medium, std::unique_ptr<Copies> copies, Arena* arena,
                      std::uint64_t max_mapped_bytes);
 
-  // A file that is offered no more is to be let go of by all who have mapped it.
+  // Requests that all receivers unmap a file that is not offered any more.
   void forget(FileKey file) { holder_->forget(file); }
-  // The same, for whoever gives memory up on any thread, as long as there is a transport to tell.
+  // The same as a function for any thread. It has no effect after the transport is destroyed.
   std::function<void(FileKey)> forgets();
 
-  // Whether the peer is of this machine and user, and what its endpoint says is of this kind.
+  // Checks that the peer is on this machine, has this user, and has an endpoint of this kind.
   Result<void> check_same_place(const Peer& peer) const;
 
   TransportCaps caps_;
@@ -65,8 +67,8 @@ class MappedTransport : public TensorTransport {
   Later later_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
-  std::shared_ptr<Gone> gone_;  // shared with who gives memory up
-  // The copies end first, with what they read and write still there.
+  std::shared_ptr<Gone> gone_;  // shared with components that free memory
+  // Destruction order: the copies end first, while the memory that they use exists.
   std::unique_ptr<ShmHolder> holder_;
   std::unique_ptr<ShmReceiver> receiver_;
   std::unique_ptr<Copies> copies_;

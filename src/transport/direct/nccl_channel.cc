@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-// Larger groups have been seen to hang.
+// Larger groups have been observed to hang.
 constexpr std::size_t most_in_group = 256;
 
 const char* name_of(NcclCall::Kind kind) {
@@ -30,7 +30,7 @@ const char* name_of(NcclCall::Kind kind) {
 NcclChannel::NcclChannel(Terms terms) : terms_(std::move(terms)) {}
 
 NcclChannel::~NcclChannel() {
-  // A stream that a kernel may still run on cannot be destroyed without waiting for it.
+  // A stream with a running kernel cannot be destroyed without waiting for the kernel.
   if (state_ == State::lost && stream_) new GpuStream(std::move(*stream_));
 }
 
@@ -152,7 +152,7 @@ bool NcclChannel::step() {
     case State::launching: {
       const auto status = state_of_library();
       if (status == nccl_abi::success) {
-        // Only now may anything else go onto the stream.
+        // The stream may take further work only from now on.
         state_ = State::running;
         if (auto marked = event_->record(stream_->get()); !marked) fail(marked.error());
       } else if (status != nccl_abi::in_progress) {
@@ -229,12 +229,12 @@ void NcclChannel::take_down(const Failure& why, std::function<void()> quiet) {
   state_ = State::revoking;
 }
 
-// Destroys or aborts on a thread of its own, which may never come back.
+// Destroys or aborts on a separate thread, which may block forever.
 void NcclChannel::begin_reaping(bool aborts) {
   state_ = State::reaping;
   since_ = monotonic_now();
   reaped_ = std::make_shared<std::atomic<bool>>(false);
-  // Not joined: where it hangs, the process goes on for the little that is left of it.
+  // Not joined: if it hangs, the process must be replaced, and nothing else depends on this thread.
   std::thread([nccl = terms_.nccl, context = terms_.context, communicator = communicator_, aborts,
                reaped = reaped_] {
     {

@@ -1,10 +1,10 @@
-// A communicator between two or more devices, as one of its processes drives it: begun, used for one group of
-// calls at a time, taken down. Everything here is for the device's thread, which never blocks in it; what
-// may block (destroy, abort) is for a reaper thread. All sides do the same at the same time, under turns that
-// others take; what fails, or is ended, costs the channel.
-//
-// Taking down: revoke and look, then destroy; where revoke cannot be had, or a communicator is in progress,
-// abort. What has not ended after `patience` never will: the process is to be replaced.
+// A communicator between two or more devices, driven by one of its processes: opened, used for one
+// group of calls at a time, taken down. All sides run the same operations under the same device
+// turns. A failure costs the channel.
+// Thread: the device's thread, which never blocks here. A reaper thread runs destroy and abort,
+// which may block.
+// Errors: a takedown that does not end within `patience` never will. The process must then be
+// replaced.
 #pragma once
 
 #include <atomic>
@@ -23,38 +23,41 @@
 
 namespace mobula::internal {
 
-// One call of the library, as it takes it.
+// One call of the library, with its arguments.
 struct NcclCall {
   enum class Kind : std::uint8_t { send, receive, broadcast, all_reduce, reduce, all_gather, reduce_scatter };
   Kind kind = Kind::send;
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
-  std::size_t count = 0;  // of elements
+  std::size_t count = 0;  // elements
   int type = nccl_abi::type_bytes;
   int reduction = nccl_abi::op_sum;
-  int peer = 0;  // or the root
+  int peer = 0;  // peer rank, or the root
 };
 
 struct NcclMove {
-  // In order, in groups of 256: both ends of a send have it in the same one. Without any there is nothing to do.
+  // Calls in order, in groups of 256. Both ends of a send have it in the same group. An empty list
+  // completes at once.
   std::vector<NcclCall> calls = {};
   Duration limit = 10s;
-  // Once, when nothing of the regions is read or written any more.
+  // Called once, when no region is accessed any more.
   std::function<void(const Result<void>&)> ended;
 };
 
+// Takedown: revoke, poll until complete, destroy. If revoke is unavailable or an operation of the
+// communicator is in progress: abort.
 class NcclChannel {
  public:
   struct Terms {
     std::shared_ptr<const NcclLibrary> nccl;    // shared by all channels
-    std::shared_ptr<const GpuContext> context;  // shared with all that lies there
+    std::shared_ptr<const GpuContext> context;  // shared with all memory of the device
     nccl_abi::UniqueId id{};
     int rank = 0;
     int ranks = 2;
-    Time deadline;  // of the beginning
+    Time deadline;  // for the setup
     Duration patience = 10s;
     std::function<void(const Result<void>&)> opened;
-    // Told once, where it cannot be taken down.
+    // Called once, if the takedown fails.
     std::function<void(const std::string&)> lost;
   };
 
@@ -64,11 +67,11 @@ class NcclChannel {
   NcclChannel& operator=(const NcclChannel&) = delete;
 
   void begin();
-  // Refused, by its answer, unless the channel is open and does nothing.
+  // Fails through its callback unless the channel is open and idle.
   void move(NcclMove move);
-  // `quiet` once nothing is read or written; `why` for those who are still waiting.
+  // Calls `quiet` when no memory is accessed any more. `why` is the result of pending operations.
   void take_down(const Failure& why, std::function<void()> quiet);
-  // Looks, and goes on. True when there is nothing to look at until the next call.
+  // Polls and advances. Returns true if nothing must be polled until the next call.
   bool step();
 
  private:
@@ -99,7 +102,7 @@ class NcclChannel {
   std::optional<GpuStream> stream_;
   std::optional<GpuEvent> event_;
   std::optional<NcclMove> move_;
-  std::size_t issued_ = 0;  // calls of it
+  std::size_t issued_ = 0;  // calls issued so far
   Time since_;
   std::optional<Failure> why_;
   std::vector<std::function<void()>> quiet_;

@@ -42,7 +42,7 @@ void NcclRendezvous::accept() {
   for (;;) {
     auto socket = accept_from(listener_);
     if (!socket || !*socket) return;
-    if (lines_.size() >= max_lines) continue;  // closed at once: who asks will ask again
+    if (lines_.size() >= max_lines) continue;  // closed at once: the requester retries
     const std::uint64_t number = next_++;
     Line& line = lines_[number];
     line.socket = std::move(socket).value();
@@ -114,7 +114,7 @@ void NcclRendezvous::on_ready(std::uint64_t number) {
   lines_.erase(at);
 }
 
-// Whether there is more to say or to hear.
+// Returns true if more bytes must be sent or received.
 Result<bool> NcclRendezvous::talk(Line& line) {
   const auto gone =
       failure(ErrorCode::unavailable, "nccl: the other process is gone, or refuses to meet");
@@ -128,7 +128,7 @@ Result<bool> NcclRendezvous::talk(Line& line) {
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (count <= 0) return gone;
     line.out.erase(line.out.begin(), line.out.begin() + count);
-    if (line.out.empty() && !line.got) return false;  // the answer has been given
+    if (line.out.empty() && !line.got) return false;  // the reply is complete
   }
   line.watch.set_interest(Interest::read);
   const std::size_t wanted = line.got ? sizeof(nccl_abi::UniqueId) : question_bytes;

@@ -1,7 +1,8 @@
-// Where the two processes of an NCCL channel meet: the one with the lower id makes the library's unique id,
-// the other one asks for it over a connection of its own. Only who knows the endpoint's token is answered.
-// What it says is not sealed; NCCL's own bytes are not either, so both are for trusted fabrics. For the
-// loop's thread; answers come from the loop.
+// Exchange of the unique id of an NCCL channel. The process with the lower id creates it; the other
+// process requests it over a separate connection. Only a peer with the token of the endpoint gets a
+// reply.
+// Thread: the event loop; callbacks come from the loop.
+// Not: encryption. NCCL does not encrypt either, so both are for trusted fabrics.
 #pragma once
 
 #include <functional>
@@ -22,22 +23,23 @@ class NcclRendezvous {
  public:
   using Got = std::function<void(Result<nccl_abi::UniqueId>)>;
 
-  // Fails with what listen_at() fails with.
+  // Fails with an error of listen_at().
   static Result<std::unique_ptr<NcclRendezvous>> listen(EventLoop& loop, ProcessId self,
                                                         const std::string& address);
 
   const std::string& address() const { return address_; }
   const DirectToken& token() const { return token_; }
 
-  // From now on the peer of this channel gets this id, also where it has asked before.
+  // From now on, the peer of this channel receives this id, also for an earlier request.
   void give(const ChannelKey& to, const nccl_abi::UniqueId& id);
   void take_back(const ChannelKey& to);
-  // Until the deadline. unavailable where the peer is gone or refuses.
+  // Requests the id until the deadline. Errors: unavailable if the peer ended or rejects the
+  // request.
   void ask(const ChannelKey& channel, const std::string& address, const DirectToken& token,
            Time deadline, Got got);
 
  private:
-  // One connection, either way.
+  // One connection, in either direction.
   struct Line {
     Fd socket;
     Watch watch;
@@ -45,9 +47,9 @@ class NcclRendezvous {
     Blob in;
     Time deadline;
     ChannelKey channel;
-    Got got;  // of one that asks
+    Got got;  // for an outgoing request
     bool connected = true;
-    bool waits = false;  // of one that was asked: for give()
+    bool waits = false;  // for an incoming request: waits for give()
   };
 
   NcclRendezvous(EventLoop& loop, ProcessId self)

@@ -10,7 +10,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr PathCost nccl_cost{500us, 1e10};
-// How long a send goes on whose offer was released; then its channel is taken down.
+// Time that a send continues after the release of its offer. Then its channel is taken down.
 constexpr Duration released_limit = 500ms;
 
 Hash128 sum_of(std::span<const std::byte> bytes) { return siphash128(Hash128{}, bytes); }
@@ -30,7 +30,7 @@ Blob ticket_of(ProcessId holder, const Offer& offer) {
 
 }  // namespace
 
-// What a process says of itself.
+// Self-description of a process.
 struct NcclTransport::Endpoint {
   ProcessId process;
   std::uint64_t version = 0;
@@ -68,11 +68,11 @@ struct NcclTransport::Channel {
   Time deadline;
   bool open = false;
   std::vector<Opened> opening;
-  // The device's thread's; made there.
+  // Created and used by the device's thread.
   std::shared_ptr<NcclChannel> core;
   bool watched = false;
 
-  // Goes on with it on the device's thread.
+  // Drives the channel on the device's thread.
   static void drive(const ChannelPtr& of, DeviceCopies::Poster& thread) {
     if (std::exchange(of->watched, true)) return;
     thread.watch([of] {
@@ -89,7 +89,7 @@ struct NcclTransport::Step {
   Ended ended;
   bool sends = false;
   std::uint64_t bytes = 0;
-  bool released = false;  // of a send: nobody wants it any more
+  bool released = false;  // the offer of this send was released
   Time since;
   std::vector<Quiet> quiet;
 };
@@ -224,7 +224,8 @@ void NcclTransport::open(const ChannelKey& key, const Peer& peer, Time deadline,
   meet(channel, *there);
 }
 
-// The lower process makes the id; where it is made the library listens for the other one.
+// The process with the lower id creates the unique id. NCCL listens for the other process where the
+// id is created.
 void NcclTransport::meet(const ChannelPtr& channel, const Endpoint& there) {
   if (process_ < channel->key.peer) {
     thread_->run([this, channel, library = library_]() -> std::function<void()> {
@@ -259,7 +260,7 @@ void NcclTransport::begin(const ChannelPtr& channel, const nccl_abi::UniqueId& i
   NcclChannel::Terms terms{
       .nccl = library_, .context = context_, .id = id, .rank = 1 - peer_rank(*channel), .ranks = 2,
       .deadline = channel->deadline, .patience = options_.patience, .opened = nullptr, .lost = nullptr};
-  // The channel has what holds this.
+  // The channel owns these functions, so they hold it weakly.
   terms.opened = [this, weak = std::weak_ptr(channel),
                   raw = poster.get()](const Result<void>& result) {
     raw->tell([this, weak, result] {
@@ -345,7 +346,7 @@ void NcclTransport::offer(Offer offer, Offered offered) {
     return refuse(failure(ErrorCode::resource_exhausted,
                           fmt::format("{} offers stand, which is the limit", offers_.size())));
   }
-  offer.peer.endpoint = {};  // was for the call
+  offer.peer.endpoint = {};  // valid only during the call
   const Blob ticket = ticket_of(process_, offer);
   offers_.emplace(offer.transfer, std::move(offer));
   ++stats_.offered;
@@ -355,7 +356,7 @@ void NcclTransport::offer(Offer offer, Offered offered) {
 void NcclTransport::release(TransferId transfer, Quiet quiet) {
   offers_.erase(transfer);
   if (!step_ || step_->transfer != transfer || !step_->sends) return later_.call(std::move(quiet));
-  // The receiver may be done a little before this side sees it.
+  // The receiver may finish shortly before this side observes it.
   if (quiet) step_->quiet.push_back(std::move(quiet));
   step_->released = true;
   release_timer_.arm(monotonic_now() + released_limit);
@@ -376,7 +377,7 @@ Result<NcclTransport::ChannelPtr> NcclTransport::ready_channel(const ChannelKey&
                  "nccl: a step is under way on this device; the next one needs its turn");
 }
 
-// Where it cannot begin the receiver's step ends by its limit, and costs the channel.
+// If serve() cannot start, the step of the receiver ends by its limit and costs the channel.
 void NcclTransport::serve(const ChannelKey& key, TransferId transfer) { serve(key, transfer, nullptr); }
 
 void NcclTransport::serve(const ChannelKey& key, TransferId transfer, Ended ended) {
@@ -481,7 +482,7 @@ void NcclTransport::start_step(const ChannelPtr& channel, TransferId transfer, S
   step.since = monotonic_now();
   step_ = std::make_unique<Step>(std::move(step));
   if (move.calls.empty()) {
-    // Nothing has to be said: the other side knows it, too.
+    // No message is needed, because the other side knows that the transfer is empty.
     later_.call([this, started = step_.get()] {
       if (step_.get() == started) end_step({});
     });

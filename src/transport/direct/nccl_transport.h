@@ -1,9 +1,10 @@
-// Transfers between the memory of two GPUs by NCCL: two-sided, so that both processes act in each step, at the
-// same time, under turns that the pull protocol takes (transfer/core/region_steps.h). A step is the opening of
-// a channel, which both sides ask for, or one transfer: pull() here, serve() there. One step at a time on a
-// device; a second one is refused. One transport for each device of the process. What fails or is stopped
-// costs the channel, and where that cannot even be ended, the process. See tensor_transport.h for what is
-// promised, docs/decisions/0027-open-gpu-libraries-at-run-time-with-our-own-prototypes.md for why it is so.
+// Transfers between the memory of two GPUs through NCCL. They are two-sided: both processes act in
+// each step, at the same time, under turns that the pull protocol takes. A step opens a channel, or
+// moves one transfer: pull() at the receiver, serve() at the holder. A device runs one step at a
+// time and rejects others. Reasons: decision 27.
+// Thread: the event loop. Owner: one transport per device of the process.
+// Errors: a failed or stopped step costs the channel. If the channel cannot be ended, it costs the
+// process.
 #pragma once
 
 #include <functional>
@@ -24,43 +25,45 @@
 namespace mobula::internal {
 
 struct NcclOptions {
-  std::string listen = "127.0.0.1:0";  // where peers meet this process
-  std::string host;  // as NCCL has it (NCCL_HOSTID): two ranks of one device need two
+  std::string listen = "127.0.0.1:0";  // address of this process for peers
+  std::string host;  // host name for NCCL (NCCL_HOSTID): two ranks on one device need two
   DirectLimits limits = {};
-  std::size_t max_open = 64;  // communicators: each takes device memory
-  Duration patience = 10s;    // for a communicator to end
+  std::size_t max_open = 64;  // communicators; each one uses device memory
+  Duration patience = 10s;    // maximum time until a communicator has ended
   CpuList cpus = {};          // as in DeviceCopyOptions
-  // Told once: something of NCCL cannot be ended, and the process is to be replaced. From the loop.
+  // Called once, from the loop, if an NCCL object cannot be ended. The process must be replaced.
   std::function<void(const std::string&)> lost;
 };
 
 class NcclTransport final : public TensorTransport {
  public:
-  // Whether the library is here, and of which version. Starts nothing.
+  // Reports whether the library is available, and its version. Starts nothing.
   static Availability probe();
   static Result<std::unique_ptr<NcclTransport>> create(EventLoop& loop, ProcessId process,
                                                        std::shared_ptr<const GpuContext> context,
                                                        std::shared_ptr<const NcclLibrary> library,
                                                        NcclOptions options);
-  // What runs is aborted; waits until it has ended, for at most the patience.
+  // Aborts running operations, and waits at most `patience` for their end.
   ~NcclTransport() override;
 
   std::string_view name() const override { return "nccl"; }
   const TransportCaps& caps() const override { return caps_; }
   const Blob& endpoint() const override { return endpoint_; }
-  // unavailable where the fabric is not trusted, versions differ, or NCCL would refuse the two devices.
+  // Errors: unavailable if the fabric is not trusted, the versions differ, or NCCL would reject the
+  // two devices.
   Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
                          const MemoryPlace& target) const override;
   void open(const ChannelKey& key, const Peer& peer, Time deadline, Opened opened) override;
   void close(const ChannelKey& key) override;
-  // All of that peer whose epoch is lower.
+  // Closes all channels to this peer with a lower epoch.
   void close_below(const ChannelKey& key);
   void offer(Offer offer, Offered offered) override;
   void release(TransferId transfer, Quiet quiet) override;
   void serve(const ChannelKey& channel, TransferId transfer) override;
-  // The same, answered when nothing of the offer is read any more.
+  // The same, but calls `ended` when the regions of the offer are not read any more.
   void serve(const ChannelKey& channel, TransferId transfer, Ended ended);
-  // The ticket of an offer of one region, for a receiver that has agreed with its holder on all of it.
+  // Encodes the offer handle of one region, for a receiver that already agreed with its holder on
+  // all values.
   static Blob ticket_for(ProcessId holder, ProcessId receiver, TransferId transfer, std::uint64_t epoch,
                          std::uint64_t size_bytes);
   void pull(Pull pull, Ended ended) override;
@@ -75,7 +78,7 @@ class NcclTransport final : public TensorTransport {
   struct Endpoint;
   struct Channel;
   struct Step;
-  using ChannelPtr = std::shared_ptr<Channel>;  // of the loop and of the device's thread
+  using ChannelPtr = std::shared_ptr<Channel>;  // shared by the loop and the device's thread
 
   NcclTransport(EventLoop& loop, ProcessId process, std::shared_ptr<const GpuContext> context,
                 std::shared_ptr<const NcclLibrary> library, NcclOptions options);
@@ -83,7 +86,7 @@ class NcclTransport final : public TensorTransport {
   void meet(const ChannelPtr& channel, const Endpoint& there);
   void begin(const ChannelPtr& channel, const nccl_abi::UniqueId& id);
   void on_opened(const ChannelPtr& channel, const Result<void>& result);
-  // Ends it, and answers when nothing of it reads or writes any more.
+  // Ends the channel, and calls `quiet` when no memory is accessed any more.
   void take_down(const ChannelPtr& channel, const Failure& why, const Quiet& quiet);
   Result<ChannelPtr> ready_channel(const ChannelKey& key);
   int peer_rank(const Channel& channel) const;
@@ -94,7 +97,7 @@ class NcclTransport final : public TensorTransport {
   void finish_shutdown();
 
   const ProcessId process_;
-  const std::shared_ptr<const GpuContext> context_;   // shared with all that lies there
+  const std::shared_ptr<const GpuContext> context_;   // shared with all memory of the device
   const std::shared_ptr<const NcclLibrary> library_;  // shared with reapers
   const NcclOptions options_;
   TransportCaps caps_;
@@ -103,12 +106,12 @@ class NcclTransport final : public TensorTransport {
   std::unique_ptr<NcclRendezvous> rendezvous_;
   std::map<ChannelKey, ChannelPtr> channels_;
   std::map<TransferId, Offer> offers_;
-  std::unique_ptr<Step> step_;  // that is under way
+  std::unique_ptr<Step> step_;  // the current step
   Later later_;
   Timer release_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
-  std::unique_ptr<DeviceCopies> thread_;  // ends first
+  std::unique_ptr<DeviceCopies> thread_;  // destroyed first
 };
 
 }  // namespace mobula::internal

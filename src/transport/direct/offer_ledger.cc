@@ -7,8 +7,8 @@
 namespace mobula::internal {
 namespace {
 
-// The thread sanitizer does not know fences, and g++ says so; what this one orders lies between
-// processes, where the sanitizer sees nothing anyway.
+// The thread sanitizer does not support fences, and g++ warns about them. This fence orders
+// accesses of different processes, which the sanitizer cannot see anyway.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"
@@ -47,8 +47,8 @@ void OfferLedger::end(const OfferMark& mark) {
   MOBULA_CHECK(generations_.at(mark.slot) == mark.generation, "an offer ends once");
   const std::uint64_t next = ++generations_[mark.slot];
   word(file_.bytes(), mark.slot).store(next, std::memory_order_relaxed);
-  // What is written to the offer's bytes from now on comes after the word, for those who look at it
-  // after they have read.
+  // Later writes to the bytes of the offer are ordered after the word, for readers that check the
+  // word after their reads.
   full_fence();
   free_.push_back(mark.slot);
 }

@@ -1,7 +1,7 @@
-// A page that a holder shares with its readers, in which each offer has a word: its generation,
-// which changes when the offer ends. Who reads an offer's bytes in place looks at the word before
-// and after: a reader that was stopped meanwhile learns that what it read may be something else.
-// For the holder's loop; the reading side is a function for any thread.
+// A page that a holder shares with its readers. Each offer has a word in it: its generation, which
+// changes when the offer ends. A reader of bytes in place checks the word before and after. A
+// reader that was stopped in between thus detects that the bytes may have changed.
+// Thread: the holder's loop; offer_stands() is for any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ class OfferLedger {
  public:
   static Result<OfferLedger> create(std::size_t slots);
 
-  // Nothing while all slots are taken.
+  // True if all slots are in use; take() then fails a check.
   bool full() const { return free_.empty(); }
   OfferMark take();
-  // Before a byte of the offer may change.
+  // Called before a byte of the offer may change.
   void end(const OfferMark& mark);
 
   int fd() const { return file_.fd(); }
@@ -34,12 +34,12 @@ class OfferLedger {
 
  private:
   SharedFile file_;
-  std::vector<std::uint64_t> generations_;  // what the file says, which nobody else may decide
-  std::deque<std::uint64_t> free_;          // the longest unused first
+  std::vector<std::uint64_t> generations_;  // values in the file; only this object decides them
+  std::deque<std::uint64_t> free_;          // least recently used first
 };
 
-// What a reader sees: whether the offer of `mark` stands, in the ledger's mapping. invalid_argument
-// for a slot outside. What was read before is ordered before this look.
+// Reader: returns true if the offer of `mark` is still valid, from a mapping of the ledger. Earlier
+// reads are ordered before this check. Errors: invalid_argument for a slot outside the ledger.
 Result<bool> offer_stands(const ReadMapping& ledger, const OfferMark& mark);
 
 }  // namespace mobula::internal

@@ -15,7 +15,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr std::size_t max_name = 24;
-constexpr std::uint64_t around_chunk = 256;  // of a message, besides its chunk
+constexpr std::uint64_t around_chunk = 256;  // bytes of a message without its chunk
 constexpr std::uint64_t largest_chunk = 1u << 20;
 constexpr std::size_t max_address = 2'048;
 

@@ -1,6 +1,7 @@
-// Transfers by a library that a plug-in brings (mobula/transport_plugin.h): opened at run time, one lane
-// for all peers, plain bytes, so for trusted fabrics alone. See tensor_transport.h for what is promised,
-// docs/decisions/0028-plugins-carry-messages-mobula-builds-transfers.md for why it is so.
+// Transfers through the library of a transport plugin (mobula/transport_plugin.h), which is opened
+// at run time. One lane serves all peers. Bytes are not encrypted, so it requires trusted fabrics.
+// Reasons: decision 28.
+// Thread: the event loop. See tensor_transport.h for the guarantees.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,11 @@
 
 namespace mobula::internal {
 
-// A shared object that was found good. Never unloaded: its threads may outlive what used it.
+// A validated shared object. It is never unloaded, because its threads may outlive its users.
 class TransportPlugin {
  public:
-  // not_found without such a file or a library that it needs, invalid_argument for one that is no
-  // plug-in or has not what one needs, permission_denied for a version that this program does not speak.
+  // Errors: not_found if the file or one of its libraries is missing, invalid_argument if it is not
+  // a complete plugin, permission_denied for an unsupported version.
   static Result<TransportPlugin> open(const std::string& path);
   const mobula_transport_plugin& table() const { return *table_; }
   std::string_view name() const { return table_->name; }
@@ -27,25 +28,25 @@ class TransportPlugin {
   const mobula_transport_plugin* table_;
 };
 
-// What one word of MOBULA_TRANSPORT_PLUGINS came to.
+// Result for one entry of MOBULA_TRANSPORT_PLUGINS.
 struct OpenedPlugin {
   std::string path;
   Result<TransportPlugin> plugin;
 };
-// Of "path:path"; a name that comes twice is refused the second time. A path without a slash is looked
-// for in `folder`, then where the system looks.
+// Opens the entries of "path:path". The second plugin with the same name is rejected. A path
+// without a slash is searched in `folder`, then in the search path of the system.
 std::vector<OpenedPlugin> open_transport_plugins(std::string_view paths, const std::string& folder);
 
 struct PluginOptions {
-  std::string listen = "127.0.0.1";  // this machine's address for peers
+  std::string listen = "127.0.0.1";  // address of this machine for peers
   DirectLimits limits = {};
 };
 
 class PluginTransport final : public LaneTransport {
  public:
-  // Opens the library once, and lets it go.
+  // Creates a carrier once and destroys it again.
   static Availability probe(const TransportPlugin& plugin, const PluginOptions& options = {});
-  // Fails with unavailable and the plug-in's reason.
+  // Errors: unavailable, with the reason of the plugin.
   static Result<std::unique_ptr<PluginTransport>> create(EventLoop& loop, ProcessId process,
                                                          const TransportPlugin& plugin,
                                                          const PluginOptions& options = {});

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t least_buffer = 64u << 10;
 
-// Four sizes between a power of two and the next: at most a fifth is more than was asked for.
+// Four sizes between two powers of two, so that at most a fifth is unused.
 std::uint64_t class_of(std::uint64_t size) {
   const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(std::max(size, least_buffer)) / 4,
                                                      least_buffer / 4);
@@ -29,7 +29,8 @@ std::uint64_t class_of(std::uint64_t size) {
 struct ReceiveBuffer::Kept {
   ReceivePoolOptions options;
   Mutex mutex;
-  std::map<std::uint64_t, std::vector<std::span<std::byte>>> unused MOBULA_GUARDED_BY(mutex);  // by size; all warm
+  // Unused buffers by size. All of them are warm.
+  std::map<std::uint64_t, std::vector<std::span<std::byte>>> unused MOBULA_GUARDED_BY(mutex);
   std::uint64_t kept_bytes MOBULA_GUARDED_BY(mutex) = 0;
   std::uint64_t all_bytes MOBULA_GUARDED_BY(mutex) = 0;
 
@@ -56,7 +57,7 @@ Result<std::span<std::byte>> ReceiveBuffer::Kept::map(std::uint64_t size) {
   void* const at =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at != MAP_FAILED) {
-    ::madvise(at, size, MADV_HUGEPAGE);  // refused where the kernel has none
+    ::madvise(at, size, MADV_HUGEPAGE);  // rejected by kernels without huge pages
     return std::span(static_cast<std::byte*>(at), size);
   }
   const int why = errno;
@@ -115,7 +116,7 @@ void ReceivePool::prepare(std::uint64_t size, CopyThreads& copies) {
   if (size == 0 || class_of(size) + kept_bytes() > kept_->options.kept_bytes) return;
   const auto mapped = kept_->map(class_of(size));
   if (!mapped) return;
-  // A byte of each page, written by whoever copies: from the page itself, which is zero.
+  // The copy threads write one byte of each page; the value is zero.
   constexpr std::size_t page = 4096;
   Copy touches;
   for (std::size_t at = 0; at < mapped->size(); at += page) {
@@ -153,7 +154,7 @@ ReceiveBuffer& ReceiveBuffer::operator=(ReceiveBuffer&& other) noexcept {
   return *this;
 }
 
-// Who took it has had its bytes written: what it was taken for.
+// The user has written all bytes, so the pages are populated.
 ReceiveBuffer::~ReceiveBuffer() {
   if (kept_) kept_->give_back(whole_, true);
 }

@@ -1,7 +1,7 @@
-// Memory for what is pulled, whose pages have been touched before: a first touch costs several times
-// the copy into it. Buffers that come back are kept, up to a limit, and given again; the ones that
-// are wanted soon can be touched ahead by the threads that copy. For the loop's thread; a buffer may
-// be read and written by any, and given back by any.
+// Buffers for pulled bytes whose pages are already populated, because the first touch of a page
+// costs several times the copy into it. Released buffers are kept, up to a limit, and reused. The
+// copy threads can populate buffers ahead of their use.
+// Thread: the event loop. Any thread may access or release a buffer.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 namespace mobula::internal {
 
 struct ReceivePoolOptions {
-  std::uint64_t kept_bytes = 512ull << 20;  // of buffers that nobody uses
-  std::uint64_t max_bytes = 1ull << 42;     // of all
+  std::uint64_t kept_bytes = 512ull << 20;  // total of unused buffers
+  std::uint64_t max_bytes = 1ull << 42;     // total of all buffers
 };
 
-// Whole pages; given back with it. Outlives the pool if need be.
+// Whole pages, released by the destructor. May outlive the pool.
 class ReceiveBuffer {
  public:
   ReceiveBuffer() = default;
@@ -30,14 +30,14 @@ class ReceiveBuffer {
   ~ReceiveBuffer();
 
   std::span<std::byte> bytes() const { return bytes_; }
-  // All its pages were touched before it was taken.
+  // True if all pages were populated before take().
   bool warm() const { return warm_; }
 
  private:
   friend class ReceivePool;
   struct Kept;
-  std::shared_ptr<Kept> kept_;  // the pool's, shared with what was taken from it
-  std::span<std::byte> whole_;  // a class of sizes
+  std::shared_ptr<Kept> kept_;  // shared by the pool and its buffers
+  std::span<std::byte> whole_;  // size rounded up to its class
   std::span<std::byte> bytes_;
   bool warm_ = false;
 };
@@ -46,18 +46,18 @@ class ReceivePool {
  public:
   explicit ReceivePool(ReceivePoolOptions options = {});
 
-  // `size` bytes, at least 1, of what they were before. resource_exhausted beyond max_bytes, or
-  // without memory.
+  // Takes a buffer of `size` bytes (at least 1) with undefined content. Errors: resource_exhausted
+  // above max_bytes or without memory.
   Result<ReceiveBuffer> take(std::uint64_t size);
-  // Has a buffer for `size` bytes touched, so that take() finds it warm when `copies` has come to
-  // it. Nothing is done beyond kept_bytes.
+  // Populates a buffer of `size` bytes through `copies`, so that a later take() finds it warm. Does
+  // nothing above kept_bytes.
   void prepare(std::uint64_t size, CopyThreads& copies);
 
   std::uint64_t kept_bytes() const;
   std::uint64_t all_bytes() const;
 
  private:
-  std::shared_ptr<ReceiveBuffer::Kept> kept_;
+  std::shared_ptr<ReceiveBuffer::Kept> kept_;  // shared with its buffers
 };
 
 }  // namespace mobula::internal

@@ -1,5 +1,5 @@
-// Stretches of memory that transports read and write, and where they lie. Values; any thread. They
-// own nothing: who names a region keeps it.
+// Memory ranges that transports read and write, and their location.
+// Thread: any (values). Owner: the creator of a region keeps its memory.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace mobula::internal {
 
-// Values travel: append only.
+// The values are sent to other processes: append only.
 enum class MemoryKind : std::uint8_t { host = 1, pinned_host = 2, device = 3 };
 
 constexpr std::uint8_t kind_bit(MemoryKind kind) {
@@ -22,27 +22,27 @@ inline constexpr std::uint8_t host_kinds =
 
 struct MemoryPlace {
   MemoryKind kind = MemoryKind::host;
-  DeviceUuid device{};  // of device memory
+  DeviceUuid device{};  // only for device memory
 
   bool on_host() const { return kind != MemoryKind::device; }
   friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
 };
 
-// The file behind host memory: a memfd that is sealed against shrinking; or what stands for a chunk of
-// device memory, of which the descriptor says neither which it is nor how large. The descriptor is the
-// owner's, for as long as the region is offered.
+// The file of a region: a memfd sealed against shrinking, or the handle of a chunk of device
+// memory. The handle of a chunk reveals neither its identity nor its size. The owner of the
+// descriptor keeps it while the region is offered.
 struct MemoryFile {
   int fd = -1;
-  std::uint64_t offset = 0;       // of the region's first byte
-  std::uint64_t chunk = 0;        // of device memory: its number, which its owner uses once
-  std::uint64_t chunk_bytes = 0;  // of device memory
-  std::uint64_t block = 0;        // of an arena: its number, which it uses once
+  std::uint64_t offset = 0;       // offset of the first byte of the region
+  std::uint64_t chunk = 0;        // device memory: chunk number, never reused by its owner
+  std::uint64_t chunk_bytes = 0;  // device memory: size of the chunk
+  std::uint64_t block = 0;        // arena: block number, never reused
 };
 
 struct SourceRegion {
   std::span<const std::byte> bytes;
   MemoryPlace place = {};
-  std::optional<MemoryFile> file = std::nullopt;  // none: nothing is known of what backs it
+  std::optional<MemoryFile> file = std::nullopt;  // nullopt: the backing of the memory is unknown
 };
 
 struct TargetRegion {

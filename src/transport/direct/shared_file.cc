@@ -14,7 +14,7 @@
 namespace mobula::internal {
 namespace {
 
-// Linux 5.1; older C libraries lack the name.
+// Available since Linux 5.1; older C libraries lack the name.
 constexpr int seal_future_write = 0x0010;
 
 }  // namespace
@@ -36,7 +36,7 @@ Result<SharedFile> SharedFile::create(std::uint64_t size_bytes, std::string_view
   SharedFile made;
   made.fd_ = Fd(::memfd_create(title.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made.fd_) return errno_failure("memfd_create for tensors", errno);
-  // A memfd is open to everybody by default, by way of /proc/<pid>/fd.
+  // By default, every user can open a memfd through /proc/<pid>/fd.
   if (::fchmod(made.fd_.get(), 0600) != 0) return errno_failure("fchmod of a shared file", errno);
   if (::ftruncate(made.fd_.get(), static_cast<off_t>(size)) != 0) {
     return errno_failure(fmt::format("ftruncate of a shared file to {} bytes", size), errno);
@@ -44,7 +44,7 @@ Result<SharedFile> SharedFile::create(std::uint64_t size_bytes, std::string_view
   void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, made.fd_.get(), 0);
   if (at == MAP_FAILED) return errno_failure(fmt::format("mmap of {} bytes", size), errno);
   made.bytes_ = std::span(static_cast<std::byte*>(at), size);
-  ::madvise(at, size, MADV_HUGEPAGE);  // refused where the kernel has none
+  ::madvise(at, size, MADV_HUGEPAGE);  // rejected by kernels without huge pages
   if (::fcntl(made.fd_.get(), F_ADD_SEALS,
               F_SEAL_SHRINK | F_SEAL_GROW | seal_future_write | F_SEAL_SEAL) != 0) {
     return errno_failure("sealing a shared file (needs Linux 5.1)", errno);

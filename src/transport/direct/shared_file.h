@@ -1,5 +1,6 @@
-// Memory that one process writes and others read in place: a memfd of fixed size, which nobody but
-// the mapping of its maker can write. Values; any thread.
+// Memory that one process writes and others read in place: a memfd of fixed size. Only the mapping
+// of its creator is writable.
+// Thread: any (values).
 #pragma once
 
 #include <sys/types.h>
@@ -16,20 +17,21 @@
 
 namespace mobula::internal {
 
-// Which file a descriptor is of, whatever its number.
+// Identity of the file of a descriptor.
 struct FileKey {
   dev_t device = 0;
   ino_t inode = 0;
   friend auto operator<=>(const FileKey&, const FileKey&) = default;
 };
 Result<FileKey> file_key(int fd);
-// Of a chunk of a device's memory, whose descriptors do not tell it from others.
+// Identity of a chunk of device memory, which its descriptors do not reveal.
 constexpr FileKey chunk_key(std::uint64_t chunk) { return {0, static_cast<ino_t>(chunk)}; }
 
 class SharedFile {
  public:
-  // Zeros, `size_bytes` rounded up to whole pages, mapped for writing, then sealed: it can neither
-  // change its size nor be mapped for writing again. resource_exhausted without room.
+  // Creates a file of zeros, `size_bytes` rounded up to whole pages. It is mapped for writing and
+  // then sealed: its size is fixed, and it cannot be mapped for writing again. Errors:
+  // resource_exhausted without memory.
   static Result<SharedFile> create(std::uint64_t size_bytes, std::string_view name);
 
   SharedFile() = default;
@@ -47,12 +49,12 @@ class SharedFile {
   std::span<std::byte> bytes_;
 };
 
-// Bytes of another process at an address of this one: a file's, or a device's.
+// Bytes of another process in the address space of this process, in a file or on a device.
 class ReadMapping {
  public:
-  // Maps all of a file that came from a peer, or of one's own; the descriptor is not needed
-  // afterwards. permission_denied unless it is sealed against shrinking, invalid_argument unless it
-  // has `size_bytes`. Shared by all that read there; the last one unmaps.
+  // Maps a whole file, received from a peer or from this process. The descriptor is not needed
+  // afterwards. Shared by all readers; the last one unmaps it. Errors: permission_denied unless the
+  // file is sealed against shrinking, invalid_argument unless it has `size_bytes`.
   static Result<std::shared_ptr<const ReadMapping>> map(int fd, std::uint64_t size_bytes);
 
   ReadMapping(const ReadMapping&) = delete;
@@ -68,8 +70,8 @@ class ReadMapping {
   std::span<const std::byte> bytes_;
 };
 
-// The size of a file that may be given to readers; permission_denied unless it is a memfd that
-// cannot shrink.
+// Returns the size of a file that may be given to readers. Errors: permission_denied unless it is a
+// memfd that cannot shrink.
 Result<std::uint64_t> sealed_size(int fd);
 
 }  // namespace mobula::internal

@@ -38,7 +38,7 @@ void ShmReceiver::open(const ChannelKey& key, const Peer& peer, Time deadline,
         failure(ErrorCode::resource_exhausted,
                 fmt::format("{} channels are open, which is the limit", channels_.size())));
   }
-  // A lower epoch has ended.
+  // A channel with a lower epoch has ended.
   while (true) {
     const auto lower = channels_.lower_bound({key.peer, 0});
     if (lower == channels_.end() || lower->first.peer != key.peer) break;
@@ -76,7 +76,7 @@ void ShmReceiver::open(const ChannelKey& key, const Peer& peer, Time deadline,
   if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + receiver_look_every);
 }
 
-// Leaves the socket in `alive`, for the link.
+// Stores the socket in `channel.alive`, for the LocalLink.
 Result<void> ShmReceiver::connect(Channel& channel, const ShmEndpoint& holder) {
   auto socket = connect_local(holder.socket);
   if (!socket) return socket.error();
@@ -131,7 +131,7 @@ Result<void> ShmReceiver::on_welcome(Channel& channel, const ShmWelcome& welcome
   return {};
 }
 
-// The process that the kernel names is the holder if its memory has the word that it says.
+// The process named by the kernel is the holder if its memory has the announced proof.
 void ShmReceiver::try_reading(Channel& channel, const ShmWelcome& welcome) {
   if (!shared_.self.place.reads_processes || channel.process <= 0) return;
   channel.alive = Fd(static_cast<int>(::syscall(SYS_pidfd_open, channel.process, 0)));
@@ -166,7 +166,7 @@ Result<void> ShmReceiver::on_file(const ChannelPtr& channel, const ShmFile& file
 void ShmReceiver::on_mapped(Channel& channel, const ShmFile& file,
                             const Result<std::shared_ptr<const ReadMapping>>& mapping) {
   const auto at = channel.files.find(file.number);
-  if (at == channel.files.end()) return;  // forgotten meanwhile, or the channel has ended
+  if (at == channel.files.end()) return;  // forgotten in the meantime, or the channel has ended
   at->second.coming = false;
   if (!mapping) return on_refusal(channel, {file.number, mapping.error()});
   at->second.mapping = *mapping;
@@ -214,7 +214,7 @@ void ShmReceiver::close(const ChannelKey& key) {
   drop_channel(channel, failure(ErrorCode::cancelled, "the channel was closed"), false);
 }
 
-// What is being copied already goes on: mappings outlive the holder.
+// Running copies continue, because mappings outlive the holder.
 void ShmReceiver::drop_channel(const ChannelPtr& channel, const Failure& why, bool lost) {
   const Failure reason = why;
   const auto at = channels_.find(channel->key);
@@ -235,7 +235,7 @@ void ShmReceiver::drop_channel(const ChannelPtr& channel, const Failure& why, bo
   }
 }
 
-// Gives up the mappings that were not used for longest, of those that nothing reads.
+// Unmaps the least recently used mappings that no reader uses.
 void ShmReceiver::evict() {
   while (mapped_bytes_ > max_mapped_bytes_) {
     Channel* of = nullptr;
@@ -254,7 +254,8 @@ void ShmReceiver::evict() {
   }
 }
 
-// Ends what a silent holder keeps waiting. A stop of this process is not the holder's silence.
+// Ends the operations that wait for a silent holder. A stop of this process does not count as
+// silence of the holder.
 void ShmReceiver::look() {
   const Time now = monotonic_now();
   const Duration gap = shared_.loop.last_turn().gap;

@@ -92,7 +92,7 @@ void ShmHolder::offer(Offer offer, TensorTransport::Offered offered) {
     row.copy = *started;
     row.offered = std::move(offered);
   } else {
-    (void)copy_now(*copy);  // of this process: cannot fail
+    (void)copy_now(*copy);  // memory of this process: cannot fail
     shared_.later.call([offered = std::move(offered), ticket = row.ticket] { offered(ticket); });
   }
   std::uint64_t& epoch = epochs_[offer.to.peer];
@@ -101,7 +101,7 @@ void ShmHolder::offer(Offer offer, TensorTransport::Offered offered) {
   offers_.emplace(offer.transfer, std::move(row));
 }
 
-// Makes the ticket. What is returned is to be copied before the ticket is given away.
+// Encodes the offer handle. The returned copy must be complete before the handle is sent.
 Result<Copy> ShmHolder::prepare(const Offer& offer, Row& row) {
   const auto peer = ShmEndpoint::decode(offer.peer.endpoint, shared_.medium.kind);
   if (!peer) return peer.error();
@@ -216,7 +216,7 @@ void ShmHolder::release_all(const ProcessId* peer, const QuietGate& gate) {
 }
 
 void ShmHolder::drop(Row& row) {
-  // A row whose ticket was not made has no slot.
+  // A row without an offer handle has no slot.
   if (!row.ticket.empty()) ledger_.end(row.mark);
   for (const FileKey& file : row.files) unuse(file);
   row.files.clear();
@@ -252,7 +252,7 @@ void ShmHolder::accept(Fd socket) {
   if (!look_timer_.armed()) look_timer_.arm(monotonic_now() + holder_look_every);
 }
 
-// Closes connections that never said who they are. A stop of this process is not their silence.
+// Closes connections without a hello. A stop of this process does not count as their silence.
 void ShmHolder::look() {
   const Time now = monotonic_now();
   const Duration gap = shared_.loop.last_turn().gap;
@@ -302,11 +302,11 @@ Result<void> ShmHolder::on_hello(Session& session, const ShmHello& hello) {
     why = failure(ErrorCode::resource_exhausted, "a holder with too many receivers");
   }
   if (why) {
-    // What the kernel takes at once reaches the peer before the end does.
+    // A frame that the kernel accepts now is delivered before the end of the connection.
     (void)session.link->send(encode(ShmRefusal{std::nullopt, *why}));
     return *why;
   }
-  // One session for each receiver: an older one belongs to a channel that it has given up.
+  // One session per receiver: an older one belongs to a channel that the receiver has closed.
   std::erase_if(sessions_, [&](const auto& each) { return each.second.peer == hello.from; });
   epochs_[hello.from] = hello.epoch;
   session.peer = hello.from;

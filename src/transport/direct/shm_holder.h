@@ -1,5 +1,6 @@
-// The half of shm that has the bytes: offers, the files that receivers may map, and the connections
-// by which they ask for them. For the loop's thread; answers come by `Later`.
+// Holder side of shm and cuda_ipc: offers, the files behind them, and the connections of receivers
+// that request these files.
+// Thread: the event loop; callbacks run through `Later`.
 #pragma once
 
 #include <map>
@@ -21,7 +22,7 @@
 
 namespace mobula::internal {
 
-// What both halves of shm work with, and what they count in.
+// References that both sides of a transport share, with its counters.
 struct ShmShared {
   EventLoop& loop;
   Later& later;
@@ -34,7 +35,7 @@ struct ShmShared {
 
 class ShmHolder {
  public:
-  // Memory of the host that receivers cannot reach is copied into `arena`; there is none for devices.
+  // `arena` receives copies of host memory that receivers cannot map; null for devices.
   static Result<std::unique_ptr<ShmHolder>> create(ShmShared shared, Arena* arena);
   ~ShmHolder();
   ShmHolder(const ShmHolder&) = delete;
@@ -42,9 +43,10 @@ class ShmHolder {
 
   void offer(Offer offer, TensorTransport::Offered offered);
   void release(TransferId transfer, TensorTransport::Quiet quiet);
-  // Of this peer, or all.
+  // Releases the offers to this peer, or all if null.
   void release_all(const ProcessId* peer, const QuietGate& gate);
-  // Nobody may map this file any more, and who has it lets go. Offers of it have ended.
+  // Withdraws a file: no receiver may map it any more, and all receivers unmap it. Its offers have
+  // ended.
   void forget(FileKey file);
   std::size_t offers() const { return offers_.size(); }
   std::size_t sessions() const { return sessions_.size(); }
@@ -55,14 +57,14 @@ class ShmHolder {
     Fd fd;
     std::uint64_t size = 0;
     std::size_t offers = 0;
-    bool forgotten = false;  // goes with its last offer
+    bool forgotten = false;  // removed with its last offer
   };
   struct Row {
     ChannelKey to;
     OfferMark mark;
     std::vector<FileKey> files;
     std::vector<ArenaBytes> copied;
-    std::uint64_t copy = 0;  // under way, if not 0
+    std::uint64_t copy = 0;  // copy in progress, 0 if none
     Blob ticket;
     TensorTransport::Offered offered;
     bool released = false;
@@ -98,7 +100,7 @@ class ShmHolder {
   std::map<FileKey, Exported> files_;
   std::uint64_t next_file_ = ledger_number + 1;
   std::map<TransferId, Row> offers_;
-  std::map<ProcessId, std::uint64_t> epochs_;  // the highest seen
+  std::map<ProcessId, std::uint64_t> epochs_;  // highest epoch of each peer
   std::map<std::uint64_t, Session> sessions_;
   std::uint64_t next_session_ = 1;
   std::unique_ptr<LocalListener> listener_;

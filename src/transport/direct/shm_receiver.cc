@@ -38,9 +38,9 @@ class MappedFiles final : public MappedRegions {
   }
 
  private:
-  std::shared_ptr<const ReadMapping> ledger_;  // shared with the channel that mapped them
+  std::shared_ptr<const ReadMapping> ledger_;  // shared with the channel that mapped it
   OfferMark mark_;
-  std::vector<std::shared_ptr<const ReadMapping>> mappings_;
+  std::vector<std::shared_ptr<const ReadMapping>> mappings_;  // shared with the channel
   std::vector<std::span<const std::byte>> regions_;
 };
 
@@ -132,7 +132,7 @@ void ShmReceiver::add(TransferId transfer, Row row) {
   if (at->second.channel->welcome) gather(at);
 }
 
-// Asks for what the row reads and is not mapped; begins when nothing lacks.
+// Requests the files of the row that are not mapped. Begins when no file is missing.
 void ShmReceiver::gather(RowAt at) {
   Row& row = at->second;
   if (auto good = check_ticket_sum(row.sealed_ticket, row.channel->ticket_key); !good) {
@@ -169,7 +169,7 @@ Result<bool> ShmReceiver::has_file(Row& row, const ShmFileRef& ref) {
   return false;
 }
 
-// A file has come, or will not come: whoever lacked it goes on.
+// A file was mapped: rows that waited for it continue.
 void ShmReceiver::files_there(Channel& channel, std::uint64_t number) {
   const auto file = channel.files.find(number);
   const bool there = file != channel.files.end() && file->second.mapping;
@@ -257,7 +257,7 @@ void ShmReceiver::on_copied(TransferId transfer, const CopyEnd& end) {
   if (--row.copies == 0) finish(at);
 }
 
-// Whether what was copied were the bytes of the offer throughout.
+// Returns success if the copied bytes belonged to the offer until the end.
 Result<void> ShmReceiver::still_right(const Row& row) const {
   const auto stands = offer_stands(*row.files.at(row.ticket.ledger.number), row.ticket.mark);
   if (!stands || !*stands) {
@@ -270,7 +270,8 @@ Result<void> ShmReceiver::still_right(const Row& row) const {
 void ShmReceiver::finish(RowAt at) {
   Row& row = at->second;
   Result<void> result = still_right(row);
-  // Why it was stopped comes first; then whether the offer stood, which explains what went wrong.
+  // The reason of a stop has priority. Then the state of the offer, which explains most other
+  // failures.
   if (row.why && (row.why->code == ErrorCode::cancelled || row.lost || result)) result = *row.why;
   if (row.reads_process && !result && result.error().code == ErrorCode::unavailable)
     row.lost = true;

@@ -1,5 +1,5 @@
-// The half of shm that needs the bytes: channels to holders, their files mapped here, pulls and maps.
-// For the loop's thread; answers come by `Later`.
+// Receiver side of shm and cuda_ipc: channels to holders, mappings of their files, pulls, and maps.
+// Thread: the event loop; callbacks run through `Later`.
 #pragma once
 
 #include <sys/types.h>
@@ -20,12 +20,12 @@
 
 namespace mobula::internal {
 
-// How often waits for holders are looked at.
+// Period of the checks for silent holders.
 inline constexpr Duration receiver_look_every = 100ms;
 
 class ShmReceiver {
  public:
-  // Mappings that nothing reads are given up beyond `max_mapped_bytes`.
+  // Above `max_mapped_bytes`, mappings without readers are unmapped.
   ShmReceiver(ShmShared shared, std::uint64_t max_mapped_bytes);
   ~ShmReceiver();
   ShmReceiver(const ShmReceiver&) = delete;
@@ -37,7 +37,7 @@ class ShmReceiver {
   void map(TransferId transfer, const ChannelKey& from, std::span<const std::byte> ticket,
            TensorTransport::Mapped mapped);
   void cancel(TransferId transfer, TensorTransport::Quiet quiet);
-  // Of this peer, or all: their pulls end with `why`.
+  // Closes the channels to this peer, or all if null. Their pulls end with `why`.
   void end_all(const ProcessId* peer, const Failure& why, const QuietGate& gate);
 
   std::size_t channels() const { return channels_.size(); }
@@ -46,9 +46,9 @@ class ShmReceiver {
 
  private:
   struct File {
-    std::shared_ptr<const ReadMapping> mapping;  // shared with what reads there
-    bool coming = false;                         // its descriptor is here, and is being mapped
-    std::uint64_t used = 0;                      // by the count of uses
+    std::shared_ptr<const ReadMapping> mapping;  // shared with its readers
+    bool coming = false;                         // its descriptor arrived and is being mapped
+    std::uint64_t used = 0;                      // value of `uses_` at the last use
   };
   struct Channel {
     ChannelKey key;
@@ -56,8 +56,8 @@ class ShmReceiver {
     bool welcome = false;
     Hash128 ticket_key;
     pid_t process = 0;
-    bool reads = false;  // the holder's memory, as has been tried
-    Fd alive;            // pidfd of the holder; shows its end
+    bool reads = false;  // the memory of the holder is readable, as tested
+    Fd alive;            // pidfd of the holder, to detect its end
     Time since;
     Time deadline;
     std::vector<TensorTransport::Opened> opening;
@@ -67,15 +67,15 @@ class ShmReceiver {
   struct Row {
     ChannelPtr channel;
     ShmTicket ticket;
-    Blob sealed_ticket;  // until its sum is checked
+    Blob sealed_ticket;  // kept until its checksum is verified
     std::vector<TargetRegion> targets;
-    TensorTransport::Ended ended;                                       // of a pull
-    TensorTransport::Mapped mapped;                                     // of a map
-    std::map<std::uint64_t, std::shared_ptr<const ReadMapping>> files;  // what it reads
-    std::size_t lacks = 0;                                              // files that were asked for
-    std::size_t copies = 0;  // under way: from files, from the process
+    TensorTransport::Ended ended;                                       // for a pull
+    TensorTransport::Mapped mapped;                                     // for a map
+    std::map<std::uint64_t, std::shared_ptr<const ReadMapping>> files;  // shared file mappings
+    std::size_t lacks = 0;   // files requested, not yet mapped
+    std::size_t copies = 0;  // in progress: from files, from the process
     std::vector<std::uint64_t> copy;
-    std::optional<Failure> why;  // it is to end with
+    std::optional<Failure> why;  // result if it was stopped
     bool lost = false;
     bool reads_process = false;
     Time since;

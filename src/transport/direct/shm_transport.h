@@ -1,7 +1,7 @@
-// Transfers between processes of one machine and one user, by memory they share. What lies in a
-// memfd is read in place; other memory of the holder is read by process_vm_readv where both
-// processes can, and else copied by the holder when it is offered. See tensor_transport.h for what
-// is promised, docs/decisions/0020-put-each-tensor-path-behind-one-transport-interface.md for why it is so.
+// Transfers between processes of one machine and user through shared memory. Memory in a memfd is
+// read in place. Other memory of the holder is read by process_vm_readv if both processes can use
+// it, otherwise the holder copies it at the offer. Reasons: decision 20.
+// Thread: the event loop. See tensor_transport.h for the guarantees.
 #pragma once
 
 #include <memory>
@@ -12,35 +12,35 @@
 namespace mobula::internal {
 
 struct ShmOptions {
-  std::string socket;  // where receivers connect: in a folder of mode 0700
+  std::string socket;  // socket for receivers, in a directory of mode 0700
   ArenaOptions arena = {};
   CopyOptions copying = {};
   DirectLimits limits = {};
-  std::uint64_t max_mapped_bytes = 1ull << 40;  // of other processes' files
-  bool read_processes = true;                   // false: never by process_vm_readv
+  std::uint64_t max_mapped_bytes = 1ull << 40;  // limit for files of other processes
+  bool read_processes = true;                   // false: process_vm_readv is never used
 };
 
 class ShmTransport final : public MappedTransport {
  public:
-  // Whether memory can be shared here, and how what is in no file would be read.
+  // Tests whether this process can share memory, and how it reads memory without a file.
   static Availability probe();
-  // `process`: this one. Fails as probe() does, and with what LocalListener::open fails with.
+  // `process` is this process. Errors: as probe() and LocalListener::open.
   static Result<std::unique_ptr<ShmTransport>> create(EventLoop& loop, ProcessId process,
                                                       ShmOptions options);
 
-  // Memory that receivers read in place. Any thread, also after the transport's end.
+  // Memory that receivers read in place. Thread: any, also after the transport has ended.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
   std::string_view name() const override { return "shm"; }
   Result<PathCost> reach(const Peer& peer, const MemoryPlace& source,
                          const MemoryPlace& target) const override;
-  // For files that are not the arena's, whose owner wants their memory back.
+  // For files outside of the arena: their owner calls it to reclaim the memory.
   using MappedTransport::forget;
 
  private:
   ShmTransport(EventLoop& loop, const ShmOptions& options, ShmEndpoint self);
 
-  // Shared: tensors in it outlive the transport.
+  // Shared with tensors in the arena, which may outlive the transport.
   std::shared_ptr<Arena> arena_;
 };
 

@@ -196,7 +196,7 @@ Result<ShmTicket> ShmTicket::decode(std::span<const std::byte> bytes, const Dire
   for (std::uint64_t i = 0; i < count && !from.broken(); ++i) {
     made.pieces.push_back(take_piece(from));
   }
-  (void)from.bits();  // the sum
+  (void)from.bits();  // the checksum
   if (auto good = from.finish("a ticket"); !good) return good.error();
   return made;
 }

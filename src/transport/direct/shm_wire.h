@@ -1,7 +1,7 @@
-// What processes of one machine say to each other about memory they share, of hosts or devices: endpoint,
-// ticket, and the frames of the unix socket between a receiver and a holder. Values; any thread. All of it is checked
-// when it is read; tickets carry a keyed sum, whose key only who may connect is told, so that one
-// that was changed or made up is refused.
+// Wire format of the transports with shared memory (host or device): endpoint, offer handle, and
+// the frames on the unix socket between receiver and holder. A handle has a keyed checksum. Only
+// processes that may connect know the key, so forged or changed handles are rejected.
+// Thread: any (values). Errors: every decoder checks its input.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace mobula::internal {
 
-// What of a machine decides whether two processes share memory.
+// Properties that decide whether two processes can share memory.
 struct ShmPlace {
-  Hash128 boot;  // the machine, since it was started
+  Hash128 boot;  // this boot of the machine
   std::uint64_t user = 0;
-  std::uint64_t pid_space = 0;   // in which process ids mean the same
-  bool reads_processes = false;  // process_vm_readv works here, as far as one process can find out
+  std::uint64_t pid_space = 0;   // pid namespace
+  bool reads_processes = false;  // process_vm_readv works, as far as one process can test it
 };
 
 struct ShmEndpoint {
@@ -39,17 +39,17 @@ struct ShmEndpoint {
                                     DirectKind kind = DirectKind::shm);
 };
 
-// The ledger's; all others come after it.
+// Number of the ledger file; other files have higher numbers.
 inline constexpr std::uint64_t ledger_number = 0;
 
-// A file that a holder gives to readers.
+// A file that a holder shares with receivers.
 struct ShmFileRef {
-  std::uint64_t number = 0;  // never used again by this holder
+  std::uint64_t number = 0;  // never reused by this holder
   DirectToken token;
 };
 
 struct ShmPiece {
-  std::optional<ShmFileRef> file;  // none: the holder's own memory
+  std::optional<ShmFileRef> file;  // nullopt: private memory of the holder
   std::uint64_t at = 0;            // offset in the file, or address
   std::uint64_t size = 0;
 };
@@ -65,11 +65,11 @@ struct ShmTicket {
   std::vector<ShmPiece> pieces;
 
   Blob encode(Hash128 key) const;
-  // Does not look at the sum, whose key comes with the channel.
+  // Does not verify the checksum, because its key arrives with the channel.
   static Result<ShmTicket> decode(std::span<const std::byte> bytes, const DirectLimits& limits,
                                   DirectKind kind = DirectKind::shm);
 };
-// permission_denied unless `ticket` was made with this key.
+// Errors: permission_denied unless `ticket` was encoded with this key.
 Result<void> check_ticket_sum(std::span<const std::byte> ticket, Hash128 key);
 
 // Receiver to holder.
@@ -85,14 +85,14 @@ struct ShmAsk {
 // Holder to receiver.
 struct ShmWelcome {
   Hash128 ticket_key;
-  std::uint64_t proof_at = 0;  // address of `proof` in the holder: to try whether it can be read
+  std::uint64_t proof_at = 0;  // address of `proof` in the holder, for a test read
   Hash128 proof;
 };
-struct ShmFile {  // with its descriptor
+struct ShmFile {  // has one descriptor
   std::uint64_t number = 0;
   std::uint64_t size = 0;
 };
-struct ShmRefusal {  // of a file, or with number none of the hello
+struct ShmRefusal {  // rejects a file, or the hello if `number` is empty
   std::optional<std::uint64_t> number;
   Failure why;
 };

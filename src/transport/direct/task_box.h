@@ -1,6 +1,7 @@
-// Functions that one thread leaves for another one's loop. Nothing is lost when the loop's mailbox
-// is full: the box is emptied at the latest when its reader looks by itself. push() is for any
-// thread, the rest for the reader's; who pushes bounds what lies in it.
+// Mailbox for functions from other threads. If the mailbox of the loop is full, no function is
+// lost: it runs at the reader's next call of run().
+// Thread: any for push(), otherwise the reader's loop. Not: a limit; the senders bound the number
+// of functions.
 #pragma once
 
 #include <functional>
@@ -24,13 +25,13 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
       tasks_.push_back(std::move(task));
       if (std::exchange(posted_, true)) return;
     }
-    // Shared with what is posted, which may come after the end of the box's owner.
+    // Shared with the posted function, which may run after the owner of the box has ended.
     if (reader_.post([self = shared_from_this()] { self->run(); })) return;
     const MutexLock lock(mutex_);
     posted_ = false;
   }
 
-  // Runs what lies here, unlocked.
+  // Runs the queued functions, without the lock.
   void run() {
     std::vector<std::function<void()>> tasks;
     {
@@ -44,7 +45,7 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
     }
   }
 
-  // Drops what lies here and what comes.
+  // Drops queued and future functions.
   void close() {
     over_ = true;
     std::vector<std::function<void()>> dropped;  // destroyed without the lock
@@ -55,7 +56,7 @@ class TaskBox : public std::enable_shared_from_this<TaskBox> {
 
  private:
   EventLoop& reader_;
-  bool over_ = false;  // the reader's
+  bool over_ = false;  // reader's thread only
   Mutex mutex_;
   bool closed_ MOBULA_GUARDED_BY(mutex_) = false;
   bool posted_ MOBULA_GUARDED_BY(mutex_) = false;

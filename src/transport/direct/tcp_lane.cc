@@ -13,7 +13,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr Duration lane_look_every = 50ms;
-// Of one connection, asked for and not there.
+// Limits of requested, not yet received chunks per connection.
 constexpr std::size_t max_chunks_asked = 64;
 constexpr std::uint64_t max_bytes_asked = 16u << 20;
 constexpr std::size_t max_streams = 4'096;
@@ -47,12 +47,12 @@ void TcpLane::open(std::function<bool(Fd&)> hand_over) {
     on_request(exchange, principal, request);
   };
   callbacks.hand_over = std::move(hand_over);
-  // Who stops reading holds the source: not for long.
+  // A receiver that stops reading blocks the source, so the limit is short.
   server_ = std::make_unique<BulkServer>(thread_->loop(), std::move(callbacks),
                                          BulkServerOptions{.silence_limit = 5s});
 }
 
-// Of a device at once that it is brought to the host.
+// Replies with a chunk. A chunk of a device is first copied to the host.
 void TcpLane::on_request(BulkExchange exchange, const std::string& principal, std::span<const std::byte> request) {
   auto chunk = offers_.find(principal, request);
   if (!chunk) return (void)server_->refuse(exchange, chunk.error());
@@ -74,7 +74,7 @@ void TcpLane::on_request(BulkExchange exchange, const std::string& principal, st
 }
 
 TcpLane::~TcpLane() {
-  // The mailbox is emptied by the lane itself: it is full for a moment at most.
+  // The lane itself drains its mailbox, so it is full only briefly.
   while (!thread_->run([this] { close(); })) std::this_thread::yield();
 }
 
@@ -94,7 +94,7 @@ Result<std::string> TcpLane::listen(const std::string& address) {
 }
 
 void TcpLane::adopt(Fd socket) {
-  // Shared: what is posted is copied.
+  // Shared, because posted functions are copied.
   const auto taken = std::make_shared<Fd>(std::move(socket));
   box_->push([this, taken] { server_->adopt(std::move(*taken)); });
 }
@@ -135,7 +135,7 @@ TcpLane::Stream& TcpLane::stream_of(const LaneShare& share) {
       return each.second.chunks == 0 && each.second.turns.empty();
     });
   }
-  // A right that has been replaced leaves a connection that nobody asks for anything.
+  // A replaced access token leaves an unused connection.
   std::erase_if(streams_, [&](const auto& each) {
     return each.first.channel == key.channel && each.first != key && each.second.chunks == 0 &&
            each.second.turns.empty();
@@ -148,12 +148,13 @@ TcpLane::Stream& TcpLane::stream_of(const LaneShare& share) {
   return stream;
 }
 
-// Each share asks for a chunk in turn. Those without room for one wait, and others do not wait for them.
+// Requests chunks for the shares in round-robin order. A share without a buffer does not block the
+// others.
 void TcpLane::fill(const StreamKey& key) {
   const auto at = streams_.find(key);
   if (at == streams_.end()) return;
   Stream& stream = at->second;
-  std::size_t without_room = 0;  // one after another
+  std::size_t without_room = 0;  // in sequence
   while (without_room < stream.turns.size() && stream.chunks < max_chunks_asked &&
          (stream.chunks == 0 || stream.bytes < max_bytes_asked)) {
     const auto row = rows_.find(stream.turns.front());
@@ -162,7 +163,7 @@ void TcpLane::fill(const StreamKey& key) {
       continue;
     }
     const Asking done = ask(stream, row->second);
-    // Cancelled fetches still wait for their answers: look() tries again.
+    // Cancelled fetches still wait for their replies. look() retries.
     if (done == Asking::refused) return;
     without_room = done == Asking::no_room ? without_room + 1 : 0;
     std::rotate(stream.turns.begin(), stream.turns.begin() + 1, stream.turns.end());
@@ -175,7 +176,7 @@ void TcpLane::fill_all() {
   for (const StreamKey& key : keys) fill(key);
 }
 
-// Says once that there may be room again, whoever lacks it.
+// Reserves a buffer. If none is free, the stage reports once when one may be free.
 std::optional<StagedChunk> TcpLane::room_for(const Row& row, std::uint64_t size) {
   ChunkStage* const stage = row.share.stage.get();
   std::function<void()> freed;
@@ -245,7 +246,7 @@ void TcpLane::on_done(TransferId transfer, std::size_t chunk, const Result<void>
   fill(key);
 }
 
-// Into the device; a use of the target that the end of the transport waits for.
+// Copies a chunk to the device. The destructor of the transport waits for this use of the target.
 void TcpLane::write(Row& row, std::size_t chunk, StagedChunk room) {
   ++row.writing;
   row.share.stage->write(row.share.chunks[chunk].second, std::move(room),
@@ -264,7 +265,7 @@ void TcpLane::on_written(TransferId transfer, const Result<void>& result) {
   finish_if_over(at);
 }
 
-// A share is over with its last chunk, or when it is stopped and nothing is written any more.
+// A share ends with its last chunk, or after a stop when nothing is written any more.
 void TcpLane::finish_if_over(std::map<TransferId, Row>::iterator at) {
   const Row& row = at->second;
   const bool whole = row.under_way.empty() && row.next == row.share.chunks.size();
@@ -291,7 +292,7 @@ void TcpLane::end(TransferId transfer, const Result<void>& result) {
   fill(key);
 }
 
-// Ends shares whose holder is silent. A stop of this process is not the holder's silence.
+// Ends shares of silent holders. A stop of this process does not count as silence of a holder.
 void TcpLane::look() {
   const Time now = monotonic_now();
   const Duration gap = thread_->loop().last_turn().gap;
@@ -304,7 +305,7 @@ void TcpLane::look() {
   std::vector<TransferId> late;
   for (auto& [transfer, row] : rows_) {
     if (row.over) continue;
-    // Who waits for room of its own has asked the holder for nothing.
+    // A share that waits for its own buffer has requested nothing from the holder.
     const bool waits = row.share.stage != nullptr && row.under_way.empty();
     if (gap > peer_gap_limit || waits || moving.contains(row.stream)) row.moved = now;
     if (now - row.moved > row.share.silence_limit) late.push_back(transfer);

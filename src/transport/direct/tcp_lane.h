@@ -1,7 +1,8 @@
-// A thread that sends and receives chunks over its own connections: its part of what a process
-// offers and pulls over tcp. Sealing and opening happen here. Chunks of devices come and go by their
-// stages (chunk_stage.h): one is asked for when there is room for it. Its owner is one thread; adopt()
-// is for any. What is asked is answered on the lane's thread.
+// I/O thread of the tcp transport with its own connections. It sends offered chunks and pulls
+// chunks, and encrypts and decrypts them. Chunks of devices pass through a stage (chunk_stage.h);
+// one is requested only after a buffer is reserved.
+// Thread: the transport's thread, except adopt(), which is for any. Callbacks run on the lane's
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +28,15 @@ namespace mobula::internal {
 
 class TcpLane final : public Lane {
  public:
-  // `hand_over` may give a new connection to another lane, as BulkServerCallbacks says. `cpus`: as in TcpOptions.
+  // `hand_over` may move a new connection to another lane, see BulkServerCallbacks. `cpus`: as in
+  // TcpOptions.
   static Result<std::unique_ptr<TcpLane>> start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
                                                 const CpuList& cpus = {});
   ~TcpLane() override;
   TcpLane(const TcpLane&) = delete;
   TcpLane& operator=(const TcpLane&) = delete;
 
-  // Waits for the lane, and maybe for name servers: for a start.
+  // Waits for the lane and possibly for name servers, so it is meant for startup.
   Result<std::string> listen(const std::string& address);
   void adopt(Fd socket);
   void begin(LaneShare share) override;
@@ -42,7 +44,8 @@ class TcpLane final : public Lane {
   void forget(const ChannelKey& channel) override;
 
  private:
-  // With all that a ticket says: a wrong one may not spoil the connection of right ones.
+  // Contains all fields of the offer handle, so that a wrong handle cannot break the connection of
+  // valid ones.
   struct StreamKey {
     ChannelKey channel;
     TcpRight right;
@@ -50,22 +53,22 @@ class TcpLane final : public Lane {
   };
   struct Stream {
     std::unique_ptr<BulkClient> client;
-    std::deque<TransferId> turns;  // of shares with chunks to ask for
-    std::size_t chunks = 0;        // asked for
+    std::deque<TransferId> turns;  // transfers with chunks to request
+    std::size_t chunks = 0;        // requested
     std::uint64_t bytes = 0;
-    std::uint64_t received = 0;  // when it was last looked at
+    std::uint64_t received = 0;  // at the last check
   };
   struct UnderWay {
     BulkFetchId fetch;
-    StagedChunk room = {};  // of a chunk for a device
+    StagedChunk room = {};  // buffer of a chunk for a device
   };
   struct Row {
     LaneShare share;
     StreamKey stream;
-    std::size_t next = 0;                       // chunk to ask for
+    std::size_t next = 0;                       // next chunk to request
     std::map<std::size_t, UnderWay> under_way;  // by chunk
-    std::size_t writing = 0;                    // on their way into a device
-    std::optional<Result<void>> over;           // what it ends with, once nothing is written
+    std::size_t writing = 0;                    // chunks being copied to a device
+    std::optional<Result<void>> over;           // result, reported once nothing is written
     Time began;
     Time moved;
   };
@@ -90,13 +93,13 @@ class TcpLane final : public Lane {
 
   TcpOffers& offers_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TaskBox> box_;  // shared with what is posted
+  std::shared_ptr<TaskBox> box_;  // shared with posted tasks
 
-  // The lane's thread.
+  // Lane's thread.
   std::unique_ptr<BulkServer> server_;
   std::map<StreamKey, Stream> streams_;
   std::map<TransferId, Row> rows_;
-  std::set<const ChunkStage*> awaited_;  // that say when there is room
+  std::set<const ChunkStage*> awaited_;  // stages that will report a free buffer
   std::unique_ptr<Timer> look_timer_;
 };
 

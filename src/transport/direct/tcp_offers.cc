@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-// Halves of a right's token: its name, and what proves it.
+// Splits an access token: one half identifies it, the other half proves it.
 std::pair<DirectToken, DirectToken> halves(const BulkToken& token) {
   BlobReader from(token);
   const DirectToken name = from.token();
@@ -141,7 +141,7 @@ Result<OfferedChunk> TcpOffers::find(const std::string& principal,
     }
   }
   ++row->readers;
-  // The use ends after what it is a use of.
+  // The use ends after the chunk that it covers.
   auto use = made.stage ? uses_.begin() : nullptr;
   made.hold = {row.get(), [this, row, use = std::move(use)](const void*) { done(row); }};
   return made;

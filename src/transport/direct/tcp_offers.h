@@ -1,5 +1,6 @@
-// What a process offers over tcp, and who may ask for it: written by the transport's loop, read by
-// the lanes that send. A lock guards it; the functions say whose they are.
+// Offers of a process over tcp, and the access tokens of their receivers.
+// Thread: the transport's loop writes, the lanes read (one lock). The comments of the functions
+// name the thread.
 #pragma once
 
 #include <atomic>
@@ -19,40 +20,40 @@
 
 namespace mobula::internal {
 
-// A chunk that somebody may have, until `hold` goes.
+// A chunk that a receiver may read until `hold` is released.
 struct OfferedChunk {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> hold;     // shared with what is posted
-  std::shared_ptr<ChunkStage> stage;    // the bytes are a device's: they come to the host by it
-  std::function<bool()> wanted;         // of those: false when the offer has ended. Any thread
+  std::shared_ptr<const void> hold;   // shared with posted tasks
+  std::shared_ptr<ChunkStage> stage;  // shared; set for device memory: copies the chunk to the host
+  std::function<bool()> wanted;       // device memory: false after the offer has ended. Thread: any
 };
 
 class TcpOffers {
  public:
   explicit TcpOffers(const DirectLimits& limits) : limits_(limits) {}
 
-  // The loop's. The right of a receiver, made when there is none. One of a higher epoch, or of the
-  // other kind, ends the one before. permission_denied for a lower one.
+  // Loop: returns the access token of a receiver and creates it if needed. A higher epoch, or a
+  // change of encryption, replaces the earlier token. Errors: permission_denied for a lower epoch.
   Result<TcpRight> right_of(const ChannelKey& receiver, bool sealed);
   Result<void> add(TransferId transfer, const ChannelKey& to, const DirectToken& token,
                    std::vector<SourceRegion> regions, std::shared_ptr<ChunkStage> stage = nullptr);
-  // `quiet` is called once, here or by the lane that has sent the last byte.
+  // `quiet` is called once, here or by the lane that sent the last byte.
   void release(TransferId transfer, std::function<void()> quiet);
   std::vector<TransferId> of(const ProcessId* peer) const;
   void end_right(const ProcessId* peer);
   std::size_t size() const;
 
-  // The lanes'.
+  // Lanes:
   std::optional<BulkAccess> access(const BulkToken& token) const;
-  // A chunk that is asked for; who asks is named as access() named it.
+  // Returns a requested chunk. `principal` is the value from access().
   Result<OfferedChunk> find(const std::string& principal, std::span<const std::byte> request);
-  // The same where there are no stages: bytes which stay until `release` is called.
+  // The same without stages: the bytes stay valid until `release` is called.
   Result<BulkBody> read(const std::string& principal, std::span<const std::byte> request);
-  // One more that touches regions by a stage.
+  // Counts a further stage that accesses regions.
   std::shared_ptr<const void> begin_stage() { return uses_.begin(); }
 
-  // Chunks of devices are wanted by nobody from here on; returns when none is touched any more. For the end,
-  // after that of the lanes.
+  // Cancels all device chunks and returns when no stage accesses a region. For the destructor,
+  // after the lanes have ended.
   void end_stages();
 
  private:
@@ -61,7 +62,7 @@ class TcpOffers {
     std::uint64_t right = 0;
     DirectToken token;
     std::vector<SourceRegion> regions;
-    std::shared_ptr<ChunkStage> stage;
+    std::shared_ptr<ChunkStage> stage;  // Shared with the chunks being sent.
     std::atomic<bool> ended = false;  // also read without the lock
     std::size_t readers = 0;
     std::function<void()> quiet;  // waits for the readers
@@ -78,7 +79,8 @@ class TcpOffers {
   mutable Mutex mutex_;
   std::map<ProcessId, Right> rights_ MOBULA_GUARDED_BY(mutex_);
   std::uint64_t next_right_ MOBULA_GUARDED_BY(mutex_) = 1;
-  std::map<TransferId, std::shared_ptr<Row>> rows_ MOBULA_GUARDED_BY(mutex_);  // shared with the chunks being sent
+  // Shared with the chunks being sent.
+  std::map<TransferId, std::shared_ptr<Row>> rows_ MOBULA_GUARDED_BY(mutex_);
 };
 
 }  // namespace mobula::internal

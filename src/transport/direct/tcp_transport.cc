@@ -28,7 +28,7 @@ Result<void> TcpTransport::open_lanes(const TcpOptions& options) {
   const std::size_t count =
       options.lanes > 0 ? options.lanes
                         : std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 2, 4);
-  // Who listens hands connections to the lanes in turn, itself among them.
+  // The first lane listens and distributes the connections to all lanes in round-robin order.
   const auto turns = std::make_shared<std::pair<std::size_t, std::vector<TcpLane*>>>();
   const auto hand_over = [turns](Fd& socket) {
     auto& [turn, all] = *turns;

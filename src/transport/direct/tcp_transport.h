@@ -1,6 +1,7 @@
-// Transfers over the network: several connections to each holder, each with a thread at both ends,
-// chunks, AES-256-GCM unless both sides say that the fabric is trusted. See tensor_transport.h for
-// what is promised, docs/decisions/0020-put-each-tensor-path-behind-one-transport-interface.md for why it is so.
+// Transfers over the network: several connections to each holder, each with a thread at both ends.
+// AES-256-GCM encrypts the chunks unless both sides declare the fabric trusted. Reasons: decision
+// 20.
+// Thread: the event loop. See tensor_transport.h for the guarantees.
 #pragma once
 
 #include <memory>
@@ -12,18 +13,18 @@
 namespace mobula::internal {
 
 struct TcpOptions {
-  std::string listen = "127.0.0.1:0";  // where receivers connect
-  std::string advertised_host;         // if it is not what is listened at
+  std::string listen = "127.0.0.1:0";  // listen address for receivers
+  std::string advertised_host;         // if it differs from the listen address
   std::size_t lanes = 0;               // 0: two, up to four on many cores
   std::uint64_t chunk_bytes = 4u << 20;
-  CpuList cpus = {};  // where the lanes' threads run, as far as they may; empty: anywhere
+  CpuList cpus = {};  // preferred CPUs of the lanes; empty: any
   DirectLimits limits = {};
 };
 
 class TcpTransport final : public LaneTransport {
  public:
   static Availability probe() { return {true, "over TCP"}; }
-  // May ask name servers. Fails with what listen_at() fails with.
+  // May query name servers. Fails with an error of listen_at().
   static Result<std::unique_ptr<TcpTransport>> create(EventLoop& loop, ProcessId process,
                                                       const TcpOptions& options = {});
   ~TcpTransport() override { end_lanes(); }

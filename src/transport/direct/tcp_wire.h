@@ -1,5 +1,6 @@
-// What tcp says of itself: endpoint, ticket, and the request for a chunk. Values; any thread. The
-// bytes themselves go by the bulk wire (transport/bulk_wire.h).
+// Wire format of tcp: endpoint, offer handle, and the request for a chunk. The chunks use the bulk
+// wire (transport/bulk_wire.h).
+// Thread: any (values).
 #pragma once
 
 #include <cstdint>
@@ -23,22 +24,22 @@ struct TcpEndpoint {
   static Result<TcpEndpoint> decode(std::span<const std::byte> bytes);
 };
 
-// The right of one receiver to connect, in one epoch. The first half of the token names it, the
-// second half proves it.
+// Access token of one receiver in one epoch. The first half of the token identifies it, the second
+// half proves it.
 struct TcpRight {
   BulkToken token{};
-  std::optional<SealKey> key;  // none: bytes go plain
+  std::optional<SealKey> key;  // nullopt: no encryption
   friend auto operator<=>(const TcpRight&, const TcpRight&) = default;
 };
 
 struct TcpTicket {
-  DirectKind kind = DirectKind::tcp;  // plugin: of another way that fetches chunks by such requests
+  DirectKind kind = DirectKind::tcp;  // `plugin` for plugin transports, which use the same requests
   ProcessId holder;
   ProcessId receiver;
   TransferId transfer;
   std::uint64_t epoch = 0;
   TcpRight right;
-  DirectToken token;  // of the transfer
+  DirectToken token;  // token of the transfer
   std::vector<std::uint64_t> sizes;
 
   Blob encode() const;

@@ -1,5 +1,7 @@
-// What the plug-ins of this folder are made of: a table whose functions call the members of the plug-in's
-// own mobula_carrier, and the queue by which its threads tell the host's thread what has happened.
+// Building blocks of the transport plugins in this directory: a function table that calls the
+// members of a mobula_carrier, and the queue through which the plugin's threads report to the
+// host's thread.
+// Thread: see each class. Errors: exceptions, which the table returns as reasons.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -30,7 +32,7 @@ using internal::MutexLock;
 using Secret = std::array<char, 16>;
 using Bytes = std::vector<char>;
 
-// A descriptor and its end.
+// Owns a file descriptor.
 class Handle {
  public:
   explicit Handle(int fd = -1) : fd_(fd) {}
@@ -48,7 +50,7 @@ class Handle {
   int fd_;
 };
 
-// UCX ends the process where it finds no descriptor for a connection.
+// UCX terminates the process if it finds no descriptor for a connection.
 inline bool descriptors_are_left() {
   std::array<int, 16> tried{};
   for (int& each : tried) each = ::eventfd(0, EFD_CLOEXEC);
@@ -78,15 +80,16 @@ inline Bytes joined(const mobula_carrier_bytes* parts, std::size_t count) {
   return message;
 }
 
-// What threads tell the host's thread.
+// Reports from plugin threads to the host's thread.
 struct News {
   enum class What { message, broken, dropped };
   std::uint64_t link = 0;
   What what = What::message;
-  Bytes bytes;  // a message, or why
+  Bytes bytes;  // a message, or a reason
 };
 
-// What the host's thread and the threads of links share. It outlives the carrier if a thread does.
+// Queue shared by the host's thread and the threads of links. It may outlive the carrier. Thread:
+// any.
 class Inbox {
  public:
   Inbox() : ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -119,9 +122,9 @@ class Inbox {
   std::deque<News> news_ MOBULA_GUARDED_BY(mutex_);
 };
 
-// For a mobula_carrier that is complete where the table is made: constructed from host and address, with
-// descriptor(), poll(), endpoint(), connect(), send() and drop(). What create() and connect() throw is
-// the reason that the host is told.
+// Builds the table for a complete type mobula_carrier with a constructor (host, address),
+// descriptor(), poll(), endpoint(), connect(), send(), and drop(). The text of an exception from
+// create() or connect() is the reason that the host receives.
 template <class Carrier = mobula_carrier>
 constexpr mobula_transport_plugin table_of(const char* name, std::uint64_t max_message) {
   return {

@@ -1,12 +1,8 @@
-// A carrier whose library is turned by one thread of the plug-in's own, the engine: what the host's thread orders,
-// and the mobula_carrier in front of it, which only orders, and passes on the engine's news from its inbox.
-//
-// An engine of a library is a class with
-//   library       its name, for people
-//   max_message   of bytes that the host may send
-//   max_endpoint  of bytes that say how to reach one; the first are its secret
-// made from a shared Inbox and shared Orders, with endpoint(), next_link() (any thread) and run(), which returns after
-// Orders::stop(), and calls Orders::end() last. It outlives the carrier where its library does not end.
+// Carrier of a library that is driven by one plugin thread, the engine: the queue of orders from
+// the host's thread, and the mobula_carrier, which only queues orders and delivers the engine's
+// reports from its inbox.
+// Thread: the host's thread, except Orders, which is for any.
+// Owner: the engine is shared and may outlive the carrier if its library does not end.
 #pragma once
 
 #include <chrono>
@@ -26,7 +22,7 @@
 
 namespace mobula::plugins {
 
-// What the host's thread wants of the engine's.
+// An order from the host's thread to the engine.
 struct Order {
   enum class What { connect, send, drop };
   What what{};
@@ -34,22 +30,23 @@ struct Order {
   Bytes bytes;  // an endpoint, or a message
 };
 
-// Orders on their way, and how many messages of each link nobody has yet. Any thread; the engine's takes.
+// Queue of orders, and the number of unsent messages per link. Thread: any; the engine calls
+// take().
 class Orders {
  public:
-  static constexpr std::size_t max_waiting = 64;  // messages of one link
+  static constexpr std::size_t max_waiting = 64;  // messages per link
 
   Orders() : own_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (own_.get() < 0) throw std::runtime_error("no descriptors are left");
   }
-  // Readable while there are some that have not been taken, and after stop(), until quiet().
+  // Readable while orders are pending, and after stop(), until quiet().
   int descriptor() const { return own_.get(); }
   void quiet() {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = ::read(own_.get(), &count, sizeof count);
   }
 
-  // False when the link has as many messages that wait as it may.
+  // Returns false if the link has reached its limit of unsent messages.
   bool put(Order order) {
     {
       const MutexLock lock(mutex_);
@@ -66,7 +63,7 @@ class Orders {
     const MutexLock lock(mutex_);
     return std::exchange(orders_, {});
   }
-  // A message of the link waits no more; or none of it does.
+  // sent(): one message of the link was sent. forget(): the link has no unsent messages any more.
   void sent(std::uint64_t link) {
     const MutexLock lock(mutex_);
     const auto at = unsent_.find(link);
@@ -93,7 +90,7 @@ class Orders {
     ended_ = true;
     changed_.notify_all();
   }
-  // Whether the engine has come to its end by then.
+  // Returns true if the engine ends before `deadline`.
   bool ends_by(std::chrono::steady_clock::time_point deadline) {
     MutexLock lock(mutex_);
     while (!ended_ && changed_.wait_until(lock, deadline)) {}
@@ -115,7 +112,12 @@ class Orders {
   bool ended_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 
-// What the host's thread calls; table_of() makes a plug-in's table of one.
+// The calls of the host's thread. table_of() builds the table of a plugin from it.
+//
+// An Engine is constructed from a shared Inbox and shared Orders. It provides `library` (its name),
+// `max_message` (bytes), `max_endpoint` (bytes; an endpoint begins with its secret), endpoint(),
+// next_link() for any thread, and run(). run() returns after Orders::stop() and calls Orders::end()
+// last.
 template <class Engine>
 class EngineCarrier {
  public:
@@ -171,11 +173,12 @@ class EngineCarrier {
   static constexpr std::chrono::seconds end_limit{8};
 
   const mobula_carrier_host host_;
-  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();  // shared with the engine, like the next two
+  // Shared with the engine, as the next two members.
+  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   const std::shared_ptr<Orders> orders_ = std::make_shared<Orders>();
   const std::shared_ptr<Engine> engine_;
   std::thread thread_;
-  std::set<std::uint64_t> dropped_;  // by the host, and not yet by the engine
+  std::set<std::uint64_t> dropped_;  // by the host, not yet by the engine
 };
 
 }  // namespace mobula::plugins

@@ -1,12 +1,12 @@
-// Gloo as a carrier of messages (mobula/transport_plugin.h): for each link a context of two ranks, a
-// thread that reads and one that writes, because Gloo has nothing but waiting. Two processes meet at a
-// socket of this plug-in, where they tell each other the addresses of their pairs.
+// Gloo as a carrier of messages (mobula/transport_plugin.h). Each link has a context of two ranks,
+// a reader thread, and a writer thread, because Gloo offers only blocking waits. Two processes
+// connect through a socket of this plugin and exchange the addresses of their pairs.
 //
-// What Gloo does to those who use it, and what is done about it: a wait that runs out poisons the pair,
-// so waits have no limit here and are aborted when the link is dropped, and a pair that was aborted is
-// never used again; a message longer than what is posted for it ends the process, so each is announced
-// by its length, which is checked; writes raise SIGPIPE, which all threads here block; exceptions end
-// at the ends of the threads.
+// Properties of Gloo that shape this code: A wait that times out poisons its pair. Therefore waits
+// have no timeout here and are aborted when the link is dropped, and an aborted pair is never
+// reused. A message longer than its posted buffer terminates the process, so each message is
+// preceded by its length, which is checked. Writes raise SIGPIPE, which all threads here block.
+// Exceptions are caught at the top of each thread.
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
@@ -40,17 +40,17 @@
 
 namespace {
 
-using namespace mobula::plugins;  // NOLINT: a library of its own
+using namespace mobula::plugins;  // NOLINT: a separate library
 using Clock = std::chrono::steady_clock;
 namespace tcp = ::gloo::transport::tcp;
 
 constexpr std::uint64_t max_message = (1u << 20) + 4096;
-constexpr std::size_t max_waiting = 64;  // messages of one link, in each direction
+constexpr std::size_t max_waiting = 64;  // messages per link, in each direction
 constexpr std::size_t max_links = 128;
 constexpr std::size_t max_address = 512;
 constexpr std::chrono::milliseconds send_limit{10'000};
 constexpr std::chrono::milliseconds for_ever{std::chrono::hours(50)};
-// Gloo waits five times as long for a connection.
+// Gloo multiplies this by five for a connection.
 constexpr std::chrono::milliseconds connect_fifth{1'000};
 constexpr int meet_limit_ms = 3'000;
 constexpr auto end_limit = std::chrono::seconds(8);
@@ -59,7 +59,7 @@ constexpr auto end_limit = std::chrono::seconds(8);
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-// While it lives the threads that are started never see SIGPIPE.
+// While this object exists, started threads block SIGPIPE.
 class WithoutPipeSignal {
  public:
   WithoutPipeSignal() {
@@ -76,7 +76,7 @@ class WithoutPipeSignal {
   sigset_t before_{};
 };
 
-// Over a socket with limits of time.
+// I/O on a socket with timeouts.
 void write_all(int socket, const void* from, std::size_t size) {
   const char* at = static_cast<const char*>(from);
   while (size > 0) {
@@ -156,7 +156,8 @@ class Link {
   }
   Bytes address() const { return pair_->address().bytes(); }
 
-  // `meet` gives the other's address, on a thread of the link. Throws without threads.
+  // `meet` returns the address of the peer and runs on the reader thread. Throws if no thread can
+  // start.
   void start(std::function<Bytes()> meet) {
     running_ = 2;
     writer_ = std::thread([this] { run([&] { write(); }); });
@@ -181,7 +182,8 @@ class Link {
     --untaken_;
     changed_.notify_all();
   }
-  // To be said again until it has ended: an abort may come before what it is to abort.
+  // Must be repeated until the link has ended, because an abort may precede the wait that it should
+  // abort.
   void abort() {
     {
       const MutexLock lock(mutex_);
@@ -198,7 +200,7 @@ class Link {
     reader_.join();
     writer_.join();
   }
-  // Gives up on threads that do not end.
+  // Abandons threads that do not end.
   void forsake() {
     reader_.detach();
     writer_.detach();
@@ -252,7 +254,7 @@ class Link {
       MutexLock lock(mutex_);
       while (!closing_ && (!connected_ || out_.empty())) changed_.wait(lock);
       if (closing_) return;
-      // The buffer before its bytes: its end waits for who reads them.
+      // The buffer is destroyed before its bytes, because its destructor waits for their reader.
       out_buffer_.reset();
       out_message_ = std::move(out_.front());
       out_.pop_front();
@@ -269,9 +271,9 @@ class Link {
 
   const std::uint64_t number_;
   const int other_;
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<::gloo::transport::Context> context_;
-  ::gloo::transport::Pair* pair_ = nullptr;  // the context's
+  const std::shared_ptr<Inbox> inbox_;                         // shared with the carrier
+  const std::shared_ptr<::gloo::transport::Context> context_;  // shared by the interface of Gloo
+  ::gloo::transport::Pair* pair_ = nullptr;  // owned by the context
   std::uint64_t in_length_ = 0, out_length_ = 0;
   Bytes in_;
   std::unique_ptr<::gloo::transport::UnboundBuffer> in_length_buffer_, in_buffer_,
@@ -285,7 +287,7 @@ class Link {
   bool closing_ MOBULA_GUARDED_BY(mutex_) = false;
   std::size_t untaken_ MOBULA_GUARDED_BY(mutex_) = 0;
   std::deque<Bytes> out_ MOBULA_GUARDED_BY(mutex_);
-  Bytes out_message_;  // used by the writer alone: the message that is being sent
+  Bytes out_message_;  // message in transit; writer thread only
   std::unique_ptr<::gloo::transport::UnboundBuffer> out_buffer_ MOBULA_GUARDED_BY(mutex_);
 };
 
@@ -312,7 +314,7 @@ struct mobula_carrier {
 
   const mobula_carrier_host host_;
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  std::shared_ptr<::gloo::transport::Device> device_;
+  std::shared_ptr<::gloo::transport::Device> device_;  // shared with the links
   const Secret secret_ = random_secret();
   std::string endpoint_;
   std::map<std::uint64_t, std::unique_ptr<Link>> links_;
@@ -321,7 +323,7 @@ struct mobula_carrier {
   Handle listener_, stop_;
   std::thread door_;
   std::atomic<std::uint64_t> next_link_{1};
-  std::atomic<std::size_t> link_count_{0};  // that have not ended
+  std::atomic<std::size_t> link_count_{0};  // links that have not ended
   Mutex mutex_;
   std::vector<std::pair<std::uint64_t, std::unique_ptr<Link>>> arrived_ MOBULA_GUARDED_BY(mutex_);
 };
@@ -349,7 +351,7 @@ mobula_carrier::mobula_carrier(const mobula_carrier_host& host, const std::strin
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     fail("listen at " + listen);
   }
-  // The port is at the same place in both families.
+  // The port has the same offset in both address families.
   std::uint16_t port = 0;
   std::memcpy(&port, reinterpret_cast<const char*>(&bound) + offsetof(sockaddr_in, sin_port),
               sizeof port);
@@ -386,7 +388,7 @@ void mobula_carrier::serve_door() {
     if (waits[1].revents != 0) return;
     const Handle socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) {
-      // Out of descriptors, it may be: not to spin.
+      // Probably out of descriptors: pause instead of spinning.
       pollfd stop{stop_.get(), POLLIN, 0};
       ::poll(&stop, 1, 50);
       continue;
@@ -394,7 +396,7 @@ void mobula_carrier::serve_door() {
     try {
       let_in(socket);
     } catch (const std::exception&) {
-      // Who knocked finds out by itself.
+      // The peer detects the failure by itself.
     }
   }
 }
@@ -409,7 +411,7 @@ void mobula_carrier::let_in(const Handle& socket) {
   auto link = std::make_unique<Link>(number, device_, 1, inbox_);
   if (theirs.size() != link->address().size()) return;
   write_address(socket.get(), link->address());
-  // Under the lock, so that its news are not looked at before it is there.
+  // Under the lock, so that poll() does not see reports of a link that is not in the table yet.
   const MutexLock lock(mutex_);
   link->start([theirs] { return theirs; });
   ++link_count_;

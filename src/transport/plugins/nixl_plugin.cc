@@ -1,14 +1,13 @@
-// NIXL as a carrier of messages (mobula/transport_plugin.h), by its UCX back end or the one that
-// MOBULA_NIXL_BACKEND names: one agent on a thread of its own, messages as NIXL's notifications. An example of a
-// plug-in for a library that this project's builds do not have: built where NIXL's headers are found.
+// NIXL as a carrier of messages (mobula/transport_plugin.h), through its UCX backend or the one in
+// MOBULA_NIXL_BACKEND. One agent runs on its own thread, and messages are NIXL notifications. It is
+// built only if the headers of NIXL are found. Reasons: decision 45.
 //
-// What NIXL does to those who use it, and what is done about it: reads and writes of remote memory cannot be taken
-// back when a peer is stopped, so none are made, and no memory is registered; a notification is sent without a word
-// of its arrival, so the receiver says of each that it came, and a link with 64 on their way takes no more; a peer
-// that is gone is told of by the next send alone, so links that wait for a word ask now and then; an agent has no
-// descriptor to wait for, so its thread looks, at once while something is under way, else a thousand times a second;
-// a connection over a dead network may hold it up for long, so the host's thread never waits for it.
-// docs/decisions/0045-use-nixl-for-messages-only.md says why it is so.
+// Properties of NIXL that shape this code: Remote reads and writes cannot be revoked when a peer
+// stops, so none are used and no memory is registered. Notifications have no acknowledgment, so the
+// receiver acknowledges each one, and a link accepts at most 64 unacknowledged messages. Only the
+// next send reports a lost peer, so idle links send probes. An agent has no descriptor, so its
+// thread polls: continuously while it is active, otherwise every millisecond. A connection over a
+// dead network may block the agent for long, so the host's thread never waits for it.
 #include <nixl.h>
 #include <poll.h>
 
@@ -30,23 +29,24 @@
 
 namespace {
 
-using namespace mobula::plugins;  // NOLINT: a library of its own
+using namespace mobula::plugins;  // NOLINT: a separate library
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are looked for
+// Limit of messages not taken by the host. Above it, no more are polled.
+constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
 constexpr auto send_limit = std::chrono::seconds(10);
 constexpr auto ask_every = std::chrono::milliseconds(500);
 constexpr auto bye_limit = std::chrono::seconds(1);
-constexpr auto eager_for = std::chrono::milliseconds(2);  // after something came or went
+constexpr auto eager_for = std::chrono::milliseconds(2);  // after any traffic
 
 enum class Kind : std::uint64_t {
-  hello = 1,    // peer: the sender's link; bytes: secret, how to reach the sender
-  welcome = 2,  // link: the receiver's; peer: the sender's
-  message = 3,  // link: the receiver's, as in those below
-  taken = 4,    // peer: how many messages have come since the last such word
-  bye = 5,      // the link is of no more use
-  ask = 6,      // whether anybody is there: sending says so
+  hello = 1,    // peer: link of the sender; bytes: secret, metadata of the sender
+  welcome = 2,  // link: of the receiver; peer: of the sender
+  message = 3,  // link: of the receiver, as in the following kinds
+  taken = 4,    // peer: count of messages received since the last acknowledgment
+  bye = 5,      // the link is closed
+  ask = 6,      // probe; the result of sending shows whether the peer exists
 };
 struct Header {
   Kind kind{};
@@ -60,16 +60,16 @@ void check(nixl_status_t status, const char* what) {
 
 struct Link {
   std::string agent;
-  std::uint64_t peer = 0;     // its number there; 0: not known yet
-  std::deque<Bytes> waiting;  // for that number
+  std::uint64_t peer = 0;     // number of the link in the peer; 0: not known yet
+  std::deque<Bytes> waiting;  // until `peer` is known
   std::size_t on_the_way = 0;
-  std::uint64_t taken = 0;    // of the other's messages, which it has not been told
-  Clock::time_point moved;    // a word came, or there was nothing to wait for
+  std::uint64_t taken = 0;    // received messages, not yet acknowledged
+  Clock::time_point moved;    // last receipt, or last time without a pending message
   Clock::time_point asked;
 };
 
-// The agent and the thread that turns it. Made by the host's thread, which then only orders; shared with the
-// thread, which may have to be left behind.
+// The agent and the thread that drives it. The host's thread creates it and then only queues
+// orders. Shared with the thread, which may have to be abandoned.
 class Engine {
  public:
   static constexpr const char* library = "NIXL";
@@ -82,7 +82,7 @@ class Engine {
   const std::string& endpoint() const { return endpoint_; }
   std::uint64_t next_link() { return next_link_++; }
 
-  // The engine's own thread, from here on.
+  // The engine's thread, for run() and all private functions.
   void run();
 
  private:
@@ -101,18 +101,19 @@ class Engine {
   std::string load(const std::string& metadata);
   void let_go(const std::string& agent);
 
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<Orders> orders_;
+  const std::shared_ptr<Inbox> inbox_;    // shared with the carrier
+  const std::shared_ptr<Orders> orders_;  // shared with the carrier
   const Secret secret_ = random_secret();
   std::string endpoint_;
   std::string metadata_;
   std::atomic<std::uint64_t> next_link_{1};
   std::unique_ptr<nixlAgent> agent_;
   std::map<std::uint64_t, Link> links_;
-  std::map<std::string, std::size_t> agents_;              // that are loaded: their links
-  std::map<std::string, Clock::time_point> leaving_;       // without links, until what was sent last has gone
-  std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, and why
-  std::map<std::string, std::string> dead_;                    // agents that cannot be sent to, and why
+  std::map<std::string, std::size_t> agents_;              // loaded agents: number of their links
+  // Agents without links, with the time to unload them after the last message was sent.
+  std::map<std::string, Clock::time_point> leaving_;
+  std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links, with reason
+  std::map<std::string, std::string> dead_;                    // unreachable agents, with reason
 };
 
 std::string text_of(const Secret& secret) {
@@ -125,7 +126,7 @@ std::string text_of(const Secret& secret) {
   return text;
 }
 
-// An agent's name is what others may send to: nobody else has the same.
+// Peers send to the name of an agent, so it must be unique.
 Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
     : inbox_(std::move(inbox)), orders_(std::move(orders)) {
   agent_ = std::make_unique<nixlAgent>("mobula-" + text_of(random_secret()), nixlAgentConfig());
@@ -136,7 +137,7 @@ Engine::Engine(std::shared_ptr<Inbox> inbox, std::shared_ptr<Orders> orders)
   check(agent_->getPluginParams(type, kinds, parameters), ("NIXL's back end " + type).c_str());
   nixlBackendH* backend = nullptr;
   check(agent_->createBackend(type, parameters, backend), ("open NIXL's back end " + type).c_str());
-  // How to reach it, and no memory.
+  // Connection data only, no memory.
   check(agent_->getLocalPartialMD(nixl_reg_dlist_t(DRAM_SEG), metadata_), "name an agent of NIXL");
   endpoint_.assign(secret_.data(), secret_.size());
   endpoint_ += metadata_;
@@ -235,7 +236,7 @@ void Engine::send(std::uint64_t number, Bytes message) {
   post(number, {Kind::message, link.peer, 0}, message.data(), message.size());
 }
 
-// The other end is told, because NIXL would not tell it.
+// Notifies the peer, because NIXL would not.
 void Engine::drop(std::uint64_t number) {
   const auto at = links_.find(number);
   if (at == links_.end()) return;
@@ -305,7 +306,7 @@ void Engine::on_hello(const Header& header, const std::string& text) {
   try {
     link.agent = load(text.substr(secret_.size()));
   } catch (const std::exception&) {
-    return;  // who said hello finds out by itself
+    return;  // the sender detects the failure by itself
   }
   const std::uint64_t number = next_link_++;
   link.peer = header.peer;
@@ -314,7 +315,7 @@ void Engine::on_hello(const Header& header, const std::string& text) {
   post(number, {Kind::welcome, header.peer, number}, nullptr, 0);
 }
 
-// A connection that is gone is so for all links to that agent; the next one makes another.
+// A broken connection breaks all links to that agent. The next link opens a new connection.
 void Engine::end_what_broke() {
   for (const auto& [agent, why] : dead_) {
     for (const auto& [number, link] : links_) {

@@ -14,14 +14,15 @@
 namespace mobula::plugins::of_ucx {
 namespace {
 
-constexpr std::size_t max_untaken = 512;  // messages that the host has not taken: no more are read
+// Limit of messages not taken by the host. Above it, no more are read.
+constexpr std::size_t max_untaken = 512;
 constexpr std::size_t max_links = 1'024;
 constexpr auto send_limit = std::chrono::seconds(10);
-constexpr auto hello_limit = std::chrono::seconds(2);  // then it is said again
+constexpr auto hello_limit = std::chrono::seconds(2);  // then the hello is repeated
 constexpr auto forget_after = std::chrono::minutes(10);
 constexpr auto keep_for = std::chrono::seconds(3);  // an endpoint without links
-constexpr auto close_limit = std::chrono::seconds(3);  // of what is on its way at the end
-constexpr int max_turns = 256;  // before orders are looked at
+constexpr auto close_limit = std::chrono::seconds(3);  // for pending messages at the end
+constexpr int max_turns = 256;  // limit before orders are processed
 constexpr int look_every_ms = 50;
 constexpr unsigned message_id = 1;
 
@@ -91,7 +92,7 @@ void Engine::open() {
   check(ucp_config_read(nullptr, nullptr, &config), "read the configuration of UCX");
   const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> owned(config,
                                                                            &ucp_config_release);
-  // What users say in UCX's own variables stands.
+  // Values in UCX's own environment variables have priority.
   if (std::getenv("UCX_TLS") == nullptr) check(ucp_config_modify(config, "TLS", "tcp"), "set TLS");
   check(ucp_config_modify(config, "RNDV_THRESH", "inf"), "set RNDV_THRESH");
   ucp_params_t params{};
@@ -163,7 +164,7 @@ ucp_ep_h Engine::open_endpoint(const std::string& address) {
 
 Other& Engine::reach(const std::string& address) {
   Other& other = others_[address];
-  ++other.links;  // so that it is not among the idle, which make room for an endpoint
+  ++other.links;  // excludes it from the idle endpoints, which may be closed for a descriptor
   try {
     if (other.endpoint == nullptr) {
       other.endpoint = open_endpoint(address);
@@ -244,7 +245,7 @@ void Engine::clear_sendings() {
   }
 }
 
-// The other end is told, because UCX would not tell it for long.
+// Notifies the peer, because UCX would do so only after a long time.
 void Engine::drop(std::uint64_t number) {
   auto node = links_.extract(number);
   if (node.empty()) return;
@@ -254,7 +255,7 @@ void Engine::drop(std::uint64_t number) {
   let_go(link.other);
 }
 
-// Others are forgotten with their number only when that is long no more in use at the other end.
+// A peer is forgotten only when its generation is certainly unused at the other end.
 void Engine::close_the_idle(Clock::duration after) {
   const auto now = Clock::now();
   for (auto at = others_.begin(); at != others_.end();) {
@@ -309,7 +310,7 @@ void Engine::on_hello(const Arrival& arrival) {
   Link link;
   link.other = std::string(bytes.begin() + static_cast<std::ptrdiff_t>(secret_.size()), bytes.end());
   const std::uint64_t theirs = arrival.header.link;
-  // It has begun again, and what is joined to its former one is of no more use.
+  // The peer restarted its endpoint, so the one joined to the old generation is unusable.
   if (const auto at = others_.find(link.other); at != others_.end() && at->second.endpoint != nullptr &&
                                                 at->second.theirs != 0 && at->second.theirs != theirs) {
     lose(link.other, "the other process has begun again");
@@ -317,7 +318,7 @@ void Engine::on_hello(const Arrival& arrival) {
   try {
     reach(link.other).theirs = theirs;
   } catch (const std::exception&) {
-    return;  // who said hello finds out by itself
+    return;  // the sender detects the failure by itself
   }
   link.peer = arrival.header.peer;
   link.since = Clock::now();
@@ -325,7 +326,7 @@ void Engine::on_hello(const Arrival& arrival) {
   post(number, kept, {Kind::welcome, kept.peer, number}, {});
 }
 
-// Its endpoint is closed, and its links break.
+// Closes the endpoint of the peer and breaks its links.
 void Engine::lose(const std::string& address, const std::string& why) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, link] : links_) {
@@ -335,7 +336,8 @@ void Engine::lose(const std::string& address, const std::string& why) {
   close_endpoint(std::exchange(others_.at(address).endpoint, nullptr));
 }
 
-// The other end may have closed what this endpoint is joined to: by another one, if no link has an answer.
+// The peer may have closed the endpoint joined to this one. If no link has a reply, a new endpoint
+// is opened.
 void Engine::greet_again(const std::string& address) {
   std::vector<std::uint64_t> numbers;
   bool answered = false;
@@ -351,7 +353,7 @@ void Engine::greet_again(const std::string& address) {
     ucp_ep_h const made = open_endpoint(address);
     close_endpoint(std::exchange(other.endpoint, made));
   } catch (const std::exception&) {
-    return;  // they wait for their answers
+    return;  // the links keep waiting for their replies
   }
   ++other.generation;
   other.theirs = 0;

@@ -1,14 +1,7 @@
-// The worker of UCX and the thread that turns it, of the plug-in for UCX (ucx_plugin.cc): links to other workers, by
-// orders of the host's thread, with news in its inbox. It outlives the plug-in's carrier where UCX does not end.
-//
-// What UCX does to those who use it, and what is done about it: without error handling by peer it waits for ever
-// for a process that is gone, so all endpoints have it, which leaves TCP on one machine; rendezvous may write into
-// memory after a failure, so everything goes eagerly, out of buffers of this plug-in and into those of UCX; the
-// endpoints that two workers have of each other are joined by their number, also to one that is being closed, and
-// then carry nothing without a word: so there is one at a time, kept for a while when its last link is gone, and
-// both sides count which one it is; a peer that is stopped is silent, so what is not sent for ten seconds breaks
-// its link here; a connection over a dead network holds the worker up for minutes, so the host's thread never
-// waits for it; its handlers for fatal signals are taken away again.
+// The UCX worker of the UCX plugin (ucx_plugin.cc) and the thread that drives it: links to other
+// workers, with orders from the host's thread and reports to its inbox.
+// Thread: the engine's thread, except endpoint() and next_link(), which are for any.
+// Owner: shared with its thread; it may outlive the carrier if UCX does not end.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -30,10 +23,11 @@ namespace mobula::plugins::of_ucx {
 using Clock = std::chrono::steady_clock;
 
 enum class Kind : std::uint64_t {
-  hello = 1,    // link: which of the sender's endpoints; peer: its link; bytes: secret, its address
-  welcome = 2,  // link: the receiver's; peer: the sender's
-  message = 3,  // link: the receiver's
-  bye = 4,      // link: the receiver's, which is of no more use
+  // `link`: generation of the sender's endpoint; `peer`: its link; `bytes`: secret, its address
+  hello = 1,
+  welcome = 2,  // link: of the receiver; peer: of the sender
+  message = 3,  // link: of the receiver
+  bye = 4,      // link: of the receiver, which is closed
 };
 struct Header {
   Kind kind{};
@@ -50,26 +44,36 @@ struct Sending {
   bool failed = false;
 };
 
-// Another worker, as its address names it.
+// Another worker, identified by its address.
 struct Other {
   ucp_ep_h endpoint = nullptr;
-  std::uint64_t generation = 0;  // of the endpoint: how many there have been
-  std::uint64_t theirs = 0;      // of the endpoint that the other has of this one; 0: not known
+  std::uint64_t generation = 0;  // count of endpoints to this worker, with `endpoint`
+  std::uint64_t theirs = 0;      // generation of the peer's endpoint to this worker; 0: not known
   std::size_t links = 0;
   Clock::time_point idle_since;
 };
 
 struct Link {
   std::string other;
-  std::uint64_t peer = 0;     // its number there; 0: not known yet
-  std::deque<Bytes> waiting;  // for that number
-  Clock::time_point since;    // of the connection
-  Bytes hello;                // until it is answered
+  std::uint64_t peer = 0;     // number of the link in the peer; 0: not known yet
+  std::deque<Bytes> waiting;  // until `peer` is known
+  Clock::time_point since;    // start of the connection
+  Bytes hello;                // kept until the reply
   bool said_again = false;
 };
 
-// The worker and the thread that turns it. Made by the host's thread, which then only orders; shared
-// with the thread, which may have to be left behind.
+// The worker and the thread that drives it. The host's thread creates it and then only queues
+// orders. Shared with the thread, which may have to be abandoned.
+//
+// Properties of UCX that shape this code: Without peer error handling, UCX waits forever for a lost
+// process. Therefore all endpoints enable it, which leaves only TCP within a machine. Rendezvous
+// may write into memory after a failure. Therefore all messages are eager and use buffers of this
+// plugin and of UCX. UCX joins the endpoints of two workers by number, even to a closing endpoint,
+// and then silently carries nothing. Therefore each peer has one endpoint, which is kept for a
+// while after its last link, and both sides count its generations. A stopped peer is silent, so a
+// message that is not sent within ten seconds breaks its link. A connection over a dead network
+// blocks the worker for minutes, so the host's thread never waits for it. UCX installs handlers for
+// fatal signals, which are removed.
 class Engine {
  public:
   static constexpr const char* library = "UCX";
@@ -85,7 +89,7 @@ class Engine {
   std::string endpoint() const { return std::string(secret_.data(), secret_.size()) + address_; }
   std::uint64_t next_link() { return next_link_++; }
 
-  // The engine's own thread, from here on.
+  // The engine's thread, for run() and all private functions.
   void run();
 
  private:
@@ -99,7 +103,7 @@ class Engine {
   void turn();
   void obey(Order order);
   void connect(std::uint64_t number, const Bytes& endpoint);
-  // The other worker with an endpoint, and a link more.
+  // Returns the other worker with an open endpoint, and counts one more link.
   Other& reach(const std::string& address);
   void let_go(const std::string& address);
   ucp_ep_h open_endpoint(const std::string& address);
@@ -114,8 +118,8 @@ class Engine {
   void lose(const std::string& address, const std::string& why);
   void greet_again(const std::string& address);
 
-  const std::shared_ptr<Inbox> inbox_;
-  const std::shared_ptr<Orders> orders_;
+  const std::shared_ptr<Inbox> inbox_;    // shared with the carrier
+  const std::shared_ptr<Orders> orders_;  // shared with the carrier
   const Secret secret_ = random_secret();
   std::string address_;
   std::atomic<std::uint64_t> next_link_{1};
@@ -126,7 +130,7 @@ class Engine {
   std::list<Sending> sendings_;
   std::map<std::string, Other> others_;
   std::vector<void*> closing_;    // requests
-  // Filled while UCX turns, and looked at afterwards.
+  // Filled by callbacks of UCX, and processed afterwards.
   std::deque<Arrival> arrivals_;
   std::vector<std::pair<std::uint64_t, std::string>> broken_;  // links
   std::vector<std::pair<ucp_ep_h, std::string>> lost_;         // endpoints

@@ -1,4 +1,5 @@
-// UCX as a carrier of messages (mobula/transport_plugin.h): what the host's thread calls, in front of the engine.
+// UCX as a carrier of messages (mobula/transport_plugin.h): the calls of the host's thread; see
+// ucx_engine.h.
 #include "mobula/transport_plugin.h"
 #include "transport/plugins/ucx_engine.h"
 

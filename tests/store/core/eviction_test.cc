@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 const JobId job = JobId::of(1);
 constexpr std::uint64_t slab_bytes = 4096;
 
-// A store of slabs of one page; each has room for four objects of 1,000 bytes.
+// A store with slabs of one page. Each slab has space for four objects of 1,000 bytes.
 class EvictionTest : public ::testing::Test {
  protected:
   EvictionTest() : space_(options()) {}

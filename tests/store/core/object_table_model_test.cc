@@ -1,6 +1,5 @@
-// Random lives of objects, processes, nodes and jobs against a model that knows only sets: who
-// holds what, and in which state it is. Sizes and slabs are recounted from what the table handed
-// out.
+// Random histories of objects, processes, nodes, and jobs, compared with a model of sets: holders
+// and states. Sizes and slabs are recounted from the results of the table.
 #include <map>
 #include <set>
 #include <string>
@@ -125,7 +124,7 @@ class RandomLife {
       ASSERT_TRUE(table_.seal(object, row.writer).ok());
       row.state = ObjectState::sealed;
       if (row.writer == agent) {
-        const ObjectId released = object;  // The row goes with its last hold.
+        const ObjectId released = object;  // a copy: the row is removed with its last hold
         row.processes.erase(agent);
         absorb(table_.release(agent, released), collect_all());
       }
@@ -223,7 +222,7 @@ class RandomLife {
       row.writer = ProcessId{};
     }
   }
-  // Removes from the model what nobody holds any more, and returns it.
+  // Removes unheld objects from the model and returns them.
   std::set<ObjectId> collect_all() {
     std::set<ObjectId> gone;
     for (auto at = objects_.begin(); at != objects_.end();) {
@@ -270,7 +269,7 @@ class RandomLife {
     writers_.erase(slab);
   }
 
-  // What is idle is judged by the state at the call before.
+  // Idle slabs are judged by the state at the previous call.
   void retire_rested() {
     const std::uint64_t floor = random_.below(512 * kib);
     std::uint64_t idle = table_.space().idle_bytes();

@@ -80,7 +80,7 @@ TEST(SlabAllocatorDeathTest, FreeingWhereNoExtentBeginsIsABrokenInvariant) {
   EXPECT_DEATH(slab.free(64), "no extent begins");
 }
 
-// One flag per line: true where taken.
+// One flag per line: true if allocated.
 struct BruteForce {
   std::vector<bool> taken;
   std::map<std::uint64_t, std::uint64_t> extents;

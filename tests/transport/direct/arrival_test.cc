@@ -1,4 +1,4 @@
-// That bytes arrive: of every size, from everywhere, many at once, in any direction.
+// Bytes arrive: all sizes, all kinds of sources, concurrently, in every direction.
 #include "base/random.h"
 #include "transport/direct/conformance.h"
 
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, LargeData, large_ways(Way::inproc), way_name);
 
 using Graph = Conformance;
 
-// Everything is begun before anything is waited for.
+// Starts all transfers before it waits for any of them.
 class Traffic {
  public:
   explicit Traffic(std::vector<std::unique_ptr<Node>>& nodes) : nodes_(nodes) {}
@@ -162,8 +162,10 @@ TEST_P(Graph, OppositePairsRingsAndRandomGraphsDrain) {
   Traffic traffic(nodes);
   Random random(3);
   std::vector<std::pair<std::size_t, std::size_t>> wanted;
-  for (std::size_t i = 0; i < count; ++i) wanted.emplace_back(i, (i + 1) % count);  // the ring
-  for (std::size_t i = 0; i + 1 < count; i += 2) wanted.emplace_back(i + 1, i);     // opposite
+  // A ring of nodes.
+  for (std::size_t i = 0; i < count; ++i) wanted.emplace_back(i, (i + 1) % count);
+  // The opposite direction.
+  for (std::size_t i = 0; i + 1 < count; i += 2) wanted.emplace_back(i + 1, i);
   for (int i = 0; i < 40; ++i) {
     const std::size_t from = random.below(count);
     const std::size_t to = (from + 1 + random.below(count - 1)) % count;

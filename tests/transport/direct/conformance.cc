@@ -14,7 +14,7 @@ std::vector<Way> ways_from(Way first) {
     if (way >= first && there) found.push_back(way);
   }
   if (first == Way::nccl) found.push_back(Way::nccl);
-  if (first <= Way::shm) found.push_back(Way::cuda_ipc);  // the other way that is no network
+  if (first <= Way::shm) found.push_back(Way::cuda_ipc);  // the other transport without a network
   return found;
 }
 

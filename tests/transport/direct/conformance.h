@@ -1,5 +1,5 @@
-// The fixture of the conformance suite: nodes of one way, and what of the table of behaviours (matrix/rows.h) the
-// running test proves for it.
+// Fixture of the conformance suite: nodes with one transport, and the rows of the table of
+// behaviors (matrix/rows.h) that the running test proves for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,15 +19,16 @@ namespace mobula::internal::direct_test {
 
 inline constexpr std::uint64_t kib = 1024, mib = 1024 * kib;
 
-// The ways that the suite is run with.
+// The transports that the suite runs with.
 std::vector<Way> ways_from(Way first);
-// What NVML calls the devices of a machine, and their slices.
+// UUIDs that NVML reports for the devices of a machine and their slices.
 std::vector<std::string> device_uuids(const SimulatedMachine& machine, const std::string& words);
 inline const auto every_way = testing::ValuesIn(ways_from(Way::inproc));
 inline const auto between_processes = testing::ValuesIn(ways_from(Way::shm));
 inline const auto by_network = testing::ValuesIn(ways_from(Way::tcp));
 inline const auto by_plugins = testing::ValuesIn(ways_from(Way::carried));
-// Of a gibibyte: none, unless they are asked for; they take a minute, and gigabytes of memory.
+// Transports for tests of one gibibyte; empty unless requested. They take a minute and gigabytes of
+// memory.
 inline auto large_ways(Way first) {
   return testing::ValuesIn(std::getenv("MOBULA_TEST_LARGE") == nullptr ? std::vector<Way>() : ways_from(first));
 }
@@ -42,12 +43,12 @@ class Conformance : public testing::TestWithParam<Way> {
     matrix::belongs_to(part, column_of(GetParam()), on_device() ? matrix::Proof::simulated : matrix::Proof::real);
   }
   bool within() const { return GetParam() == Way::inproc; }
-  // Whether a channel is a conversation with the holder from its beginning.
+  // True if a channel talks to the holder from its start.
   bool greets() const { return GetParam() == Way::shm || on_device(); }
   bool shared() const { return GetParam() == Way::shm; }
-  // Whether bytes lie in the memory of a (simulated) GPU.
+  // True if bytes are in the memory of a (simulated) GPU.
   bool on_device() const { return GetParam() == Way::cuda_ipc || GetParam() == Way::nccl; }
-  // Has bytes on a network.
+  // True if bytes travel over a network.
   bool networked() const { return GetParam() == Way::tcp || is_plugged(GetParam()); }
 
   NodeOptions options() const {
@@ -55,7 +56,8 @@ class Conformance : public testing::TestWithParam<Way> {
     made.way = GetParam();
     made.folder = folder_.path();
     if (on_device()) made.machine = machine_.environment();
-    made.sealed = !is_plugged(GetParam()) && GetParam() != Way::nccl;  // those carry plain bytes
+    // These transports do not encrypt.
+    made.sealed = !is_plugged(GetParam()) && GetParam() != Way::nccl;
     return made;
   }
   std::unique_ptr<Node> node() { return std::make_unique<Node>(options()); }
@@ -63,7 +65,7 @@ class Conformance : public testing::TestWithParam<Way> {
 
   TransferId next() { return TransferId::of(++transfers_); }
 
-  // Offers, and pulls what was offered; the receiver has opened a channel.
+  // Offers and pulls the regions. The receiver has opened a channel.
   TransferId begin(Node& holder, Node& receiver, std::uint64_t epoch,
                    const std::vector<RegionSpec>& regions, std::uint64_t silence_ms = 20'000) {
     const TransferId id = next();
@@ -72,7 +74,7 @@ class Conformance : public testing::TestWithParam<Way> {
     if (ticket) receiver.pull(id, holder, epoch, *ticket, regions, silence_ms);
     return id;
   }
-  // To the end, with all that is to be right then.
+  // Completes a transfer and checks its result.
   void transfer(Node& holder, Node& receiver, std::uint64_t epoch,
                 const std::vector<RegionSpec>& regions) {
     const TransferId id = begin(holder, receiver, epoch, regions);
@@ -97,7 +99,7 @@ class Conformance : public testing::TestWithParam<Way> {
   std::uint64_t transfers_ = 0;
 };
 
-// A holder and a receiver; within a process they are the same node.
+// A holder and a receiver. Within a process they are the same node.
 class PairConformance : public Conformance {
  protected:
   void SetUp() override { make(options(), options()); }

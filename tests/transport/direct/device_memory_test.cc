@@ -1,4 +1,5 @@
-// What is special about device memory: whose it is when a holder is gone, and what a failing driver costs.
+// Properties of device memory: its owner after the death of a holder, and the cost of a failing
+// driver.
 #include "gpu/gpu_fixture.h"
 #include "transport/direct/conformance.h"
 #include "transport/direct/cuda_ipc_transport.h"
@@ -17,7 +18,7 @@ class DeviceBytesBetween : public PairConformance {
     made.machine = machine_.environment(words);
     return made;
   }
-  // What others have taken of the device, as a process that looks sees it.
+  // Device memory used by other processes, as a new process observes it.
   std::uint64_t taken() const {
     std::uint64_t bytes = 0;
     const auto end = machine_.run([] {
@@ -29,7 +30,7 @@ class DeviceBytesBetween : public PairConformance {
     bytes = std::strtoull(end.said.c_str(), nullptr, 10);
     return bytes - context;
   }
-  // Until it is so, for a while: the end of a process is seen a little later.
+  // Retries for a while, because the end of a process becomes visible a little later.
   void expect_taken(std::uint64_t bytes) const {
     const Time deadline = monotonic_now() + 20s;
     std::uint64_t seen = taken();
@@ -44,7 +45,7 @@ TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
   const std::vector<RegionSpec> regions{{40 * mib - 600, 1}};
   const TransferId id = begin(holder(), receiver(), 1, regions);
   expect_right(receiver(), id, regions);
-  // One chunk of the holder's, imported by the receiver; one of the receiver's own.
+  // One chunk of the holder, imported by the receiver, and one chunk of the receiver.
   EXPECT_EQ(taken(), 2 * context + 2 * 40 * mib);
   EXPECT_GE(receiver().figures().mapped, 40 * mib);
   holder().kill();
@@ -56,7 +57,7 @@ TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
 TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
   belongs_to(Part::reachable_bytes);
   open();
-  // Each in a chunk of its own size; the holder keeps 128 MiB of empty ones.
+  // Each one in a chunk of its size. The holder keeps 128 MiB of empty chunks.
   for (const std::uint64_t size : {60 * mib, 62 * mib, 64 * mib, 66 * mib}) {
     transfer(holder(), receiver(), 1, {{size - 600, size}});
   }
@@ -85,7 +86,7 @@ TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
 
 TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
   belongs_to(Part::sticky_error);
-  // The first copy is the test's own.
+  // The test itself makes the first copy.
   make(options(), with("fail=cuMemcpyAsync@2:719"));
   open();
   const TransferId id = begin(holder(), receiver(), 1, {{mib, 1}});
@@ -103,14 +104,14 @@ TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
 TEST_P(DeviceBytesBetween, UnderMasksOfUuidsAndSlicesTheDeviceThatIsMeantIsUsed) {
   belongs_to(Part::masks);
   const std::string words = "count=3 mig=2";
-  const auto uuids = device_uuids(machine_, words);  // of three devices and two slices
+  const auto uuids = device_uuids(machine_, words);  // three devices and two slices
   ASSERT_EQ(uuids.size(), 5u);
   const auto under = [&](const std::string& mask) {
     NodeOptions masked = with(words);
     masked.mask = mask;
     return masked;
   };
-  // Both call theirs the first; then the same slice.
+  // Each process has a different first device; then both use the same slice.
   for (const auto& [one, other] : {std::pair(uuids[1] + "," + uuids[0], uuids[0] + "," + uuids[1]), std::pair(uuids[3], uuids[3] + "," + uuids[0])}) {
     SCOPED_TRACE(one + " and " + other);
     make(under(one), under(other));

@@ -1,4 +1,4 @@
-// That what does not arrive is told of, that nothing is written late, and that nothing is left.
+// Failed transfers are reported, nothing is written late, and nothing leaks.
 #include <csignal>
 
 #include "transport/direct/conformance.h"
@@ -6,7 +6,7 @@
 namespace mobula::internal::direct_test {
 namespace {
 
-// Long enough to be met midway.
+// Long enough to be interrupted midway.
 std::vector<RegionSpec> large(Way way, bool in_file = true) {
   return {{(way >= Way::tcp ? 40 : 96) * mib, 11, 0, in_file}};
 }
@@ -14,7 +14,7 @@ std::vector<RegionSpec> large(Way way, bool in_file = true) {
 std::vector<Way> but_devices() {
   auto ways = ways_from(Way::shm);
   std::erase(ways, Way::cuda_ipc);
-  std::erase(ways, Way::nixl);  // keeps descriptors of connections that failed
+  std::erase(ways, Way::nixl);  // keeps descriptors of failed connections
   return ways;
 }
 const auto with_descriptors = testing::ValuesIn(but_devices());
@@ -25,7 +25,7 @@ TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
   belongs_to(Part::cancelled);
   open();
   int midway = 0;
-  // On a machine with other work some are met before they begin, or after their end: then again.
+  // On a loaded machine, some cancels precede the start or follow the end; then more rounds run.
   for (std::uint64_t round = 0; round < 12 || (midway == 0 && round < 120); ++round) {
     const std::uint64_t delay_us = round % 12 * 2'000;
     SCOPED_TRACE(testing::Message() << delay_us);
@@ -41,7 +41,7 @@ TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
       EXPECT_EQ(ended.code, ErrorCode::cancelled) << ended.text;
       if (!ended.poison) ++midway;
     }
-    // Quiet, and quiet again: both at once.
+    // Cancelling twice: both calls return at once.
     const Seen quiet = receiver().cancel(id);
     holder().release(id);
     transfer(holder(), receiver(), 1, {{2 * mib, delay_us + 1, 3, false}});
@@ -49,7 +49,7 @@ TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
     receiver().drop(id);
   }
   EXPECT_GT(midway, 0) << "no transfer was met midway: make them longer";
-  // An offer that is made while its bytes are copied, and released meanwhile.
+  // An offer that is released while its bytes are copied.
   const TransferId id = next();
   const auto ticket = holder().offer(id, receiver(), 1, large(GetParam(), false), true);
   EXPECT_TRUE(ticket);
@@ -88,7 +88,7 @@ TEST_P(Cancel, WhatIsReleasedWhileItIsReadNeverArrivesAsSomethingElse) {
   for (std::uint64_t i = 0; i < 16; ++i) {
     const auto regions = large(GetParam(), i % 2 == 0);
     const TransferId id = begin(holder(), receiver(), 1, regions);
-    holder().release(id);  // then writes other bytes over the regions
+    holder().release(id);  // then overwrites the regions
     const Seen seen = receiver().seen(id);
     EXPECT_TRUE(seen.ok ? seen.right : seen.code != ErrorCode{}) << seen.text;
     if (!seen.ok) ++failed;
@@ -145,11 +145,11 @@ TEST_P(Refused, ATicketThatWasChangedAnywhere) {
   longer.resize(longer.size() + 100);
   receiver().pull(id, holder(), 1, longer, regions);
   EXPECT_FALSE(receiver().seen(id).ok);
-  // The honest one still holds, on the same or a new channel.
+  // The valid handle still works, on the same or a new channel.
   if (!receiver().open(holder(), 1)) open(2);
   receiver().pull(id, holder(), 1, *ticket, regions);
   expect_right(receiver(), id, regions);
-  // The ticket of another transfer, and of one that is over.
+  // The handle of another transfer, and of an ended one.
   receiver().pull(next(), holder(), 1, *ticket, regions);
   holder().release(id);
   receiver().pull(id, holder(), 1, *ticket, regions);
@@ -164,7 +164,7 @@ TEST_P(Refused, StaleEpochsAbsentPeersAndOtherVersions) {
   const TransferId id = next();
   const auto ticket = holder().offer(id, receiver(), 5, {{mib, 1, 0, true}});
   ASSERT_TRUE(ticket);
-  // No channel, a channel of another epoch.
+  // Without a channel, and on a channel of another epoch.
   receiver().pull(id, holder(), 4, *ticket, {{mib, 1}});
   EXPECT_FALSE(receiver().seen(id).ok);
   open(6);
@@ -172,7 +172,7 @@ TEST_P(Refused, StaleEpochsAbsentPeersAndOtherVersions) {
   EXPECT_EQ(receiver().seen(id).code, ErrorCode::permission_denied);
   EXPECT_FALSE(receiver().open(holder(), 5)) << "a lower epoch";
   transfer(holder(), receiver(), 6, {{mib, 1, 0, true}});
-  // An endpoint of another version or kind, or of nobody.
+  // An endpoint of another version, another kind, or of no process.
   for (std::size_t i = 0; i < 3; ++i) {
     Blob other = holder().endpoint();
     other[i] ^= std::byte{0x40};
@@ -300,7 +300,7 @@ TEST_P(Death, AStoppedReceiverFindsOutThatTheOfferIsGone) {
   belongs_to(Part::stopped_receiver);
   open();
   int failed = 0;
-  // A holder that sends waits some seconds for a receiver that does not read.
+  // A sending holder waits some seconds for a receiver that does not read.
   const std::uint64_t rounds = networked() ? 3 : 12;
   for (std::uint64_t i = 0; i < rounds; ++i) {
     const auto regions = large(GetParam(), i % 2 == 0);
@@ -338,10 +338,10 @@ TEST_P(Bounds, AThousandTransfersLeaveNothing) {
     receiver().close(holder(), epoch);
     open(++epoch);
   }
-  // The last channel is in use as the first one was.
+  // The last channel works like the first one.
   transfer(holder(), receiver(), epoch, regions);
   transfer(holder(), receiver(), epoch, regions);
-  // The other end of a connection sees a little later that it has ended, and its threads end after that.
+  // The peer of a connection observes its end a little later, and its threads end after that.
   const Time deadline = monotonic_now() + 10s;
   NodeFigures after_holder, after;
   do {
@@ -366,7 +366,8 @@ using FewDescriptors = PairConformance;
 TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
   belongs_to(Part::descriptor_limit);
   NodeOptions few = options();
-  few.spare_descriptors = GetParam() == Way::ucx || GetParam() == Way::nixl ? 24 : 8;  // UCX is not let near the limit
+  // UCX needs a larger reserve of descriptors.
+  few.spare_descriptors = GetParam() == Way::ucx || GetParam() == Way::nixl ? 24 : 8;
   make(options(), few);
   std::vector<std::unique_ptr<Node>> holders;
   int opened = 0, refused = 0;
@@ -381,14 +382,14 @@ TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
     ++opened;
     const TransferId id = begin(*holders.back(), receiver(), 1, {{mib, 1, 0, true}}, 2'000);
     const Seen seen = receiver().seen(id);
-    // Of several connections some may have been made.
+    // Some of several connections may exist.
     EXPECT_TRUE(seen.ok ? seen.right : seen.guards) << seen.text;
     if (!seen.ok) ++refused;
   }
   EXPECT_GT(refused, 0);
   EXPECT_GT(opened, 0);
   for (const auto& each : holders) receiver().peer_down(each->process());
-  // Some libraries close what they have a little later.
+  // Some libraries close their descriptors a little later.
   Seen seen;
   const Time deadline = monotonic_now() + 20s;
   for (std::uint64_t epoch = 2; !seen.ok && monotonic_now() < deadline; ++epoch) {
@@ -413,7 +414,7 @@ TEST_P(LittleMemory, ItFailsAndWorksAgain) {
   EXPECT_EQ(refused.error().code, ErrorCode::resource_exhausted);
   EXPECT_EQ(holder().figures().offers, 0u);
   transfer(holder(), receiver(), 1, {{30 * mib, 1, 0, true}});
-  // A second holder's file: the first one's mapping, which nothing reads, gives way.
+  // For the file of a second holder, the unused mapping of the first one is evicted.
   const auto other = node();
   ASSERT_TRUE(receiver().open(*other, 1));
   transfer(*other, receiver(), 1, {{30 * mib, 1, 0, true}});
@@ -426,7 +427,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Refused, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Death, between_processes, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Bounds, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Fabric, by_network, way_name);
-// Device memory needs descriptors before any transfer does.
+// Device memory needs descriptors before any transfer.
 INSTANTIATE_TEST_SUITE_P(Ways, FewDescriptors, with_descriptors, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, LittleMemory, testing::Values(Way::shm), way_name);
 

@@ -24,7 +24,7 @@
 namespace mobula::internal::direct_test {
 namespace {
 
-constexpr std::size_t held_bytes = 256u << 10;  // of one direction, on their way
+constexpr std::size_t held_bytes = 256u << 10;  // in transit, per direction
 constexpr std::size_t trickled_bytes = 48u << 10;
 constexpr Duration trickle_every = 20ms;
 constexpr Duration one_way_delay = 15ms;
@@ -54,7 +54,7 @@ struct Pair {
 
 struct LinkControl {
   std::atomic<LinkFault> fault{LinkFault::none};
-  std::atomic<std::uint64_t> left{0};  // bytes until it begins
+  std::atomic<std::uint64_t> left{0};  // bytes until the fault begins
   std::atomic<bool> met{false};
 
   bool is(LinkFault which) const { return fault == which && left == 0; }
@@ -73,7 +73,7 @@ class Proxy {
   void turn(Pair& pair, Time now);
   void read(Stream& way, Time now);
   void write(Stream& way, Time now);
-  // What the fault does to bytes towards the client.
+  // Applies the fault to bytes towards the client.
   void spoil(std::span<std::byte> bytes);
 
   const Fd listener_;
@@ -91,7 +91,7 @@ void Proxy::run() {
         if (!stalled && way.size < held_bytes) waits.push_back({way.from, POLLIN, 0});
       }
     }
-    // What is held, and what the test has set, is looked at often enough.
+    // Short timeout: held bytes and settings of the test are polled.
     ::poll(waits.data(), waits.size(), 1);
     accept();
     if (stalled) {
@@ -143,12 +143,12 @@ void Proxy::read(Stream& way, Time now) {
   const bool trickles = control_.is(LinkFault::trickle);
   if (way.size >= held_bytes || way.over || (trickles && now < way.not_before)) return;
   std::vector<std::byte> bytes(trickles ? trickled_bytes : held_bytes - way.size);
-  // Not beyond where the fault begins.
+  // Reads at most up to the start of the fault.
   const std::uint64_t left = control_.left;
   if (way.to_client && left > 0) bytes.resize(std::min<std::uint64_t>(bytes.size(), left));
   const ssize_t count = ::recv(way.from, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  // The end of the stream goes on when all before it has gone.
+  // The end of the stream is forwarded after all bytes before it.
   if (count <= 0) way.over = count < 0 || way.held.empty();
   if (count <= 0) return;
   bytes.resize(static_cast<std::size_t>(count));

@@ -1,6 +1,6 @@
-// A link between two nodes that can fail: a process that passes bytes on between whoever connects to
-// it and one address, until it is told to cut, reset, stall, slow down or change them. The test steers
-// it through a page that both see.
+// A faulty network link between two nodes: a process that relays bytes between its clients and one
+// address. The test orders it, through a shared page, to cut, reset, stall, delay, or change the
+// connections.
 #pragma once
 
 #include <sys/types.h>
@@ -12,28 +12,28 @@ namespace mobula::internal::direct_test {
 
 enum class LinkFault : std::uint32_t {
   none,
-  cut,      // connections end as if the other end had closed them; new ones too
-  reset,    // the same without a farewell
-  stall,    // nothing goes in either direction, and nobody is told
+  cut,      // connections end as if the peer had closed them; also new ones
+  reset,    // the same with a TCP reset
+  stall,    // no bytes pass in either direction, without an error
   trickle,  // a few kilobytes at a time
   corrupt,  // one bit of one byte changes, once
-  delay,    // each way takes time, and nothing is lost
+  delay,    // each direction has a delay, without loss
 };
 
 struct LinkControl;
 
 class LinkProxy {
  public:
-  // Leads to V4:PORT `target`.
+  // Relays to V4:PORT `target`.
   explicit LinkProxy(const std::string& target);
   ~LinkProxy();
   LinkProxy(const LinkProxy&) = delete;
   LinkProxy& operator=(const LinkProxy&) = delete;
 
   const std::string& address() const { return address_; }
-  // From `after` more bytes on towards those who connect.
+  // Starts the fault after `after` more bytes towards the clients.
   void set(LinkFault fault, std::uint64_t after = 0);
-  // The fault has been met since it was set.
+  // True if the fault took effect since it was set.
   bool met() const;
 
  private:

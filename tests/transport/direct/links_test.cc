@@ -1,5 +1,5 @@
-// Links between nodes that are cut, slow, lossy or lie: every transfer ends, with a reason that says
-// so, nothing is written late, and the next one arrives.
+// Links between nodes that are cut, slow, lossy, or corrupt. Every transfer ends with a matching
+// reason, nothing is written late, and the next transfer succeeds.
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* no_rights = "a network namespace needs rights that this user does not have";
 
-// A holder that is reached by a proxy. The parameter says whether bytes are sealed.
+// A holder behind a proxy. The parameter selects encryption.
 class Link : public Conformance {
  protected:
   void make(bool sealed) {
@@ -36,7 +36,7 @@ class Link : public Conformance {
     const auto opened = receiver_->open(holder_->process(), endpoint_, ++epoch_, 20'000);
     ASSERT_TRUE(opened) << opened.error().text;
   }
-  // One transfer that meets the fault after some bytes, then one without it.
+  // One transfer with the fault after some bytes, then one without it.
   Seen meet(LinkFault fault, std::uint64_t after, std::uint64_t size, std::uint64_t silence_ms) {
     const std::vector<RegionSpec> regions{{size, 7, 3, true}};
     proxy_->set(fault, after);
@@ -45,7 +45,7 @@ class Link : public Conformance {
     EXPECT_TRUE(proxy_->met()) << "the transfer ended before the fault began";
     EXPECT_TRUE(seen.guards);
     EXPECT_TRUE(!seen.ok || seen.right);
-    const Seen quiet = receiver_->cancel(id);  // from here on a write ends the receiver
+    const Seen quiet = receiver_->cancel(id);  // from here on, a write kills the receiver
     proxy_->set(LinkFault::none);
     holder_->release(id);
     if (!seen.ok) open();
@@ -67,7 +67,7 @@ TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
   belongs_to(Part::link_cut);
   for (const bool sealed : {false, true}) {
     make(sealed);
-    // In the greeting, in the first frame, midway, near the end.
+    // Positions: in the hello, in the first frame, midway, near the end.
     for (const std::uint64_t after : {10ull, 300ull, 3ull * mib + 17, 19ull * mib}) {
       for (const LinkFault fault : {LinkFault::cut, LinkFault::reset}) {
         SCOPED_TRACE(testing::Message() << sealed << " " << after);
@@ -94,7 +94,7 @@ TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
   belongs_to(Part::link_slow);
   for (const bool sealed : {false, true}) {
     make(sealed);
-    // A chunk takes longer than the limit of silence.
+    // A chunk takes longer than the silence limit.
     const Seen seen = meet(LinkFault::trickle, 1'000, 8 * mib, 200);
     EXPECT_TRUE(seen.ok) << seen.text;
   }
@@ -104,12 +104,12 @@ TEST_P(Link, ThatChangesAByteIsFoundOut) {
   belongs_to(Part::link_loss);
   for (const bool sealed : {false, true}) {
     make(sealed);
-    // A token or salt, a header of a frame, a length, the bytes themselves.
+    // Positions: a token or salt, a frame header, a length, the payload.
     for (const std::uint64_t after :
          {1ull, 20ull, 49ull, 52ull, 60ull, 100ull, 2ull * mib + 5, 9ull * mib}) {
       SCOPED_TRACE(testing::Message() << sealed << " " << after);
       const Seen seen = meet(LinkFault::corrupt, after, 12 * mib, 1'000);
-      // In the plain greeting there are bytes that mean nothing; a length that grew is waited for.
+      // The plain hello has unused bytes. A length that grew is awaited until the timeout.
       if (seen.ok) {
         EXPECT_TRUE(!sealed && after < 48);
       } else {
@@ -131,7 +131,7 @@ TEST_P(Link, WithADelayCarriesAll) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Link, testing::Values(Way::tcp), way_name);
 
-// What this process starts while it lives is in a network of its own, with nothing but a loopback.
+// While it exists, processes start in a separate network with only a loopback interface.
 class OwnNetwork {
  public:
   OwnNetwork() : before_(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) {
@@ -144,7 +144,7 @@ class OwnNetwork {
   OwnNetwork(const OwnNetwork&) = delete;
   OwnNetwork& operator=(const OwnNetwork&) = delete;
   bool own() const { return own_; }
-  // While it is down every packet is lost.
+  // While the interface is down, every packet is lost.
   void set_up(bool up) {
     const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq request{};
@@ -183,7 +183,7 @@ TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
   open(2);
   transfer(holder(), receiver(), 2, regions);
   EXPECT_EQ(receiver().look(id).sum, quiet.sum);
-  // A short one is waited for.
+  // A short interruption is survived.
   const TransferId other = begin(holder(), receiver(), 2, regions);
   network.set_up(false);
   network.set_up(true);
@@ -192,10 +192,10 @@ TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Network, by_network, way_name);
 
-// A holder on one host and a receiver on another.
+// A holder on one host and a receiver on another one.
 class Hosts : public Conformance {
  protected:
-  // False where this user may not make networks.
+  // Returns false if this user may not create networks.
   bool start() {
     if (!network_.made()) return false;
     holder_ = on(0);
@@ -256,7 +256,7 @@ TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
   EXPECT_EQ(receiver_->look(id).sum, quiet.sum) << "written late";
 }
 
-// Whatever a library still waits for, and however long: it is left behind.
+// A library that waits without end is abandoned.
 TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
   belongs_to(Part::endless_abort);
   if (!start()) GTEST_SKIP() << no_rights;
@@ -270,7 +270,7 @@ TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
   while (network_.passed() < before + 500 && monotonic_now() < patience) {
   }
   network_.set({.lost_per_mille = 0, .delay_us = 0, .cut = true});
-  const std::unique_ptr<Node> late = on(1);  // which connects when nothing arrives any more
+  const std::unique_ptr<Node> late = on(1);  // connects when no packets arrive any more
   ASSERT_TRUE(late->open(*holder_, 1, 60'000));
   const std::uint64_t lost = network_.lost();
   const TransferId id = next();
@@ -285,7 +285,7 @@ TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
   }
 }
 
-// An agent of NIXL does not come up on a host without a loopback.
+// A NIXL agent does not start on a host without a loopback interface.
 std::vector<Way> but_nixl() {
   auto ways = ways_from(Way::tcp);
   std::erase(ways, Way::nixl);

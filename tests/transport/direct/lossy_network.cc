@@ -34,7 +34,7 @@ struct NetworkControl {
 namespace {
 
 constexpr std::size_t max_packet = 65'536;
-constexpr std::size_t max_waiting = 4'096;  // packets of a direction; what comes then is lost
+constexpr std::size_t max_waiting = 4'096;  // packets per direction; excess packets are lost
 constexpr const char* tunnel_name = "tunnel";
 
 struct Packet {
@@ -42,7 +42,7 @@ struct Packet {
   std::vector<char> bytes;
 };
 
-// From one end to the other.
+// Packets in one direction.
 class Direction {
  public:
   Direction(int from, int to, std::uint64_t seed, NetworkControl& control)
@@ -59,7 +59,7 @@ class Direction {
                           std::vector<char>(bytes.begin(), bytes.begin() + size)});
     }
   }
-  // Passes on what has waited long enough; for how many milliseconds there is nothing to do.
+  // Forwards the packets that are due. Returns the milliseconds until the next one.
   int give() {
     const Time now = monotonic_now();
     for (; !waiting_.empty() && waiting_.front().due <= now; waiting_.pop_front()) {
@@ -127,7 +127,7 @@ LossyNetwork::~LossyNetwork() {
   if (control_ != nullptr) ::munmap(control_, sizeof(NetworkControl));
 }
 
-// Without a loopback: what does not go by the tunnel goes nowhere.
+// Without a loopback interface: packets can pass only through the tunnel.
 bool LossyNetwork::make_host(std::size_t host) {
   if (::unshare(CLONE_NEWNET) != 0) return false;
   hosts_[host] = Fd(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -140,7 +140,8 @@ void LossyNetwork::enter(int host) {
 }
 
 void LossyNetwork::see_own_devices() {
-  ::setenv("UCX_TLS", "tcp", 1);  // libraries that would take another way, as both hosts are one machine
+  // Otherwise libraries use shared memory, because both hosts are one machine.
+  ::setenv("UCX_TLS", "tcp", 1);
   MOBULA_CHECK(::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                    ::mount("sysfs", "/sys", "sysfs", 0, nullptr) == 0,
                "the devices of a host");

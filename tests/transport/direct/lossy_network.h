@@ -1,6 +1,7 @@
-// Two hosts with a network between them that delays, loses and cuts: two network namespaces, each with a tunnel
-// device, and a process that passes packets from one to the other. What the test process starts runs on the host
-// that it has entered. For a test process without threads; needs the right to make namespaces.
+// Two hosts with a network between them that delays, drops, and cuts: two network namespaces, each
+// with a tunnel device, and a process that forwards packets. Processes started by the test run on
+// the host that it has entered. For a test process without threads; needs the right to create
+// namespaces.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +17,9 @@ namespace mobula::internal::direct_test {
 struct NetworkControl;
 
 struct Weather {
-  std::uint32_t lost_per_mille = 0;  // of packets, in each direction
-  std::uint32_t delay_us = 0;        // each way
-  bool cut = false;                  // nothing arrives, and nobody is told
+  std::uint32_t lost_per_mille = 0;  // lost packets, in each direction
+  std::uint32_t delay_us = 0;        // per direction
+  bool cut = false;                  // no packet arrives, without an error
 };
 
 class LossyNetwork {
@@ -28,12 +29,12 @@ class LossyNetwork {
   LossyNetwork(const LossyNetwork&) = delete;
   LossyNetwork& operator=(const LossyNetwork&) = delete;
 
-  // False where this user may not make one.
+  // False if this user may not create the network.
   bool made() const { return pid_ > 0; }
-  // Host 0 or 1; leave() goes back to where the test was before.
+  // Enters host 0 or 1. leave() returns to the previous network.
   void enter(int host);
   void leave();
-  // For a process that was started on a host: what the system says of devices is what that host has.
+  // For a process that was started on a host: the system then shows only the devices of that host.
   static void see_own_devices();
   static std::string address(int host) { return host == 0 ? "10.77.0.1" : "10.77.0.2"; }
 

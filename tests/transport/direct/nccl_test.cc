@@ -1,5 +1,5 @@
-// NCCL's part of the suite, on simulated GPUs: both sides act, one step at a time, as turns would have it. Each
-// process has a device of its own.
+// The NCCL part of the suite, on simulated GPUs. Both sides act, one step at a time, as turns
+// require. Each process has its own device.
 #include <csignal>
 
 #include "base/random.h"
@@ -22,7 +22,7 @@ class TwoSided : public Conformance {
     holder_ = node(on(0, words_of_holder));
     receiver_ = node(on(1, words_of_receiver));
   }
-  // Both sides' answers.
+  // Results of both sides.
   static std::pair<Result<void>, Result<void>> open_both(Node& a, Node& b, std::uint64_t epoch,
                                                          std::uint64_t deadline_ms = 20'000) {
     a.begin_open(b, epoch, deadline_ms);
@@ -60,7 +60,7 @@ TEST_P(TwoSided, EverySizeArrivesFromEvenAndOddPlaces) {
                                    64 * kib + 1, 2 * mib - 1, 2 * mib, 2 * mib + 1, 64 * mib}) {
     SCOPED_TRACE(size);
     step(*holder_, *receiver_, 1, {{size, ++seed, seed % 2 == 0 ? 0u : 13u}});
-    // The other way by the same channel.
+    // The opposite direction on the same channel.
     step(*receiver_, *holder_, 1, {{size / 2 + 1, ++seed, 4'099}});
   }
 }
@@ -89,7 +89,7 @@ TEST_P(TwoSided, AnOfferThatEndsMidwayNeverArrivesAsSomethingElse) {
   for (std::uint64_t epoch = 1; epoch <= 8; ++epoch) {
     open(epoch);
     const TransferId id = start(*holder_, *receiver_, epoch, {{64 * mib, epoch}}, 2'000);
-    holder_->release(id);  // then writes other bytes over the region
+    holder_->release(id);  // then overwrites the region
     const Seen seen = receiver_->seen(id);
     EXPECT_TRUE(seen.ok ? seen.right : !seen.text.empty()) << seen.text;
     EXPECT_TRUE(seen.guards);
@@ -104,7 +104,7 @@ TEST_P(TwoSided, UnderMasksOfUuidsTheDeviceThatIsMeantIsUsed) {
   const auto uuids = device_uuids(machine_, "count=4");
   ASSERT_EQ(uuids.size(), 4u);
   NodeOptions first = on(0), second = on(0);
-  first.mask = uuids[3] + "," + uuids[1];  // both call theirs the first
+  first.mask = uuids[3] + "," + uuids[1];  // each process has a different first device
   second.mask = uuids[1] + "," + uuids[3];
   holder_ = node(first);
   receiver_ = node(second);
@@ -140,7 +140,7 @@ TEST_P(TwoSided, CrossingOpensMeetInOneChannelAndGraphsDrainUnderTurns) {
     }
   }
   for (int round = 0; round < 6; ++round) {
-    // Two pairs at once, each in both directions one after the other.
+    // Two pairs at once, each in both directions in sequence.
     const std::size_t a = random.below(4), b = (a + 1 + random.below(3)) % 4;
     std::vector<std::size_t> others;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -213,7 +213,7 @@ TEST_P(TwoSided, AHolderThatIsKilledCostsTheChannelAlone) {
   const auto [first, second] = open_both(*third, *receiver_, 1);
   ASSERT_TRUE(first && second);
   step(*third, *receiver_, 1, {{mib, 2}});
-  // Before the channel is there, and while it begins.
+  // Before the channel exists, and during its setup.
   const auto fourth = node(on(3));
   fourth->kill();
   receiver_->begin_open(*fourth, 1, 700);
@@ -232,7 +232,7 @@ TEST_P(TwoSided, APeerThatNeverComesTimesOut) {
   }
   open(5);
   EXPECT_FALSE(holder_->open(*receiver_, 4)) << "a lower epoch";
-  // What one side begins alone ends by its limit.
+  // A step that only one side starts ends by its limit.
   const TransferId id = begin(*holder_, *receiver_, 5, {{mib, 1}}, 400);
   EXPECT_EQ(receiver_->seen(id).code, ErrorCode::timed_out);
   receiver_->pull(id, *holder_, 5, {}, {{mib, 1}});
@@ -248,7 +248,7 @@ TEST_P(TwoSided, WhatNcclWouldRefuseIsKnownBefore) {
   const auto version = first->open(*newer, 1);
   ASSERT_FALSE(version);
   EXPECT_NE(version.error().text.find("2.30.7"), std::string::npos) << version.error().text;
-  // Two "hosts" on one device, as one GPU is tried with.
+  // Two "hosts" on one device, as a test with a single GPU uses.
   NodeOptions a = on(0), b = on(0);
   a.nccl_host = "a";
   b.nccl_host = "b";
@@ -289,7 +289,7 @@ TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
   make("", "hang=connect@1,abort@1");
   open();
   const TransferId id = start(*holder_, *receiver_, 1, {{mib, 1}}, 300);
-  // Not answered: whether its bytes are quiet nobody knows.
+  // Without a callback: it is unknown whether its memory is quiet.
   const Time deadline = monotonic_now() + 20s;
   while (!receiver_->figures().lost && monotonic_now() < deadline) {
   }

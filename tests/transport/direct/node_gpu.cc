@@ -12,7 +12,7 @@ namespace {
 
 std::uint64_t address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-// What lies in a lost context cannot be seen: the host's bytes stay as they are.
+// A lost context cannot be read, so the bytes in host memory stay unchanged.
 void copy(const GpuContext& context, const void* to, const void* from, std::size_t size) {
   if (size == 0) return;
   const GpuContext::Current current(context);
@@ -63,7 +63,7 @@ Result<std::unique_ptr<TensorTransport>> NodeGpu::make_transport(EventLoop& loop
   CudaIpcOptions options;
   options.socket = options_.folder + "/" + process.brief();
   for (const std::string& each : options_.reached) options.peers.insert(*device_uuid_from(each));
-  options.copying.slice_bytes = 4u << 20;  // so that short transfers are met midway
+  options.copying.slice_bytes = 4u << 20;  // so that short transfers can be interrupted midway
   auto made = CudaIpcTransport::create(loop, process, context_, options);
   if (!made) return made.error();
   *closed_ = (*made)->closed();

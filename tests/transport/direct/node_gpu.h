@@ -1,5 +1,6 @@
-// The device memory of a node, on a simulated machine: sources and targets lie there, and are looked at through
-// the host's. For the loop's thread.
+// Device memory of a node on a simulated machine. Sources and targets are in it and are inspected
+// through host memory.
+// Thread: the event loop.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace mobula::internal::direct_test {
 
 class NodeGpu {
  public:
-  // The device that the options name, the only one that this process sees from then on.
+  // Opens the device in the options. From then on, this process sees no other device.
   static Result<std::unique_ptr<NodeGpu>> open(const NodeOptions& options);
 
   Result<std::unique_ptr<TensorTransport>> make_transport(EventLoop& loop, ProcessId process);
@@ -41,7 +42,7 @@ class NodeGpu {
   std::shared_ptr<GpuContext> context_;
   std::shared_ptr<DeviceArena> sources_, targets_;
   std::shared_ptr<std::function<void(std::uint64_t)>>
-      closed_;  // shared with the arena, once there is a transport
+      closed_;  // shared with the arena; set when the transport exists
 };
 
 }  // namespace mobula::internal::direct_test

@@ -35,7 +35,7 @@ std::uint64_t pattern_word(std::uint64_t seed, std::uint64_t at) {
   return word * 0xbf58476d1ce4e5b9ULL;
 }
 
-// Memory that is mapped when it is taken, and gone when it is dropped.
+// Memory that is mapped by the constructor and unmapped by the destructor.
 class Pages {
  public:
   explicit Pages(std::size_t bytes) : size_(std::max<std::size_t>(bytes, 1)) {
@@ -98,7 +98,7 @@ class NodeProcess {
       : loop_(loop), process_(process), options_(options) {}
 
   void start(Fd socket);
-  // What the main thread does: keeps itself busy when told, until the end.
+  // Main thread: keeps itself busy on request, until the end.
   void be_user();
 
  private:
@@ -112,7 +112,7 @@ class NodeProcess {
   struct Target {
     std::vector<RegionSpec> specs;
     std::vector<Pages> pages;
-    std::vector<DeviceBytes> on_device;  // what `pages` shows, where there are any
+    std::vector<DeviceBytes> on_device;  // shown by `pages`, for a device
     std::vector<TargetRegion> regions;
     std::optional<TransferEnd> end;
     bool awaited = false;
@@ -132,7 +132,7 @@ class NodeProcess {
   void pull(BlobReader& from);
   void map(BlobReader& from);
   void tell_seen(TransferId transfer);
-  // After quiet: whoever writes to the targets from now on ends the process.
+  // After quiet: a later write to the targets kills the process.
   void protect(TransferId transfer);
   Peer peer_of(ProcessId process, const Blob& endpoint) const {
     return {process, endpoint, !options_.sealed};
@@ -149,7 +149,7 @@ class NodeProcess {
   std::map<TransferId, Target> targets_;
   std::map<TransferId, std::shared_ptr<const MappedRegions>> maps_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::uint64_t busy_ms_ = 0;
   bool busy_ = false;
@@ -397,7 +397,7 @@ void NodeProcess::tell_seen(TransferId transfer) {
 }
 
 void NodeProcess::protect(TransferId transfer) {
-  if (gpu_ && !options_.to_host) return;  // nothing can
+  if (gpu_ && !options_.to_host) return;  // device memory has no protection
   for (const Pages& each : targets_[transfer].pages) {
     ::mprotect(each.at(), each.size(), PROT_READ);
   }
@@ -491,7 +491,7 @@ void NodeProcess::on_command(const LocalFrame& frame) {
       const auto peer = from.id<ProcessId>();
       const auto kind = static_cast<MemoryKind>(from.byte());
       const Blob endpoint = take_blob(from);
-      // Of this node's device where there is one, else of an unknown one.
+      // A location on the device of this node if it has one, otherwise an unknown one.
       MemoryPlace source{kind, {}};
       if (gpu_ && kind == MemoryKind::device) source = gpu_->place();
       const auto cost =
@@ -558,7 +558,7 @@ bool is_pattern(std::span<const std::byte> bytes, std::uint64_t seed) {
 
 void run_node(Fd socket, ProcessId process, const NodeOptions& options) {
   auto thread = LoopThread::start();
-  // On the loop's thread from here to the end; the process leaves without tearing anything down.
+  // The node lives on the loop's thread; the process exits without any cleanup.
   auto* const node = new NodeProcess((*thread)->loop(), process, options);
   auto* const shared = new Fd(std::move(socket));
   (void)(*thread)->run([&] { node->start(std::move(*shared)); });

@@ -1,4 +1,4 @@
-// What runs in the process of a Node.
+// Main function of the process of a Node.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ enum class NodeCommand : std::uint8_t {
   end,
 };
 
-// Until the socket's other end is closed.
+// Runs until the peer closes the socket.
 void run_node(Fd socket, ProcessId process, const NodeOptions& options);
 
-// Bytes that nobody else writes: those of `seed`, from byte `from` on.
+// A unique pattern for `seed`.
 void fill_pattern(std::span<std::byte> to, std::uint64_t seed);
 bool is_pattern(std::span<const std::byte> bytes, std::uint64_t seed);
 

@@ -1,4 +1,4 @@
-// The parts that transports are made of, alone.
+// Unit tests of the parts of transports.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ TEST(DirectArena, NobodyElseCanWriteOrShrinkIt) {
   EXPECT_NE(::ftruncate(fd, 0), 0);
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
   EXPECT_EQ(::pwrite(fd, "x", 1, 0), -1);
-  // A file that could shrink is no file to read from.
+  // A file that could shrink is rejected.
   const Fd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(loose.get(), 4096), 0);
   EXPECT_EQ(ReadMapping::map(loose.get(), 4096).error().code, ErrorCode::permission_denied);
@@ -137,11 +137,11 @@ TEST(DirectCopies, OfAnotherProcessSayWhatIsWrong) {
   copy.pieces.push_back({&here, reinterpret_cast<const std::byte*>(16), 1});
   copy.process = ::getpid();
   EXPECT_EQ(copy_now(copy).error().code, ErrorCode::corrupt);
-  copy.process = 0x3fffff;  // beyond what this machine numbers
+  copy.process = 0x3fffff;  // above the pid range of this machine
   EXPECT_EQ(copy_now(copy).error().code, ErrorCode::unavailable);
 }
 
-// Whatever is cut off or changed in it: refused or read as something, and nothing worse.
+// Truncated or changed input is rejected or decoded, without any other effect.
 template <class Decode>
 void survives(const Blob& honest, const Decode& decode) {
   EXPECT_TRUE(decode(honest));

@@ -1,5 +1,5 @@
-// Bytes of a simulated GPU that are wanted elsewhere than there: in host memory of the reader, and on another
-// device that reaches the first one, or does not.
+// Pulls bytes of a simulated GPU to another place: to host memory of the reader, or to another
+// device with or without peer access.
 #include "gpu/gpu_fixture.h"
 #include "transport/direct/conformance.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class DeviceBytesElsewhere : public PairConformance {
  protected:
-  // Nothing is made before a test says on which machine.
+  // Each test creates its nodes itself.
   void SetUp() override {}
 
   NodeOptions on_device(int which, const SimulatedMachine& machine, const std::string& words = {}) const {
@@ -43,7 +43,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
   make(options(), receiving);
   open();
   transfer(holder(), receiver(), 1, {{mib, 1}});
-  // The node protects the targets when it is quiet, and dies where they are written then.
+  // The node protects the targets when it is quiet, and dies if they are written afterwards.
   for (const std::uint64_t delay : {0, 200, 1'000, 3'000, 10'000}) {
     const TransferId id = begin(holder(), receiver(), 1, {{64 * mib, delay + 1}});
     receiver().cancel_after(id, delay);
@@ -81,7 +81,7 @@ TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
 
 TEST_P(DeviceBytesElsewhere, OnADeviceThatDoesNotReachThemFailTypedAndNothingIsWritten) {
   belongs_to(Part::failing_driver);
-  // The agent said yes, and the driver does not: what NVML and CUDA know may differ.
+  // The agent reported peer access, but the driver denies it: NVML and CUDA may disagree.
   const SimulatedMachine machine("count=2 memory=8589934592 peers=");
   NodeOptions receiving = on_device(1, machine);
   receiving.reached = {uuid_of(machine, 0)};
@@ -92,7 +92,7 @@ TEST_P(DeviceBytesElsewhere, OnADeviceThatDoesNotReachThemFailTypedAndNothingIsW
   EXPECT_FALSE(seen.ok);
   EXPECT_NE(seen.text.find("cuMemSetAccess"), std::string::npos) << seen.text;
   EXPECT_TRUE(seen.poison && seen.guards);
-  // Of its own device it still reads.
+  // It can still read its own device.
   const auto neighbour = node(on_device(1, machine));
   ASSERT_TRUE(receiver().open(*neighbour, 1));
   transfer(*neighbour, receiver(), 1, {{mib, 2}});

@@ -1,5 +1,5 @@
-// That a plug-in which is not what it should be is refused with a reason, and one that fails later takes
-// nothing with it.
+// An invalid plugin is rejected with a reason. A later failure of a plugin affects only its
+// transfers.
 #include "transport/bytes_fixture.h"
 #include "transport/direct/node.h"
 #include "transport/direct/plugin_transport.h"
@@ -59,7 +59,7 @@ TEST(TransportPlugins, ThatFindNoLibraryOrDeviceAreNotAvailable) {
   EXPECT_TRUE(PluginTransport::probe(TransportPlugin::open(carried()).value()).available);
 }
 
-// Both ends in this process; the bytes of a pull that ends here.
+// Both ends in this process. Returns the end of the pull.
 TransferEnd pull_by(const std::string& path, std::vector<std::byte>& target) {
   const auto loop = make_loop();
   const auto plugin = TransportPlugin::open(path).value();

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::size_t max_words = 20;
 constexpr std::size_t max_threads = 4;
-constexpr std::size_t max_messages = 20;     // of one word, that somebody can read still
+constexpr std::size_t max_messages = 20;     // per word, still readable by some thread
 constexpr std::size_t max_plain = 8;
-constexpr std::size_t max_operations = 600;  // of one thread
+constexpr std::size_t max_operations = 600;  // per thread
 
-// What a thread, or whoever reads a message, knows: for each word the first store that is not older
-// than what is known, for each thread how many of its operations have happened before.
+// Knowledge of a thread, or of the reader of a message: per word the oldest readable store, per
+// thread the number of operations that happened before.
 struct View {
   std::array<std::uint8_t, max_words> stores{};
   std::array<std::uint16_t, max_threads> clocks{};
@@ -26,30 +26,30 @@ struct View {
   }
 };
 
-// A store, in the order in which all threads see those of its word.
+// A store, in the modification order of the word.
 struct Message {
   Word value = 0;
-  View view{};         // of whoever acquires it
-  bool glued = false;  // made of the one before it, in one operation
+  View view{};         // acquired by its readers
+  bool glued = false;  // written atomically after its predecessor (read-modify-write)
 };
 
 struct Plain {
   Word value = 0;
   std::uint8_t writer = 0;
-  std::uint16_t written = 0;                       // by its clock; 0: never
-  std::array<std::uint16_t, max_threads> read{};  // by each thread's clock
+  std::uint16_t written = 0;                       // clock of the writer; 0: never written
+  std::array<std::uint16_t, max_threads> read{};  // clock of each thread at its last read
 };
 
 enum class Status : std::uint8_t { ready, asleep, woken, over, killed };
 
 struct Thread {
-  std::vector<Word> history;  // all that it has read
+  std::vector<Word> history;  // all values that it has read
   View view{};
   Status status = Status::ready;
   Operation next{};
 };
 
-// The stores of one word, in the order in which all threads see them.
+// The stores of one word, in modification order.
 struct Messages {
   std::array<Message, max_messages> all{};
   std::size_t count = 1;
@@ -101,11 +101,12 @@ struct Reached {
   Operation operation;
 };
 
-// The thread that runs, from its beginning, over what it has read before; then for the first time.
+// The running thread: it replays from its start all recorded reads, and then runs its next
+// operation.
 struct Run {
   State* state = nullptr;
   std::size_t thread = 0;
-  std::size_t at = 0;  // in its history
+  std::size_t at = 0;  // position in its history
   const Program* program = nullptr;
 
   Thread& self() const { return state->threads[thread]; }
@@ -125,7 +126,7 @@ std::string name_of(const Program& program, const Operation& operation) {
   return text;
 }
 
-// One way in which an operation can go: which store it reads, or where its own goes.
+// One choice for an operation: the store that it reads, or the position at which it stores.
 struct Choice {
   std::size_t thread = 0;
   bool kill = false;
@@ -196,7 +197,7 @@ class Explorer {
     return state;
   }
 
-  // The thread alone, which sees all that is there.
+  // Runs one thread alone. It always reads the latest store.
   void go_ahead(State& state, std::size_t thread, std::size_t operations) {
     for (std::size_t done = 0; done < operations; ++done) {
       const Operation& next = state.threads[thread].next;
@@ -204,7 +205,7 @@ class Explorer {
     }
   }
 
-  // From its beginning to its next operation, or its end.
+  // Runs from the start of the thread to its next operation or its end.
   void run(State& state, std::size_t thread) {
     Run running{&state, thread, 0, &program_};
     Thread& self = state.threads[thread];
@@ -244,7 +245,7 @@ class Explorer {
     return oldest;
   }
 
-  // What nobody else can see or change may as well be done first.
+  // An operation on a thread-private word is invisible to others, so it runs first.
   bool is_of_one(const Operation& operation) const {
     return operation.act <= Act::fetch_or && program_.of_one_thread.contains(operation.place);
   }
@@ -268,7 +269,7 @@ class Explorer {
             choices.push_back({i, false, at});
           }
           break;
-        case Act::store:  // behind one of those that may be the one before it
+        case Act::store:  // directly after each possible predecessor
         case Act::exchange:
         case Act::fetch_or: {
           const auto& messages = state.words[operation.place];
@@ -302,7 +303,7 @@ class Explorer {
     messages.insert(at, message);
   }
 
-  // Returns what the operation reads.
+  // Returns the value that the operation reads.
   Word carry_out(State& state, std::size_t thread, const Operation& operation, std::size_t at) const {
     Thread& self = state.threads[thread];
     const std::size_t word = operation.place;
@@ -328,7 +329,7 @@ class Explorer {
     self.view.stores[word] = place;
     Message& placed = state.words[word][place];
     if (releases(operation.order)) placed.view = self.view;
-    if (reads) placed.view.join(state.words[word][at].view);  // its release sequence goes on
+    if (reads) placed.view.join(state.words[word][at].view);  // continues its release sequence
     placed.view.stores[word] = place;
     if (in_order) state.seen_in_order[word] = std::max(state.seen_in_order[word], place);
     return before.value;
@@ -345,7 +346,7 @@ class Explorer {
     Word read = 0;
     switch (operation.act) {
       case Act::wait_word:
-        // A wake-up, or the news of a death, ends it; the kernel sees the latest store.
+        // A wake-up or the report of a death ends the wait. The kernel sees the latest store.
         if (self.status == Status::woken || state.died) {
           read = state.died ? 1 : 0;
         } else if (state.words[operation.place].back().value == operation.value) {
@@ -372,7 +373,7 @@ class Explorer {
     forget_unreadable(state);
   }
 
-  // Stores that nobody can read any more do not tell states apart.
+  // Removes unreadable stores, which cannot distinguish states.
   static void forget_unreadable(State& state) {
     for (std::size_t word = 0; word < state.words.size(); ++word) {
       std::uint8_t oldest = 255;

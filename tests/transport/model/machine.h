@@ -1,11 +1,9 @@
-// A machine on which all that can happen between a few threads is tried: they share atomic words, in
-// which each store stays readable for those who may not know of a later one (the orders are C++'s:
-// relaxed, acquire, release, seq_cst, with release sequences), plain bytes, of which any race is an
-// error, and the kernel's waits. Threads are functions of what they read, so a state of the machine is
-// what lies in its memory and what each thread has read; equal states are gone on from once.
-//
-// Not modelled: relaxed loads that see stores made later (no code here reads relaxed), fences.
-// One thread of the real machine.
+// A model of a machine that tries all interleavings of a few threads. Memory: atomic words with the
+// C++ orders relaxed, acquire, release, and seq_cst, including release sequences; plain bytes,
+// where a race is an error; the waits of the kernel. A thread is a function of its reads, so a
+// state is the memory and the reads of each thread. Equal states are explored once.
+// Thread: owner. Not: fences; relaxed loads that see later stores (no code under test reads
+// relaxed).
 #pragma once
 
 #include <array>
@@ -27,56 +25,56 @@ using Word = std::uint64_t;
 
 enum class Act : std::uint8_t {
   load, store, exchange, fetch_or,
-  wait_word,    // sleeps while the word has this value; 1: told that another has died
-  wake_word,    // all that sleep there
-  wait_event,   // sleeps until the counter is not 0; 1: told that another has died
-  wake_event,   // counts one up
-  clear_event,  // to 0
+  wait_word,    // blocks while the word has this value; 1: another thread died
+  wake_word,    // wakes all threads blocked on the word
+  wait_event,   // blocks until the counter is not 0; 1: another thread died
+  wake_event,   // increments the counter
+  clear_event,  // sets it to 0
   nothing,
 };
 
 struct Operation {
   Act act = Act::load;
-  std::uint8_t place = 0;  // a word, or an event
+  std::uint8_t place = 0;  // index of a word or an event
   Word value = 0;
   std::memory_order order = std::memory_order_seq_cst;
 };
 
-// A deliberate fault: what a thread does to a word is done in another order, or not at all.
+// A deliberate fault: an operation of a thread on a word uses another order or is omitted.
 struct Fault {
   std::string name;
   Act act = Act::load;
   std::set<std::uint8_t> places;
-  std::optional<std::memory_order> order;      // nothing: not done
-  std::optional<Word> only_of{};               // if it stores this
-  std::optional<std::memory_order> only_as{};  // if it is done in this order
+  std::optional<std::memory_order> order;      // nullopt: omitted
+  std::optional<Word> only_of{};               // only if it stores this value
+  std::optional<std::memory_order> only_as{};  // only if it has this order
 };
 
 inline void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
 struct Program {
-  std::vector<std::string> words;   // their names; all are 0 at first
+  std::vector<std::string> words;   // names; all are 0 at first
   std::vector<std::string> events;
-  std::size_t bytes = 0;            // plain memory, in whole words of 8
+  std::size_t bytes = 0;            // plain memory, in whole words of 8 bytes
   std::vector<std::pair<std::string, std::function<void()>>> threads;
-  std::set<std::uint8_t> of_one_thread;  // words that only one of them uses
-  std::set<std::size_t> mortal;     // one of these may be killed, at any moment
-  // What has happened before: these threads alone, one after the other, each so many operations.
+  std::set<std::uint8_t> of_one_thread;  // words used by only one thread
+  std::set<std::size_t> mortal;     // one of these may be killed at any time
+  // Prefix of the history: these threads alone, in sequence, each with a number of operations.
   std::vector<std::pair<std::size_t, std::size_t>> begins;
   std::optional<Fault> fault;
 };
 
 struct Outcome {
-  std::string violation;           // empty: there is none
-  std::vector<std::string> trace;  // that leads to it
-  std::size_t states = 0;          // different ones
-  std::size_t ends = 0;            // in which nobody can do anything more
-  bool complete = true;            // all were seen
-  std::string why;                 // not all
+  std::string violation;           // empty: no violation
+  std::vector<std::string> trace;  // leads to the violation
+  std::size_t states = 0;          // distinct states
+  std::size_t ends = 0;            // final states, without any possible operation
+  bool complete = true;            // all states were explored
+  std::string why;                 // reason if not complete
 };
 
-// Tries all that can happen. A violation: what a thread says is wrong, a race, a thread that sleeps for
-// ever, one that never ends, or one that is left waiting.
+// Tries all interleavings. Violations: a call of wrong(), a race, a thread that blocks forever,
+// never ends, or is left waiting.
 Outcome explore(const Program& program, std::size_t max_states = 4'000'000);
 
 // ---- for threads -------------------------------------------------------------------------------
@@ -84,7 +82,7 @@ Outcome explore(const Program& program, std::size_t max_states = 4'000'000);
 Word perform(Operation operation);
 void write_plain(std::size_t at, std::span<const std::byte> bytes);  // whole words
 void read_plain(std::size_t at, std::span<std::byte> bytes);
-// The thread has seen what must not be.
+// Reports a wrong observation of the thread.
 [[noreturn]] void wrong(std::string what);
 
 template <class T>
@@ -101,7 +99,7 @@ class Atomic {
     return static_cast<T>(perform({Act::fetch_or, place, value, order}));
   }
 
-  std::uint8_t place = 255;  // which word of the machine it is
+  std::uint8_t place = 255;  // index of the word in the machine
 };
 
 }  // namespace mobula::internal::model

@@ -1,5 +1,5 @@
-// The least that carries messages: one TCP connection for each link, no threads, no library. What a
-// plug-in needs, in one page, and the one that the suite always has.
+// A minimal carrier of messages: one TCP connection per link, no threads, no library. It shows the
+// needs of a plugin on one page, and is always available to the suite.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-using namespace mobula::plugins;  // NOLINT: a library of its own
+using namespace mobula::plugins;  // NOLINT: a separate library
 
 using Clock = std::chrono::steady_clock;
 
@@ -31,7 +31,7 @@ constexpr std::size_t max_read_at_once = 4u << 20;
 struct Link {
   Handle socket;
   std::deque<Bytes> out;
-  std::size_t sent = 0;  // of the first
+  std::size_t sent = 0;  // bytes of the first message
   Clock::time_point moved = Clock::now();
   Bytes in;
 };
@@ -57,17 +57,17 @@ struct mobula_carrier {
  private:
   std::uint64_t add(Handle socket);
   void put(Link& link, Bytes message);
-  // False when the connection is over.
+  // False if the connection has ended.
   bool write(Link& link);
   bool read(Link& link);
   void deliver(std::uint64_t number);
 
   const mobula_carrier_host host_;
   const Secret secret_ = random_secret();
-  std::string address_;  // host and port, as a sockaddr has them
+  std::string address_;  // host and port in the format of sockaddr
   Handle events_, listener_;
   std::map<std::uint64_t, Link> links_;
-  std::set<std::uint64_t> strangers_;  // links of others that have not shown the secret
+  std::set<std::uint64_t> strangers_;  // incoming links that have not shown the secret
   std::uint64_t next_ = 1;
 };
 

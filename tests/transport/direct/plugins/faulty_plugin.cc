@@ -1,13 +1,14 @@
-// Plug-ins with one fault each, which FAULT says.
+// Plugins with one fault each, selected by the FAULT macro.
 #include <set>
 
 #include "transport/plugins/carrier_parts.h"
 
 namespace {
 
-using namespace mobula::plugins;  // NOLINT: a library of its own
+using namespace mobula::plugins;  // NOLINT: a separate library
 
-// Whose plug-in has thrown is not destroyed by the host: from here it is no leak.
+// The host does not destroy a carrier after an exception. This list keeps it reachable for the leak
+// checker.
 std::set<const void*>& carriers() {
   static auto* const all = new std::set<const void*>();
   return *all;
