@@ -80,7 +80,7 @@ class RegionLinks {
     ProcessId peer;     // accepted connection: empty until the ticket is checked
     bool accepted = false;
     bool met = false;
-    bool proven = false;  // set with `by_hearsay`: key that the ticket must name
+    bool proven = false;  // has shown a valid ticket
     bool by_hearsay = false;
     std::string public_key{};  // set if `by_hearsay`: key that the ticket must name
     // closed by agreement: messages are ignored, and the end of the link does not affect the peer
