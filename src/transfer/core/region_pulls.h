@@ -69,7 +69,7 @@ class RegionPulls {
     int failures = 0;       // on this path
     bool may_redirect = true;
     bool keeps = false;     // a replica holder, named in a redirect
-    std::vector<DirectPath> paths{};  // replica holder: usable paths; others use the paths of the request
+    std::vector<DirectPath> paths{};  // set for a replica holder only
   };
   struct Batch {
     std::uint64_t bytes = 0;
