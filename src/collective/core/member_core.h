@@ -60,13 +60,13 @@ struct MemberPlaces {
 // members then have the same messages and reach the same verdict before bytes move. Members of a
 // communicator take the turns of their devices in the order of process ids, each notifying the next
 // one. Transfers use the same order, so no deadlock is possible.
-// 
+//
 // An operation over a communicator that an operation began (`useful`) is complete when all
 // participants have reported completion. If one member reports that it released the communicator,
 // all release it. The same operation then uses the host, and so do all later ones. A member reports
 // the release before its next message, so all members agree on the state of the communicator for
 // each handshake.
-// 
+//
 // A member that gives up names the responsible ranks and closes, and the others report the same
 // ranks. A member that gives up after a completed operation does not fail that operation at other
 // members.
