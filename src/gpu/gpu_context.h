@@ -80,7 +80,7 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   std::string name_;
 };
 
-// A separate stream that waits for no other stream. The destructor waits for its work.
+// A separate stream that waits for no other stream. The driver frees it after its work.
 class GpuStream {
  public:
   static Result<GpuStream> create(std::shared_ptr<const GpuContext> context);

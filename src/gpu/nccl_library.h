@@ -1,6 +1,6 @@
-// NCCL, loaded at run time: a library that is already in the process (such as one of PyTorch, because
-// two would compete for the device), then MOBULA_NCCL_LIBRARY, then the soname. Loading starts no
-// thread and uses no GPU. Never unloaded.
+// NCCL, loaded at run time: a library that is already in the process (such as one of PyTorch,
+// because two would compete for the device), then MOBULA_NCCL_LIBRARY, then the soname. Loading
+// starts no thread and uses no GPU. Never unloaded.
 // Thread: any; NCCL calls for a device must come from one thread.
 #pragma once
 

@@ -177,8 +177,8 @@ std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
 
 namespace {
 
-// Elements with gaps or overlaps are packed once, in the counting pass, and the write pass reuses
-// the result. Only the counting pass keeps it.
+// The counting pass packs elements with gaps or overlaps and keeps the result. The write pass packs
+// only to compute a checksum.
 void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
   const bool packs = out.is_counting() || !sum_room.empty();
   const bool moves = packs && tensor.parts().device.kind != Device::cpu;
