@@ -40,9 +40,9 @@ MachineFacts probe_machine(const ProbePaths& paths = {});
 const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& request);
 
 // Resources of the node. Fails with invalid_argument for an amount above a visible list
-// ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)"). Fails in the same way for a
-// visible list that names a missing device, for a predefined name among the custom resources, and
-// for a fraction of instances that cannot be shared.
+// ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)"), or a list with a missing device.
+// A predefined name among the custom resources fails, too. So does a fraction of instances that
+// cannot be shared.
 //
 // More GPUs than the machine has are allowed: they are logical and named by their index. Labels
 // that no flag sets: mobula.io/accelerator-product and -type describe the first device.
