@@ -103,8 +103,8 @@ std::uint64_t bytes_of_process(const std::vector<Name>& all) {
   return bytes;
 }
 
-// Memory that MPS lets this process allocate on its first device: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=256M" or
-// "0=2G", if a control daemon has its pipe in CUDA_MPS_PIPE_DIRECTORY.
+// Memory that MPS lets this process allocate on its first device: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
+// "0=256M" or "0=2G", if a control daemon has its pipe in CUDA_MPS_PIPE_DIRECTORY.
 std::uint64_t mps_limit() {
   const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   const char* const text = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");

@@ -82,7 +82,8 @@ void note(unsigned long long key, unsigned long long bytes) {
     return;
   }
 }
-// Later entries may have probed past a freed one, so a lookup goes through the whole table in the worst case.
+// Later entries may have probed past a freed one, so a lookup goes through the whole table in the
+// worst case.
 unsigned long long forget(unsigned long long key) {
   for (unsigned long long i = 0, at = key * 0x9e3779b97f4a7c15ull >> 48; i < buckets;
        ++i, at = (at + 1) % buckets) {
@@ -131,7 +132,8 @@ void released(Hook which, unsigned long long key) {
   used -= forget(key);
 }
 
-// Replaces a pointer that equals one of the real functions. `name` without an equal pointer is an escape.
+// Replaces a pointer that equals one of the real functions. `name` without an equal pointer is an
+// escape.
 void replace(const char* name, void** to, int version, unsigned long long flags) {
   const Locked locked;
   ++lookups;

@@ -347,8 +347,8 @@ class Work {
     return Json{{"seconds", seconds_since(begin)}};
   }
 
-  // Sends to the next rank and receives from the previous one, in one group, and checks the bytes that arrived. A transfer
-  // that fails is aborted, so that its memory can be freed.
+  // Sends to the next rank and receives from the previous one, in one group, and checks the bytes
+  // that arrived. A transfer that fails is aborted, so that its memory can be freed.
   Result<Json> nccl_ring(const Json& order) {
     if (communicator_ == nullptr) return failure(ErrorCode::invalid_argument, "nccl ring: this rank has no communicator");
     const std::uint64_t size = order.at("bytes");

@@ -11,7 +11,8 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-// `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the host.
+// `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the
+// host.
 std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why, const std::map<std::string, std::string>& variables = {}) {
   std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
