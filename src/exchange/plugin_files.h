@@ -19,12 +19,12 @@ std::string plugins_of_environment();
 std::string plugin_paths(std::string_view words);
 // Directory of installed plugins.
 std::string plugin_folder();
-// File name of the plugin of a path.
+// File name of the plugin of a transport path.
 std::string plugin_file(DirectPath path);
-// Last part of an error message: the package that installs the plugin of a path.
+// Last part of an error message: the package that installs the plugin of a transport path.
 std::string plugin_remedy(DirectPath path);
-// Path of a plugin name or of the file name of an installed plugin; empty if users cannot name the
-// path.
+// Transport path of a plugin name, or of the file name of an installed plugin; empty for a plugin
+// whose path users cannot name.
 std::optional<DirectPath> path_of_plugin(std::string_view name);
 
 }  // namespace mobula::internal::exchange

@@ -1,8 +1,8 @@
 // Transports of this process, its channels to peers, and the choice of a path for each tensor.
 // Host-memory paths also carry device memory through the host ("staged"). A transport with chunks
-// copies chunk by chunk through a few pinned slices; the others copy the whole tensor.
+// copies chunk by chunk through a few pinned slices; the others copy the whole tensor. For device
+// transports, each device of a process is a separate endpoint, identified by its ordinal.
 // Thread: the loop thread; it makes no CUDA call.
-// Units: each device of a process is a separate endpoint of the device transports (device ordinal).
 #pragma once
 
 #include <functional>

@@ -42,12 +42,12 @@ struct Source {
 
 struct Pull {
   enum class Stage : unsigned char {
-    waiting,    // for admission
+    waiting,    // not admitted yet
     placing,    // the owner allocates memory
-    parked,     // no memory yet
+    parked,     // waits for memory, without counting as admitted
     running,
     finishing,  // complete, being verified
-    ending,     // until no chunk is being written
+    ending,     // waits until no chunk is being written
   };
   enum class Chunk : unsigned char { missing, under_way, there };
 

@@ -19,6 +19,9 @@
 
 namespace mobula::internal::transfer {
 
+// A pull reads from several sources at once, also from nodes that still pull the object and report
+// their complete chunks. A failed read is repeated, at another source if one has the chunk. After
+// `source_failures` consecutive failures, a source is given up.
 class PullQueue {
  public:
   explicit PullQueue(PullOptions options = {}) : options_(options) {}

@@ -53,15 +53,15 @@ class RegionPulls {
 
  private:
   enum class Stage : std::uint8_t {
-    queued,   // for memory
+    queued,   // waits for memory
     in_line,  // has memory; too many chunks are requested from this holder
-    looking,  // up holders
-    reaching, // a replica holder
-    parting,  // until an idle connection to the holder is closed; then it is asked
-    asking,   // a holder
-    moving,   // one-sided
-    stepping, // two-sided
-    leaving,  // until the operation no longer accesses memory
+    looking,  // waits for the result of a lookup of holders
+    reaching, // connects to a replica holder
+    parting,  // waits until the idle connection to the holder is closed, then asks
+    asking,   // waits for the reply of a holder
+    moving,   // one-sided transfer
+    stepping, // two-sided transfer
+    leaving,  // waits until the operation no longer accesses memory
   };
   struct Holder {
     ProcessId process;

@@ -63,10 +63,10 @@ class RegionServes {
  private:
   using ServeId = std::uint64_t;
   enum class Stage : std::uint8_t {
-    waiting,     // for another offer to end, or for a replica
+    waiting,     // waits for the end of another offer, or for a replica
     exporting,
     ready,       // the receiver has the ticket; two-sided: steps are in progress
-    stopping,    // two-sided: until its step no longer accesses memory
+    stopping,    // two-sided: waits until its step no longer accesses memory
     unexporting,
   };
   struct Serve {
@@ -80,7 +80,7 @@ class RegionServes {
     Stage stage = Stage::waiting;
     bool over = false;      // ended while exporting: unexport it immediately
     bool counted = false;   // counts against the limits of all readers
-    std::optional<Time> due{};  // end of that
+    std::optional<Time> due{};  // time at which it stops counting
     OperationId operation = 0;  // the export
     std::string ticket;
   };
