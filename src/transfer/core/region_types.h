@@ -165,8 +165,8 @@ struct PullEnded {
   RegionPullId pull = 0;
   RegionOutcome outcome;
   std::vector<RegionAttempt> attempts;
-  Duration queued{};  // waiting time for memory
-  Duration moved{};   // time of the last attempt, up to its end
+  Duration queued{};  // time before the pull started
+  Duration moved{};   // duration of the last operation
 };
 // The claim has the turn of its device until `return_turn`.
 struct TurnTaken {
