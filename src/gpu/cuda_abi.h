@@ -108,6 +108,7 @@ inline constexpr int capture_mode_relaxed = 2;
 using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*);
 
 // Columns: member name, name for cuGetProcAddress, CUDA version of the requested form, type.
+// clang-format off
 #define MOBULA_CUDA_FUNCTIONS(each) \
   each(init, cuInit, 2000, Status(unsigned)) \
   each(driver_version, cuDriverGetVersion, 2020, Status(int*)) \

@@ -10,7 +10,7 @@ namespace mobula::internal::collective {
 
 struct Refusal {
   enum class Kind : std::uint8_t {
-    invalid,    // invalid in every group; no message was sent
+    invalid,  // invalid in every group; no message was sent
     // the members request different operations; nothing has moved, and the group stays usable
     mismatch,
     broken,     // a member ended or gave up; the group is unusable
