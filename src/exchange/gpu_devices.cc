@@ -76,8 +76,7 @@ GpuDevices::~GpuDevices() {
 
 std::shared_ptr<DeviceMemory> GpuDevices::memory() { return std::make_shared<LeasedMemory>(weak_from_this()); }
 
-// ---- open
-// ------------------------------------------------------------------------------------------
+// ---- open ---------------------------------------------------------------------------------------
 
 Result<void> GpuDevices::open() {
   std::call_once(once_, [this] {
@@ -178,8 +177,7 @@ void GpuDevices::look_around() {
   }
 }
 
-// ---- queries
-// ---------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const {
   for (std::size_t i = 0; i < devices_.size(); ++i) {

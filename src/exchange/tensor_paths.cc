@@ -108,8 +108,7 @@ void TensorPaths::close_ways(ProcessId holder) {
   }
 }
 
-// ---- choice
-// ---------------------------------------------------------------------------------------
+// ---- choice -------------------------------------------------------------------------------------
 
 transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const {
   transfer::ProcessReach out;
@@ -184,8 +183,7 @@ Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
   return failure(ErrorCode::unavailable, "neither shared memory nor a connection is there for it");
 }
 
-// ---- holder side
-// ----------------------------------------------------------------------------------
+// ---- holder side --------------------------------------------------------------------------------
 
 Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region, Offered offered) {
   const auto transfer = TransferId::random();
@@ -295,8 +293,7 @@ void TensorPaths::release(TransferId transfer, std::function<void()> quiet) {
   giving_.erase(transfer);
 }
 
-// ---- receiver side
-// --------------------------------------------------------------------------------
+// ---- receiver side ------------------------------------------------------------------------------
 
 Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   const bool of_devices = is_of_devices(wanted.path);
