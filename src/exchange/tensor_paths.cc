@@ -440,8 +440,7 @@ void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
   });
 }
 
-// ---- two-sided transfers
-// --------------------------------------------------------------------------
+// ---- two-sided transfers ------------------------------------------------------------------------
 
 // Epochs of the transport start at 1.
 void TensorPaths::open_pair(const Pairing& pair, Done done) {
