@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::size_t most_endpoint = 2'048;
 constexpr std::size_t message_bytes = 256u << 10;
-constexpr std::uint64_t window = 8;  // messages on their way to one member
+constexpr std::uint64_t window = 8;  // messages in transit to one member
 constexpr Duration carrier_turn = 50ms;
 
-// What a message is: its first byte. Values travel: append only.
-constexpr std::byte kind_hello{1};    // group (16), from (4), to (4), proof (32)
-constexpr std::byte kind_welcome{2};  // the same
-constexpr std::byte kind_elements{3};  // number (8), bytes
-constexpr std::byte kind_credit{4};    // one more message may come
+// Type of a message, its first byte. The values are part of the wire format: append only.
+constexpr std::byte kind_hello{1};    // group (16 bytes), from (4), to (4), proof (32)
+constexpr std::byte kind_welcome{2};  // same layout
+constexpr std::byte kind_elements{3};  // number (8 bytes), payload
+constexpr std::byte kind_credit{4};    // permits one more message
 constexpr std::size_t greeting_bytes = 1 + 16 + 8;
 
 void put_number(std::vector<std::byte>& to, std::uint64_t number, unsigned bytes) {
@@ -146,7 +146,7 @@ void Carrier::close() {
   carrier_ = nullptr;
 }
 
-// What threw may be in any state: it is left alone from then on, and not even destroyed.
+// A carrier that threw may be in any state, so it is never called again, not even to destroy it.
 template <class Call>
 void Carrier::guarded(const Call& call) {
   if (!threw_.empty()) return;
@@ -181,7 +181,7 @@ void Carrier::post() {
   }
   if (thread_->loop().post([this] { flush(); })) return;
   const MutexLock lock(mutex_);
-  notified_ = false;  // its mailbox is full: the timer sends
+  notified_ = false;  // mailbox full: the timer sends
 }
 
 void Carrier::flush() {
@@ -208,7 +208,7 @@ void Carrier::flush() {
   }
 }
 
-// ---- meeting -------------------------------------------------------------------------------------
+// ---- handshake ----------------------------------------------------------------------------------
 
 std::vector<std::byte> Carrier::greeting(std::byte kind, std::uint32_t from, std::uint32_t to) const {
   std::vector<std::byte> bytes{kind};
@@ -258,7 +258,7 @@ Carrier::Side* Carrier::side_of(std::uint64_t link) {
   return at == sides_.end() ? nullptr : &*at;
 }
 
-// With the lock held.
+// Requires the lock.
 void Carrier::greeted(std::uint64_t link, std::span<const std::byte> bytes) {
   if (bytes.size() != greeting_bytes + 32) return;
   const auto from = static_cast<std::uint32_t>(number_at(bytes, 17, 4));
@@ -267,7 +267,7 @@ void Carrier::greeted(std::uint64_t link, std::span<const std::byte> bytes) {
   std::byte differs{0};
   for (std::size_t i = 0; i < bytes.size(); ++i) differs |= bytes[i] ^ expected[i];
   Side& side = sides_[from];
-  // Those of lower rank connect, and each once.
+  // The member of lower rank connects, once.
   const bool comes = bytes[0] == kind_hello && from < rank_ && side.link == 0;
   const bool answers = bytes[0] == kind_welcome && from > rank_ && side.link == link;
   if (differs != std::byte{0} || (!comes && !answers) || side.linked) return;
@@ -277,7 +277,7 @@ void Carrier::greeted(std::uint64_t link, std::span<const std::byte> bytes) {
   if (comes) side.out.push_front(greeting(kind_welcome, rank_, from));
 }
 
-// ---- what comes ----------------------------------------------------------------------------------
+// ---- received messages --------------------------------------------------------------------------
 
 void Carrier::break_side(Side& side, const std::string& why) {
   if (side.broken.empty()) side.broken = fmt::format("{}: {}", plugin_.name, why);

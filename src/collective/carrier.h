@@ -1,7 +1,9 @@
-// The bytes of one member of a group by a library that a transport plug-in brings (mobula/transport_plugin.h): one
-// carrier for all other members, with a thread of its own that alone calls it. Messages may overtake each other, so
-// each has a number; a sender has a window of them, which the receiver opens as it reads. Plain bytes: for members
-// that trust the fabric. Who comes proves that it knows the group's key. Any thread.
+// Moves the bytes of one group member through a transport plugin (`mobula/transport_plugin.h`): one
+// carrier for all other members, called only by its own thread. Messages can arrive out of order,
+// so they are numbered; the receiver grants a window to each sender. Bytes are not encrypted, so
+// members must trust the fabric.
+// Thread: any.
+// Errors: a peer that cannot prove knowledge of the group's key is ignored.
 #pragma once
 
 #include <array>
@@ -28,35 +30,35 @@ namespace mobula::internal::collective {
 
 class Carrier : public std::enable_shared_from_this<Carrier> {
  public:
-  // `listen`: this machine's address for the others, without a port. `wake`: of who waits for any of them. Fails
-  // with unavailable and the plug-in's reason.
+  // `listen`: address of this machine for the others, without a port. `wake` wakes the thread that
+  // waits for any peer. Fails with unavailable and the reason of the plugin.
   static Result<std::shared_ptr<Carrier>> open(const mobula_transport_plugin& plugin, const std::string& listen,
                                                const Membership& group, std::function<void()> wake);
-  // Ends all links; waits for the library, which has ten seconds.
+  // Closes all links; waits up to ten seconds for the library.
   ~Carrier();
   Carrier(const Carrier&) = delete;
   Carrier& operator=(const Carrier&) = delete;
 
   std::string_view name() const { return plugin_.name; }
-  // Where those of lower rank connect to.
+  // Endpoint to which members of lower rank connect.
   const std::string& endpoint() const { return endpoint_; }
   void connect(std::uint32_t rank, std::string endpoint);
-  // Whether that member and this one have met; why they never will.
+  // Returns whether the link to this member is established, or the error that prevents it.
   Result<bool> linked(std::uint32_t rank) const;
   std::unique_ptr<Wire> wire(std::uint32_t rank);
 
  private:
   class OneWire;
   struct Side {
-    std::uint64_t link = 0;  // none yet
+    std::uint64_t link = 0;  // 0: no link yet
     bool linked = false;
-    std::string broken;                      // why nothing comes or goes any more
-    std::deque<std::vector<std::byte>> out;  // for the thread to send
-    std::uint64_t sent = 0;                  // messages
-    std::uint64_t allowed = 0;               // of them, by the receiver
+    std::string broken;                      // reason of a broken link; otherwise empty
+    std::deque<std::vector<std::byte>> out;  // messages for the thread to send
+    std::uint64_t sent = 0;                  // messages sent
+    std::uint64_t allowed = 0;               // messages that the receiver allows in total
     std::map<std::uint64_t, std::vector<std::byte>> early;
     std::deque<std::vector<std::byte>> in;
-    std::size_t read = 0;  // of the first
+    std::size_t read = 0;  // bytes read of `in.front()`
     std::uint64_t arrived = 0;
   };
 
@@ -87,7 +89,7 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
   std::vector<Side> sides_ MOBULA_GUARDED_BY(mutex_);  // by rank
   bool notified_ MOBULA_GUARDED_BY(mutex_) = false;
 
-  // The thread's.
+  // State of the carrier's thread:
   mobula_carrier_host host_{};
   mobula_carrier* carrier_ = nullptr;
   std::string threw_;

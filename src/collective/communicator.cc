@@ -9,11 +9,11 @@ namespace mobula::internal::collective {
 namespace {
 
 struct Element {
-  int type = -1;          // none: the library knows nothing like it
-  std::size_t parts = 1;  // of one of ours
+  int type = -1;          // NCCL data type; -1: not supported
+  std::size_t parts = 1;  // NCCL elements per element of ours
 };
 
-// As the library adds them up. Complex numbers are two; which is true of sums alone.
+// NCCL type for a reduction. A complex number counts as two reals, which is valid only for sums.
 Element element_of(DType dtype, ReduceKind reduce) {
   const bool adds = reduce == ReduceKind::sum || reduce == ReduceKind::average;
   switch (dtype) {
@@ -35,7 +35,7 @@ Element element_of(DType dtype, ReduceKind reduce) {
 }
 
 int reduction_of(const Operation& operation) {
-  // "Or" and "and" of zeros and ones.
+  // Logical "or" and "and" of zeros and ones.
   const bool logical = operation.dtype == DType::boolean;
   switch (operation.reduce) {
     case ReduceKind::sum: return logical ? nccl_abi::op_max : nccl_abi::op_sum;
@@ -97,7 +97,8 @@ std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, 
       calls.push_back(whole);
       break;
     case OperationKind::gather:
-      // To itself like to any other, and first: both halves are in one group.
+      // The root receives from itself like from any other rank, and first, because both halves are
+      // in one NCCL group.
       send(operation.root, 0);
       if (rank == operation.root) receive(rank, rank);
       for (std::uint32_t other = 0; rank == operation.root && other < members; ++other) {
@@ -112,7 +113,7 @@ std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, 
       }
       break;
     case OperationKind::all_to_all:
-      // By distance: what belongs together is at the same place in all members' calls.
+      // Ordered by distance, so that matching calls have the same position at all members.
       for (std::uint32_t distance = 0; distance < members; ++distance) {
         const std::uint32_t next = (rank + distance) % members;
         const std::uint32_t before = (rank + members - distance) % members;
@@ -139,7 +140,7 @@ void Communicator::begin(const nccl_abi::UniqueId& id, Time deadline) {
     begun_ = true;
   }
   thread_.post([self = shared_from_this(), id, deadline] {
-    // The channel is its, and goes with it.
+    // The channel is owned by the communicator and destroyed with it.
     self->channel_ = std::make_unique<NcclChannel>(NcclChannel::Terms{
         .nccl = self->terms_.nccl,
         .context = self->terms_.context,
@@ -217,7 +218,7 @@ void Communicator::ended(const Result<void>& result) {
   terms_.wake();
 }
 
-// On the device's thread, until there is nothing to look at.
+// Runs on the device thread until the channel has no work.
 void Communicator::drive() {
   if (std::exchange(watched_, true)) return;
   thread_.watch([self = shared_from_this()] {

@@ -1,6 +1,8 @@
-// The NCCL communicator of one member of a group: over all members, on one device of this process. Begun with the
-// group, used for one operation at a time, taken down with the group or by what fails; where it cannot even be taken
-// down the process is to be replaced. Who begins it or an operation has the turn of the device. Any thread.
+// NCCL communicator of one group member, over all members, on one device of this process. It runs
+// one operation at a time and is destroyed with the group or after a failure.
+// Thread: any. The caller must hold the turn of the device to begin the communicator or an
+// operation.
+// Errors: if the communicator cannot be destroyed, `lost` requests a replacement of the process.
 #pragma once
 
 #include <functional>
@@ -21,36 +23,38 @@
 
 namespace mobula::internal::collective {
 
-// What a member does for an operation that all have agreed on: `memory` is of the device, its scratch unused.
-// Nothing for what moves nothing. Of two alone: with `peer`.
+// NCCL calls of one member for an agreed operation; `memory` is device memory, without scratch.
+// Empty if no bytes move. A send or receive names its `peer`.
 std::vector<NcclCall> calls_for(const Operation& operation, std::uint32_t rank, std::uint32_t members, const Memory& memory,
                                 std::uint32_t peer = 0);
 
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   struct Terms {
-    std::shared_ptr<const NcclLibrary> nccl;    // shared by all of the process
-    std::shared_ptr<const GpuContext> context;  // shared with all that lies there
+    std::shared_ptr<const NcclLibrary> nccl;    // shared by the process
+    std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
     std::uint32_t rank = 0;
     std::uint32_t ranks = 0;
-    Duration patience = 10s;                        // for it to end
-    std::function<void(const std::string&)> lost;   // it cannot be ended; by some thread
-    std::function<void()> wake;                     // of who waits for done() or quiet()
+    Duration patience = 10s;                        // time to shut down
+    // the communicator cannot be ended; runs on any thread
+    std::function<void(const std::string&)> lost;
+    std::function<void()> wake;  // wakes the thread that waits for `done` or `quiet`
   };
-  // `thread` outlives it.
+  // `thread` must outlive the communicator.
   Communicator(DeviceThread& thread, Terms terms) : thread_(thread), terms_(std::move(terms)) {}
 
-  // Of the first rank: what the others need to begin.
+  // Unique id that rank 0 creates and all members need to begin.
   Result<nccl_abi::UniqueId> make_id() const;
   void begin(const nccl_abi::UniqueId& id, Time deadline);
-  // `keeps` the memory until the library lets go of it.
+  // `keeps` owns the memory until the library no longer accesses it.
   void move(std::vector<NcclCall> calls, Duration limit, std::shared_ptr<const void> keeps);
-  // Of what was begun last, once it has ended.
+  // Result of the most recent operation, returned once; empty until the operation ends.
   std::optional<Result<void>> done();
-  // Others wait for nobody here any more; quiet() when the library reads and writes nothing, or never will end.
+  // Shuts the communicator down with this reason. `quiet` follows when the library no longer
+  // accesses memory, or when that will never happen.
   void take_down(const Failure& why);
   bool quiet() const;
-  // It is quiet as far as it will ever be: its library may go on for ever.
+  // True if the library may access memory forever.
   bool lost() const;
 
  private:
@@ -66,7 +70,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool lost_ MOBULA_GUARDED_BY(mutex_) = false;
   bool taken_down_ MOBULA_GUARDED_BY(mutex_) = false;
 
-  // The thread's.
+  // State of the device thread:
   std::unique_ptr<NcclChannel> channel_;
   bool watched_ = false;
 };

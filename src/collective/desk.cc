@@ -15,7 +15,7 @@
 namespace mobula::internal::collective {
 
 Desk::~Desk() {
-  // Members first: they are known to the door.
+  // Members first, because the acceptor refers to them.
   std::map<GroupId, std::shared_ptr<Member>> members;
   {
     const MutexLock lock(mutex_);
@@ -26,7 +26,7 @@ Desk::~Desk() {
 
 namespace {
 
-// Opened by who has a group over it, and never unloaded.
+// Opens the plugin on first use and never unloads it.
 Result<TransportPlugin> plugin_of(Reach reach) {
   const DirectPath path = reach == Reach::gloo ? DirectPath::gloo : DirectPath::ucx;
   const std::string name(to_string(path));
@@ -77,13 +77,13 @@ std::string Desk::library() const {
 }
 
 Result<Meeting> Desk::join(Membership group) {
-  // It may take a second, and needs no lock.
+  // Can take a second and needs no lock.
   if (group.reach == Reach::nccl && options_.gpus) (void)options_.gpus->open();
   const MutexLock lock(mutex_);
   if (group.size() == 0 || group.size() > max_members || group.rank >= group.size()) {
     return failure(ErrorCode::invalid_argument, fmt::format("a group has 1 to {} members", max_members));
   }
-  // Those that can do nothing more make room.
+  // Removes groups that can do nothing more.
   std::erase_if(members_, [](const auto& each) { return each.second->over(); });
   for (const auto& [id, member] : members_) {
     if (id == group.id) return failure(ErrorCode::already_exists, "this actor is in the group twice");

@@ -1,4 +1,6 @@
-// The collective groups that one process is a member of. Its door is opened for the first one. Any thread.
+// Registry of the collective groups that this process is a member of. The first group opens its
+// acceptor.
+// Thread: any.
 #pragma once
 
 #include <deque>
@@ -18,52 +20,55 @@ namespace mobula::internal::collective {
 
 struct DeskOptions {
   DoorOptions door = {};
-  // For communicators; without GPUs there are none.
+  // For communicators; null without GPUs.
   std::shared_ptr<exchange::GpuDevices> gpus = nullptr;
   std::string process = {};  // hexadecimal
   TurnsOfDevices turns = {};
-  std::function<void(const std::string&)> lost = nullptr;  // this process has to be replaced, and why
+  // called with the reason when this process must be replaced
+  std::function<void(const std::string&)> lost = nullptr;
 };
 
 class Desk {
  public:
   explicit Desk(DeskOptions options) : options_(std::move(options)) {}
-  // Ends all groups.
+  // Leaves all groups.
   ~Desk();
   Desk(const Desk&) = delete;
   Desk& operator=(const Desk&) = delete;
 
-  // From now on other members may connect; says where. already_exists for a name that another group here has,
-  // invalid_argument for a reach that this process does not have, resource_exhausted for one group too many.
+  // Registers a group, so that other members can connect, and returns the endpoint of this member.
+  // Fails with already_exists for a name in use here, invalid_argument for a transport that this
+  // process lacks, and resource_exhausted above the limit on groups.
   Result<Meeting> join(Membership group);
-  // not_found for a group that has been left since.
+  // Fails with not_found if the group was left in the meantime.
   Result<void> connect(const GroupId& group, std::vector<Meeting> meetings, Time deadline);
-  // When all have connected, of a group with a communicator: all of them begin it together.
+  // Begins the communicator together with all members, after all have connected.
   Result<void> open(const GroupId& group, Time deadline);
-  // Also of one that nobody has joined.
+  // Leaves a group; no effect if this process has not joined it.
   void leave(const GroupId& group);
 
-  // Null where there is none, or not all have connected yet.
+  // Null if the group is unknown, or not all members have connected.
   std::shared_ptr<Member> find(const GroupId& group) const;
   std::shared_ptr<Member> find(std::string_view name) const;
-  // The version of NCCL here, where tensors lie on GPUs by now; empty: there is none.
+  // Version of NCCL if the GPUs of this process are open; otherwise empty.
   std::string library() const;
-  // Whether it is one of the last that were left here.
+  // True if the group is among the most recently left ones.
   bool has_left(const GroupId& group) const;
 
  private:
   static constexpr std::size_t most_groups = 256;
   static constexpr std::size_t most_left = 64;
   Result<Door*> door() MOBULA_REQUIRES(mutex_);
-  // With the devices open, and the mutex held.
+  // Requires open devices.
   Result<DeviceSide> device_side(std::uint32_t lane) MOBULA_REQUIRES(mutex_);
   Result<std::shared_ptr<Member>> joined(const GroupId& group) const;
 
   const DeskOptions options_;
   mutable Mutex mutex_;
   std::unique_ptr<Door> door_ MOBULA_GUARDED_BY(mutex_);
-  std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_ MOBULA_GUARDED_BY(mutex_);  // by device; shared with the members
-  // Shared with operations under way, which end when their group is left.
+  // by device; shared with the members
+  std::map<std::uint32_t, std::shared_ptr<DeviceThread>> threads_ MOBULA_GUARDED_BY(mutex_);
+  // Shared with operations in progress, which end when their group is left.
   std::map<GroupId, std::shared_ptr<Member>> members_ MOBULA_GUARDED_BY(mutex_);
   std::deque<GroupId> left_ MOBULA_GUARDED_BY(mutex_);
 };

@@ -9,7 +9,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-// Between two looks at what is under way: short beside what a device does, and no whole core.
+// Pause between two polls: short compared to device work, without using a whole core.
 constexpr Duration next_look = 50us;
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The thread of a process that calls NCCL for its collective groups: what is posted runs in order, what is watched
-// is looked at while something is under way, and else it sleeps. It never waits for the library. Any thread.
+// Thread of a process that calls NCCL for its collective groups. It runs posted work in order and
+// polls watched work until it completes; without work it blocks. It never blocks in the library.
+// Thread: any, except `watch`.
 #pragma once
 
 #include <functional>
@@ -16,13 +17,13 @@ namespace mobula::internal::collective {
 class DeviceThread {
  public:
   static Result<std::unique_ptr<DeviceThread>> start();
-  // After what was posted, and what is watched has ended.
+  // Runs the posted work and waits for the watched work.
   ~DeviceThread();
   DeviceThread(const DeviceThread&) = delete;
   DeviceThread& operator=(const DeviceThread&) = delete;
 
   void post(std::function<void()> work);
-  // For the thread itself: calls `step`, over and over, until it returns true.
+  // Only for the device thread itself: calls `step` repeatedly until it returns true.
   void watch(std::function<bool()> step) { watched_.push_back(std::move(step)); }
 
  private:
@@ -34,7 +35,7 @@ class DeviceThread {
   std::vector<std::function<void()>> posted_ MOBULA_GUARDED_BY(mutex_);
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 
-  std::list<std::function<bool()>> watched_;  // the thread's
+  std::list<std::function<bool()>> watched_;  // owned by the thread
   std::thread thread_;
 };
 

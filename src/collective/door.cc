@@ -25,7 +25,8 @@ namespace {
 
 enum class Channel : std::uint8_t { shared = 0, words = 1, wire = 2 };
 
-// The first bytes of a connection: who comes to whom, for what, and the proof that it knows the group's key.
+// First bytes of a connection: both members, the purpose, and a proof of knowledge of the group's
+// key.
 struct Hello {
   static constexpr std::size_t open_size = 64;
   static constexpr std::size_t size = open_size + 32;
@@ -33,7 +34,7 @@ struct Hello {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
   Channel channel = Channel::shared;
-  bool plain = false;  // both trust the fabric
+  bool plain = false;  // both ends trust the fabric
   SealSalt salt{};
 
   std::array<std::byte, size> encode(const SealKey& key) const {
@@ -66,7 +67,7 @@ struct Hello {
   }
 };
 
-// The answer: a salt, and the proof for both.
+// Reply: a salt and a proof over both salts.
 constexpr std::size_t welcome_size = 64;
 
 std::array<std::byte, 64> both_salts(const SealSalt& client, const SealSalt& server) {
@@ -97,7 +98,7 @@ WireKeys keys_of(const SealKey& key, const SealSalt& client, const SealSalt& ser
   return as_client ? WireKeys{to_server, to_client} : WireKeys{to_client, to_server};
 }
 
-// A machine that is gone says nothing: it is to be noticed all the same.
+// Detects a peer machine that fails without closing the connection.
 void watch_over(const Fd& socket) {
   const auto set = [&](int level, int option, int value) {
     ::setsockopt(socket.get(), level, option, &value, sizeof value);
@@ -156,7 +157,7 @@ bool trusted(const Membership& group, std::uint32_t other) {
 
 }  // namespace
 
-// A connection that has not proved who it is.
+// A connection that has not authenticated.
 struct Door::Guest {
   Fd socket;
   bool local = false;
@@ -237,11 +238,11 @@ void Door::close(const GroupId& group) {
     const MutexLock lock(mutex_);
     expected_.erase(group);
   }
-  // Nobody is given to it any more when this returns.
+  // No peer is passed to the group after this returns.
   (void)thread_->run([&] { std::erase_if(halves_, [&](const auto& each) { return each.first.first == group; }); });
 }
 
-// ---- who comes ---------------------------------------------------------------------------------
+// ---- accept -------------------------------------------------------------------------------------
 
 void Door::admit(Fd socket, bool local) {
   if (guests_.size() >= options_.max_greeting) return;
@@ -339,7 +340,7 @@ void Door::greet(Guest& guest) {
   });
 }
 
-// Who does not say who he is, or has come by half, is let go.
+// Drops unauthenticated and half-open connections after the handshake timeout.
 void Door::look() {
   const Time limit = monotonic_now() - options_.greeting_within;
   std::erase_if(guests_, [&](const auto& each) { return each.second->since <= limit; });
@@ -347,7 +348,7 @@ void Door::look() {
   if (!guests_.empty() || !halves_.empty()) timer_->arm(monotonic_now() + options_.greeting_within / 4);
 }
 
-// ---- who goes ----------------------------------------------------------------------------------
+// ---- connect ------------------------------------------------------------------------------------
 
 namespace {
 
@@ -399,7 +400,7 @@ Result<Link> connect_near(const Membership& group, std::uint32_t rank, int wakes
   for (;;) {
     auto socket = connect_local(group.meetings[rank].local);
     if (!socket && socket.error().code == ErrorCode::timed_out && monotonic_now() < deadline) {
-      std::this_thread::yield();  // its queue is full: it takes the next one soon
+      std::this_thread::yield();  // its accept queue is full; retry
       continue;
     }
     if (!socket) return socket.error();

@@ -1,6 +1,7 @@
-// Where the members of collective groups in other processes connect: one door for each process, with a thread of
-// its own, so that nobody who connects has to wait for user code or for another group. Who connects proves that
-// it knows the group's key. Any thread.
+// Acceptor of connections from group members in other processes: one per process, with its own
+// thread, so that a connecting member waits for neither user code nor another group.
+// Thread: any; callbacks run on the acceptor's thread.
+// Errors: a peer that cannot prove knowledge of the group's key is disconnected.
 #pragma once
 
 #include <functional>
@@ -30,13 +31,14 @@ struct Link {
 };
 
 struct DoorOptions {
-  std::string socket = {};     // of processes of this machine; empty: none
-  std::string host_bind = {};  // HOST:0 for other machines; empty: the loopback
-  std::string fabric{};  // trusted network of its node; empty: none
-  // Not empty: this process shares no machine with those of other names. Asked when the first group is joined.
+  std::string socket = {};     // path for processes of this machine; empty: none
+  std::string host_bind = {};  // HOST:0, listen address for other machines; empty: loopback
+  std::string fabric{};  // trusted network of the node; empty: none
+  // Not empty: this process counts as on another machine than processes with another value. Called
+  // when the first group is joined.
   std::function<std::string()> own_host = nullptr;
   Duration greeting_within = 10s;
-  std::size_t max_greeting = 256;  // connections that have not said who they are
+  std::size_t max_greeting = 256;  // connections that have not authenticated
 };
 
 class Door {
@@ -48,15 +50,16 @@ class Door {
 
   const Meeting& meeting() const { return meeting_; }
 
-  // Says welcome to who has come, and makes the link; none: it has gone again.
+  // Sends the welcome and creates the link; empty if the peer has disconnected.
   using LetIn = std::function<std::optional<Link>()>;
   using Arrived = std::function<void(std::uint32_t rank, const LetIn& let_in)>;
-  // Who comes for this group is shown to `arrived`, by the door's thread, until close(). `wakes` is copied for
-  // each who shares memory.
+  // Passes each peer of this group to `arrived`, on the acceptor's thread, until `close`. `wakes`
+  // is duplicated for each peer that shares memory.
   void expect(const Membership& group, int wakes, Arrived arrived);
   void close(const GroupId& group);
 
-  // Connects to the member `rank` of a group, whose process expects it by now; all have said where they are.
+  // Connects to member `rank`, whose process must already expect the group. The endpoints of all
+  // members must be known.
   Result<Link> connect(const Membership& group, std::uint32_t rank, int wakes, Time deadline) const;
 
  private:
@@ -68,7 +71,7 @@ class Door {
     int wakes = -1;
     Arrived arrived;
   };
-  struct Half {  // of two TCP connections: the first has come
+  struct Half {  // first of two TCP connections of a peer
     Fd socket;
     WireKeys keys;
     bool is_wire = false;
@@ -86,9 +89,10 @@ class Door {
   const DoorOptions options_;
   Meeting meeting_;
   Mutex mutex_;
-  std::map<GroupId, std::shared_ptr<const Expected>> expected_ MOBULA_GUARDED_BY(mutex_);  // shared with calls in progress
+  // shared with calls in progress
+  std::map<GroupId, std::shared_ptr<const Expected>> expected_ MOBULA_GUARDED_BY(mutex_);
 
-  // The thread's.
+  // State of the acceptor's thread:
   std::unique_ptr<LoopThread> thread_;
   std::unique_ptr<LocalListener> local_;
   Fd listener_;

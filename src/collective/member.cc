@@ -61,9 +61,9 @@ Member::Member(Door& door, Membership group, PlanOptions plans, DeviceTerms devi
       core_(core_terms(group_, devices_)) {
   if (devices_.side) device_ = devices_.side->lane;
   door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Door::LetIn& let_in) {
-    // Who has been let in finds the group whole when this is the last who was missing.
+    // The last member to connect must find the group complete.
     const MutexLock lock(mutex_);
-    // Each comes once, and only those of lower rank do.
+    // Each member connects once, and only members of lower rank connect.
     if (rank >= group_.rank || peers_[rank].link.words) return;
     auto link = let_in();
     if (!link) return;
@@ -157,14 +157,14 @@ void Member::leave() {
   while (::write(wakes_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
   const MutexLock lock(mutex_);
-  if (busy_) return;  // who is busy with it says so
-  // Others may be waiting in the middle of an operation: they are told that nothing comes any more.
+  if (busy_) return;  // the thread of the operation sends it
+  // Notifies members that may be waiting in an operation.
   MemberCore::Commands out;
   core_.left(monotonic_now(), out);
   say(out);
 }
 
-// ---- words -------------------------------------------------------------------------------------
+// ---- control channel ----------------------------------------------------------------------------
 
 void Member::say(const MemberCore::Commands& commands) {
   for (const auto& command : commands) {
@@ -187,7 +187,7 @@ void Member::say(const MemberCore::Commands& commands) {
   }
 }
 
-// Who takes no words may have said why.
+// A peer that no longer reads may still have sent the reason.
 void Member::hear(std::uint32_t rank, bool& something) {
   Peer& peer = peers_[rank];
   while (peer.talks) {
@@ -229,7 +229,7 @@ void Member::cut_off(std::uint32_t rank, const std::string& why) {
   say(out);
 }
 
-// ---- one operation -----------------------------------------------------------------------------
+// ---- execution of an operation ------------------------------------------------------------------
 
 void Member::look_at_limits(const Task& task) {
   MemberCore::Commands out;
@@ -254,7 +254,7 @@ std::vector<std::uint32_t> Member::moves_with(const Task& task) const {
   return ranks;
 }
 
-// Sleeps until something may be there.
+// Blocks until a descriptor may be ready.
 void Member::pause(Task& task) {
   look_at_limits(task);
   if (core_.stage() == MemberCore::Stage::idle) return;
@@ -312,7 +312,7 @@ bool Member::act(Task& task) {
   return false;
 }
 
-// One at a time.
+// Runs one operation at a time.
 std::optional<Refusal> Member::alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task) {
   const Time began = monotonic_now();
   {
@@ -347,7 +347,8 @@ std::optional<Refusal> Member::alone(const Limits& limits, const std::string& wh
   }
   const auto refused = core_.refused();
   if (!refused) ++operations_;
-  // Nothing of the operands is read or written any more, and what others do on the device comes after that.
+  // The library must no longer access the operands before another process gets the turn of the
+  // device.
   if (core_.over() && communicator_) wait_until_quiet();
   give_turn_back();
   if (task.journey != nullptr) tell(task, began);
@@ -407,7 +408,7 @@ void Member::tell(const Task& task, Time began) const {
 
 bool Member::prepare(Task& task) {
   const bool on_device = core_.way() == MemberCore::Way::device;
-  // What has gone another way before is of no use.
+  // Discards the counts of the first attempt.
   if (std::exchange(task.is_prepared, true)) task.before = passage();
   auto memory = (*task.prepare)(core_.agreed(), on_device);
   MemberCore::Commands out;
@@ -427,7 +428,7 @@ bool Member::move(Task& task) {
   return false;
 }
 
-// What has come with the words is joined here, without another trip.
+// Combines the operands that arrived with the control messages; no further messages are needed.
 bool Member::move_by_words(Task& task) {
   const Operation& agreed = core_.agreed();
   const auto bytes = static_cast<std::size_t>(agreed.bytes());
@@ -437,7 +438,7 @@ bool Member::move_by_words(Task& task) {
     operands.push_back(rank == group_.rank ? task.operand.data() : core_.said()[rank].operand.data());
   }
   if (bytes == 0 || output.empty()) {
-    // Nothing is wanted here.
+    // No output on this member.
   } else if (agreed.kind == OperationKind::broadcast) {
     if (output.data() != operands[agreed.root]) std::memmove(output.data(), operands[agreed.root], bytes);
   } else if (agreed.kind == OperationKind::all_gather) {

@@ -1,7 +1,7 @@
-// One process's part in a collective group: its connections to all other members, and the operations that it
-// carries out with them, one at a time. The calling thread moves the bytes; nothing happens between operations.
-// What is decided is decided by the core (core/member_core.h): this carries it out. Any thread; a second operation
-// waits for the first.
+// Part of one process in a collective group: connections to all other members, and the operations
+// with them, one at a time. The core (`core/member_core.h`) decides; this class executes. The
+// calling thread moves the bytes, and nothing runs between operations.
+// Thread: any; a second operation waits for the first.
 #pragma once
 
 #include <atomic>
@@ -28,57 +28,60 @@ namespace mobula::internal::collective {
 
 struct Limits {
   std::optional<Time> deadline;
-  std::function<bool()> cancelled;  // asked now and then
+  std::function<bool()> cancelled;  // polled during the operation
 };
 
-// Turns of this process's devices, so that what several processes do together on their devices goes on one thing at
-// a time. `taken` is told later, by some thread, unless the claim is returned before.
+// Turns of the devices of this process, which serialize the work of several processes on their
+// devices. `taken` is called later on any thread, unless the claim is returned first.
 struct TurnsOfDevices {
   std::function<Result<std::uint64_t>(std::uint32_t lane, std::function<void()> taken)> claim = nullptr;
   std::function<void(std::uint64_t claim)> give_back = nullptr;
 };
 
-// What a member of a group with a communicator has.
+// Resources of a member whose group has a communicator.
 struct DeviceSide {
-  std::shared_ptr<DeviceThread> thread;       // shared by all of that device
-  std::shared_ptr<const NcclLibrary> nccl;    // shared by all of the process
-  std::shared_ptr<const GpuContext> context;  // shared with all that lies there
+  std::shared_ptr<DeviceThread> thread;       // shared by all groups on the device
+  std::shared_ptr<const NcclLibrary> nccl;    // shared by the process
+  std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
   std::uint32_t lane = 0;
   TurnsOfDevices turns = {};
-  Duration patience = 10s;                       // for a communicator to end
-  std::function<void(const std::string&)> lost = nullptr;  // it never will
+  Duration patience = 10s;                       // time for the communicator to shut down
+  std::function<void(const std::string&)> lost = nullptr;  // the communicator cannot be ended
 };
 
-// Whether a group has a communicator of its members' devices, and whence this member's part comes.
+// Whether the group uses a communicator of its members' devices, and the source of this member's
+// part.
 struct DeviceTerms {
   Communication communication = Communication::never;
-  std::optional<DeviceSide> side = {};  // `always`
-  std::function<Result<DeviceSide>(std::uint32_t lane)> find = nullptr;  // `useful`, when it is begun
+  std::optional<DeviceSide> side = {};  // set with `always`
+  // with `useful`: called when the communicator is begun
+  std::function<Result<DeviceSide>(std::uint32_t lane)> find = nullptr;
   std::size_t communicated_from = 256 * 1024;
 };
 
-// Memory for an operation that all have agreed on, on the communicator's device or in the host's memory; in the host's
-// also after the device's, where the communicator has failed: the operands are to be what they were.
+// Provides memory for an agreed operation, on the communicator's device or on the host. It is
+// called a second time for the host if the communicator fails; the operands must then have their
+// original values.
 using Prepare = std::function<Result<Memory>(const Operation& agreed, bool on_device)>;
 
 struct Passage {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t staged_bytes = 0;  // between devices and the host's memory
-  std::uint64_t operations = 0;    // that were done
+  std::uint64_t staged_bytes = 0;  // bytes copied between devices and the host
+  std::uint64_t operations = 0;    // completed operations
 };
 
-// What one operation did.
+// Report of one operation.
 struct Journey {
-  DirectPath path = DirectPath::shm;  // of bytes that are in host memory
+  DirectPath path = DirectPath::shm;  // path of bytes in host memory
   bool encrypted = false;
-  std::string others{};  // who took part beside this member: "ranks 1, 2"
+  std::string others{};  // participants in addition to this member: "ranks 1, 2"
   MemberCore::Way way = MemberCore::Way::plan;
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  Duration queued{};  // until its bytes moved
+  Duration queued{};  // time before its bytes moved
   Duration moved{};
-  std::string no_communicator{};  // why devices' elements went by way of the host
+  std::string no_communicator{};  // reason why device tensors went through the host
 };
 
 class Member {
@@ -88,34 +91,37 @@ class Member {
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
-  // Those of lower rank come from when this exists. This connects to those of higher rank, of which each says
-  // where it is: `meetings`, by rank.
+  // Connects to the members of higher rank, using `meetings` by rank. Members of lower rank connect
+  // to this process as soon as this object exists.
   Result<void> connect(std::vector<Meeting> meetings, Time deadline);
-  // Before others are told where it is reached: bytes go by this plug-in's library. Its endpoint.
+  // Moves payload through this plugin. Must be called before the other members learn this member's
+  // endpoint. Returns the endpoint in the plugin.
   Result<std::string> carry_by(const mobula_transport_plugin& plugin, const std::string& listen);
-  // When all are connected: the group's communicator is begun by all of them, or they meet in the plug-in's library.
+  // Called when all members are connected: begins the communicator of the group, or establishes the
+  // links of the plugin.
   std::optional<Refusal> open(Time deadline);
-  // Whether all are connected, and a communicator that the group has is open.
+  // True if all members are connected and a required communicator is open.
   bool complete() const;
   Communication communication() const { return devices_.communication; }
-  // From which size tensors of devices may go by a communicator; none: they never do.
+  // Smallest size at which device tensors may use a communicator; empty: never.
   std::optional<std::size_t> communicated_from() const;
-  // Of which of this process's devices its communicator is, by index and name; none: there is none.
+  // Ordinal and name of the device of the communicator; empty without one.
   std::optional<std::uint32_t> device() const;
   std::string device_name() const;
-  // `useful`: why devices' elements went by way of the host, the last time.
+  // With `useful`: reason why the last device tensors went through the host.
   std::string no_communicator() const;
-  // Whether nothing more can be done; also hears whether others have said so. False while it does something.
+  // True if no operation is possible any more; also reads pending messages. False during an
+  // operation.
   bool over();
   const Membership& group() const { return group_; }
   bool shares_memory_with(std::uint32_t rank) const;
-  // "shm", "tcp, sealed" or "tcp" by rank; empty for itself.
+  // "shm", "tcp, sealed", or "tcp" by rank; empty for this member.
   std::vector<std::string> paths() const;
   Passage passage() const;
   void staged(std::uint64_t bytes) { staged_ += bytes; }
 
-  // `operand`: what this member gives, where it is small enough to go with the word; read within the call. `lane`: of
-  // a group that may begin a communicator, which device it would be of here.
+  // `operand`: input of this member if it is small enough for the control message; read within the
+  // call. `lane`: device ordinal for a communicator that the operation may begin.
   struct Given {
     std::span<const std::byte> operand = {};
     std::uint32_t lane = 0;
@@ -126,14 +132,14 @@ class Member {
                               Journey* journey = nullptr);
   std::optional<Refusal> receive(std::uint32_t from, const Prepare& prepare, const Limits& limits,
                                  Journey* journey = nullptr);
-  // Ends the operation under way, here and at the others. Any thread; does not wait.
+  // Aborts the operation in progress, here and at the other members. Any thread; does not block.
   void leave();
 
  private:
   struct Peer {
     Link link;
-    bool talks = false;                  // its words are still heard
-    std::optional<std::string> deaf{};  // why it takes no words any more
+    bool talks = false;                  // its control messages are still read
+    std::optional<std::string> deaf{};  // reason why it receives no more control messages
   };
   struct Task;
   using Begin = std::function<void(Time now, MemberCore::Commands& out)>;
@@ -142,7 +148,7 @@ class Member {
   bool connected() const MOBULA_REQUIRES(mutex_) { return met_ && connected_ + 1 == size(); }
   std::optional<Refusal> alone(const Limits& limits, const std::string& what, const Begin& begin, Task& task);
   void carry_out(Task& task);
-  // True where something has happened.
+  // Returns true if there was progress.
   bool act(Task& task);
   bool prepare(Task& task);
   bool make_beginning(Task& task);
@@ -169,34 +175,37 @@ class Member {
   void wait_until_quiet();
 
   Door& door_;
-  Membership group_;  // its meetings are set by connect()
+  Membership group_;  // endpoints are set by `connect`
   const PlanOptions plans_;
   const DeviceTerms devices_;
-  Fd wakes_;  // eventfd: peers that share memory, and leave()
+  Fd wakes_;  // eventfd, written by `leave` and by peers that share memory
   std::shared_ptr<Carrier> carrier_;  // shared with its wires; null: the wires are connections
 
-  mutable Mutex mutex_;  // of connections that come, and of whose turn it is
+  mutable Mutex mutex_;  // protects incoming connections and `busy_`
   CondVar changed_;
-  // By rank, with an empty row for this member. Guarded by mutex_; while busy_ is true, used by the operation's thread alone.
+  // By rank, with an empty row for this member. Protected by `mutex_`; while `busy_` is true, only
+  // the thread of the operation uses it.
   std::vector<Peer> peers_;
   std::uint32_t connected_ MOBULA_GUARDED_BY(mutex_) = 0;
-  bool met_ MOBULA_GUARDED_BY(mutex_) = false;  // it knows where all are, which others may know before
+  // this member knows all endpoints; others may know them earlier
+  bool met_ MOBULA_GUARDED_BY(mutex_) = false;
   bool busy_ MOBULA_GUARDED_BY(mutex_) = false;
-  bool open_ MOBULA_GUARDED_BY(mutex_) = true;  // the library, if there is to be one from the start
-  std::optional<std::uint32_t> device_ MOBULA_GUARDED_BY(mutex_);  // of a communicator
+  bool open_ MOBULA_GUARDED_BY(mutex_) = true;  // the required library is open
+  std::optional<std::uint32_t> device_ MOBULA_GUARDED_BY(mutex_);  // device of the communicator
   std::string device_name_ MOBULA_GUARDED_BY(mutex_);
   std::string no_communicator_ MOBULA_GUARDED_BY(mutex_);
   std::atomic<bool> left_{false};
 
-  // Of the thread whose turn it is.
+  // State of the thread with the current operation:
   MemberCore core_;
   Limits limits_;
   std::uint32_t lane_ = 0;
   std::optional<DeviceSide> side_;
-  std::shared_ptr<Communicator> communicator_;  // shared with the device's thread; null until there is one
+  // shared with the device thread; null without a communicator
+  std::shared_ptr<Communicator> communicator_;
   std::uint64_t claim_ = 0;
-  bool says_why_staged_ = false;  // in the log, by now
-  std::vector<std::byte> scratch_;  // kept for its memory
+  bool says_why_staged_ = false;  // the fallback was logged
+  std::vector<std::byte> scratch_;  // reused allocation
   std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> received_{0};
   std::atomic<std::uint64_t> staged_{0};

@@ -1,5 +1,5 @@
-// The part of a member whose bytes a library moves. Most of it is of a communicator: begun, and used under the turns
-// of devices, as its core says.
+// Member operations whose payload a library moves, mostly those of an NCCL communicator: it is
+// begun and used under device turns as the core decides.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -15,12 +15,12 @@
 namespace mobula::internal::collective {
 namespace {
 
-// How long a communicator may take that one operation begins; then its elements go by way of the host.
+// Time limit to begin a communicator within an operation; after it, the operation uses the host.
 constexpr Duration begin_within = 30s;
 
 }  // namespace
 
-// Wakes this member's thread, also when the member is gone by then.
+// Wakes the thread of this member. The function stays valid after the member is destroyed.
 std::function<void()> Member::waker() const {
   const auto own = std::make_shared<Fd>(::fcntl(wakes_.get(), F_DUPFD_CLOEXEC, 0));
   return [own] {
@@ -136,7 +136,8 @@ bool Member::move_by_device(Task& task) {
     if (calls.empty()) {
       core_.moved(monotonic_now(), std::nullopt, out);
     } else {
-      // The deadline is this member's own, who then says so. Where there is another way, half of the time is for that.
+      // Only this member's own deadline applies, and it reports the timeout. With a fallback, half
+      // of the time is reserved for it.
       Duration limit = std::chrono::hours(24 * 365);
       if (devices_.communication == Communication::useful && limits_.deadline) limit = (*limits_.deadline - monotonic_now()) / 2;
       communicator_->move(std::move(calls), limit, task.memory.owner);
@@ -156,7 +157,7 @@ bool Member::move_by_device(Task& task) {
   return true;
 }
 
-// Bounded: where the library never lets go, that is said, and the process replaced.
+// Bounded wait: if the library never releases the memory, the process is replaced.
 void Member::wait_until_quiet() {
   const Time limit = monotonic_now() + 3 * side_->patience;
   while (!communicator_->quiet() && monotonic_now() < limit) {
@@ -177,7 +178,8 @@ Result<std::string> Member::carry_by(const mobula_transport_plugin& plugin, cons
   return carrier_->endpoint();
 }
 
-// Those of lower rank connect to those of higher; bytes then go there, and not by the connections.
+// Members of lower rank connect to those of higher rank; payload then uses the plugin instead of
+// the connections.
 bool Member::meet_in_carrier(Task& task) {
   if (!std::exchange(task.begun, true)) {
     for (std::uint32_t rank = group_.rank + 1; rank < size(); ++rank) carrier_->connect(rank, group_.meetings[rank].carrier);

@@ -1,4 +1,6 @@
-// What a member's thread has at hand while it carries out one operation. Of member*.cc alone.
+// State of one operation of a member while its thread executes it.
+// Thread: owner (the thread of the operation).
+// Not: for other files than `member*.cc`.
 #pragma once
 
 #include <atomic>
@@ -12,7 +14,7 @@
 namespace mobula::internal::collective {
 
 struct Member::Task {
-  // Shared by who is told, perhaps late, and who waits.
+  // Shared by the late notification and the waiting thread.
   struct Turn {
     std::atomic<bool> taken{false};
   };
@@ -20,21 +22,21 @@ struct Member::Task {
   const Prepare* prepare = nullptr;
   std::span<const std::byte> operand = {};
   Journey* journey = nullptr;
-  bool opens = false;  // it begins the group's library
+  bool opens = false;  // the operation opens the library of the group
 
   MemberCore::Stage stage = MemberCore::Stage::idle;
-  bool begun = false;  // what the stage asks for is under way
+  bool begun = false;  // the action of the current stage has started
   Memory memory = {};
   Plan plan = {};
   std::optional<Progress> progress = {};
   bool is_prepared = false;
   std::shared_ptr<Turn> turn = nullptr;
-  std::vector<std::uint32_t> absent = {};  // from a carrier
+  std::vector<std::uint32_t> absent = {};  // members without a link in the carrier
   Passage before = {};
   Time moves_since = {};
   Time closes_since = {};
 
-  // The bytes that this member sends and receives, in host memory.
+  // Plans the bytes that this member sends and receives, in host memory.
   void make_plan(const MemberCore& core, std::uint32_t rank, std::uint32_t size, const PlanOptions& options,
                  std::vector<std::byte>& scratch) {
     if (!core.other()) {

@@ -1,4 +1,6 @@
-// Who is in a group, as each of its members is told before they connect. Values with their written form.
+// Description of a group that each member receives before the members connect, and its encoded
+// form.
+// Thread: any (plain values).
 #pragma once
 
 #include <array>
@@ -13,27 +15,27 @@ namespace mobula::internal::collective {
 
 using GroupId = std::array<std::byte, 16>;
 
-// Which connections a group may have.
+// Connections that a group may use.
 enum class Reach : std::uint8_t {
-  any,  // shared memory within a machine, else TCP
+  any,  // shared memory within a machine, otherwise TCP
   shm,
   tcp,
-  gloo,  // words as with any; bytes by a library that a transport plug-in brings
+  gloo,  // control messages as for `any`, payload through a transport plugin
   ucx,
-  nccl,  // words go as with any; tensors of devices by a communicator of all
+  nccl,  // control messages as for `any`, device tensors through a communicator of all members
 };
 
-// Where one member is reached, in its own words.
+// Endpoint of one member, as that member reports it.
 struct Meeting {
-  std::string machine;       // equal for those that can share memory; empty: with nobody
-  std::string local;         // a unix socket; empty: none
+  std::string machine;       // equal for processes that can share memory; empty: none
+  std::string local;         // path of a unix socket; empty: none
   std::string address;       // HOST:PORT for TCP
-  std::string fabric{};    // trusted network of its node; empty: none
-  std::string carrier{};   // where its library is reached, of groups over a plug-in's
-  // Of groups with a communicator:
-  std::string process{};       // hexadecimal; turns of devices are taken in their order
-  std::string device{};        // its GPU, by UUID
-  std::string nccl_host{};     // what its NCCL takes for its machine
+  std::string fabric{};    // trusted network of the node; empty: none
+  std::string carrier{};   // endpoint in the transport plugin of the group
+  // Groups with a communicator only:
+  std::string process{};       // hexadecimal; turns of devices are taken in the order of these ids
+  std::string device{};        // UUID of its GPU
+  std::string nccl_host{};     // host identity as NCCL sees it
   std::string nccl_version{};
 };
 
@@ -42,14 +44,14 @@ struct Membership {
   std::string name;
   std::uint32_t rank = 0;
   Reach reach = Reach::any;
-  std::uint32_t device = 0;          // with a communicator: which of this process's GPUs
-  SealKey key{};                     // known to the members alone
-  Duration timeout{};                // of operations, as its maker has said
-  std::vector<std::string> actors;   // by rank, for people
+  std::uint32_t device = 0;          // device ordinal of this member's part in a communicator
+  SealKey key{};                     // known to members only
+  Duration timeout{};                // of operations, as the creator of the group chose it
+  std::vector<std::string> actors;   // human-readable, by rank
   std::vector<Meeting> meetings;     // by rank
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(actors.size()); }
-  // "rank 2 (actor 0123…)".
+  // Text such as "rank 2 (actor 0123…)".
   std::string member(std::uint32_t rank) const;
 };
 

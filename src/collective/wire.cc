@@ -12,10 +12,10 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr std::size_t frame_bytes = 256u << 10;  // of plain bytes in one sealed frame
+constexpr std::size_t frame_bytes = 256u << 10;  // plain bytes per encrypted frame
 constexpr std::size_t frame_header = 4;
-// Who waits for room is woken when so much of a ring is free: a wake for each few bytes would be the most of
-// the work.
+// Free space in a ring that justifies a wake-up. Wake-ups for a few bytes each would dominate the
+// cost.
 constexpr std::size_t worth_waking = ring_bytes / 4;
 
 Failure peer_gone(int error_number) {
@@ -36,7 +36,7 @@ bool is_for_later(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
 
-// ---- rings of shared memory ---------------------------------------------------------------------
+// ---- rings in shared memory ---------------------------------------------------------------------
 
 std::size_t pair_memory_bytes() {
   constexpr std::size_t page = 4096;
@@ -46,7 +46,7 @@ std::size_t pair_memory_bytes() {
 
 ShmWire::ShmWire(SharedMemory memory, bool first, Fd wakes_peer)
     : memory_(std::move(memory)), wakes_peer_(std::move(wakes_peer)) {
-  // Atomics in memory that begins as zeros: both ends may make them, and neither changes a byte.
+  // Atomics in zeroed memory: both ends construct them, and neither construction changes a byte.
   auto* const ways = std::launder(reinterpret_cast<Way*>(memory_.data()));
   std::byte* const bytes = memory_.data() + 4096;
   out_ = ways + (first ? 0 : 1);
@@ -55,7 +55,8 @@ ShmWire::ShmWire(SharedMemory memory, bool first, Fd wakes_peer)
   in_bytes_ = bytes + (first ? ring_bytes : 0);
 }
 
-// The word is written before this, and read by the sleeper after it has said that it sleeps: both in one order.
+// The counter is written before this call, and the sleeper sets its flag before it reads the
+// counter. Both use sequentially consistent order, so no wake-up is lost.
 void ShmWire::wake(std::atomic<std::uint32_t>& sleeps) {
   if (sleeps.load(std::memory_order_seq_cst) == 0 || sleeps.exchange(0, std::memory_order_seq_cst) == 0) return;
   const std::uint64_t one = 1;

@@ -1,6 +1,7 @@
-// What carries the bytes of collective operations between two members: two streams, one each way, without
-// frames. Non-blocking, for the thread that carries out an operation. Within a machine they are rings in shared
-// memory, copied once in and once out; else a TCP connection, sealed unless both ends trust the fabric.
+// Byte streams between two members, one in each direction, without frames. Within a machine they
+// are rings in shared memory; between machines a TCP connection, encrypted unless both ends trust
+// the fabric.
+// Thread: the thread that executes an operation; calls never block.
 #pragma once
 
 #include <atomic>
@@ -18,33 +19,35 @@
 
 namespace mobula::internal::collective {
 
-// What a call says that would have had to wait.
+// True for errors of a call that would have blocked.
 bool is_for_later(int error_number);
 
 class Wire {
  public:
   virtual ~Wire() = default;
-  // Takes some of the bytes, none where there is no room now. unavailable when the peer is gone.
+  // Accepts some of the bytes, or none if there is no space now. Fails with unavailable if the peer
+  // has exited.
   virtual Result<std::size_t> send(std::span<const std::byte> bytes) = 0;
-  // Puts some bytes into `room`, none where there are none now. corrupt for what the peer cannot have sent.
+  // Stores some bytes in `room`, or none if none are available now. Fails with corrupt on invalid
+  // input.
   virtual Result<std::size_t> receive(std::span<std::byte> room) = 0;
-  // Before its owner sleeps until the descriptor is ready, or until it is woken: what it waits for. True
-  // where that is there by now.
+  // Must be called before the thread blocks. Returns true if the awaited condition already holds.
   virtual bool prepare_sleep(bool to_send, bool to_receive) = 0;
-  // What to poll, and for which events; -1: nothing, the peer wakes the member.
+  // Descriptor and events to poll; -1: the peer wakes the member through an eventfd.
   virtual int descriptor() const { return -1; }
   virtual short events(bool to_send, bool to_receive) const = 0;
-  // Everything that was taken has left this process.
+  // True if the operating system has accepted all bytes.
   virtual bool flushed() const { return true; }
 };
 
-// The memory of one pair: both ways. The first end is the one that made it.
-inline constexpr std::size_t ring_bytes = 1u << 20;  // of each way
+// Shared memory of one pair, with a ring in each direction. The first end is the one that created
+// it.
+inline constexpr std::size_t ring_bytes = 1u << 20;  // bytes per direction
 std::size_t pair_memory_bytes();
 
 class ShmWire final : public Wire {
  public:
-  // `wakes_peer`: its eventfd.
+  // `wakes_peer`: eventfd of the peer.
   ShmWire(SharedMemory memory, bool first, Fd wakes_peer);
   Result<std::size_t> send(std::span<const std::byte> bytes) override;
   Result<std::size_t> receive(std::span<std::byte> room) override;
@@ -52,7 +55,7 @@ class ShmWire final : public Wire {
   short events(bool, bool) const override { return 0; }
 
  private:
-  // On a cache line each: who writes to one does not disturb the other.
+  // Each counter has its own cache line, so that one end does not slow the other.
   struct Way {
     alignas(64) std::atomic<std::uint64_t> written;
     alignas(64) std::atomic<std::uint64_t> read;
@@ -68,11 +71,11 @@ class ShmWire final : public Wire {
   Way* in_ = nullptr;
   std::byte* out_bytes_ = nullptr;
   std::byte* in_bytes_ = nullptr;
-  std::uint64_t written_ = 0;  // what this end has said, not what stands in the memory
+  std::uint64_t written_ = 0;  // local copy; the value in shared memory is not trusted
   std::uint64_t read_ = 0;
 };
 
-// Keys of one connection: none where it is plain.
+// Keys of one connection; empty for plain bytes.
 struct WireKeys {
   std::optional<SealKey> send;
   std::optional<SealKey> receive;
@@ -95,12 +98,12 @@ class TcpWire final : public Wire {
   Fd socket_;
   std::unique_ptr<Sealer> sealer_;
   std::unique_ptr<Opener> opener_;
-  std::vector<std::byte> sealed_;  // a frame on its way out
-  std::size_t sent_ = 0;           // of it
+  std::vector<std::byte> sealed_;  // encrypted frame to send
+  std::size_t sent_ = 0;           // bytes of it that were sent
   std::vector<std::byte> arriving_;
   std::size_t arrived_ = 0;
-  std::vector<std::byte> opened_;  // of a frame that did not fit
-  std::size_t taken_ = 0;          // of it
+  std::vector<std::byte> opened_;  // decrypted bytes that did not fit the caller's buffer
+  std::size_t taken_ = 0;          // bytes of it that were returned
 };
 
 }  // namespace mobula::internal::collective

@@ -10,7 +10,7 @@ namespace mobula::internal::collective {
 namespace {
 
 constexpr std::size_t header_bytes = 4;
-constexpr std::size_t max_waiting = 64;  // words to one member that does not take them
+constexpr std::size_t max_waiting = 64;  // queued messages to a member that does not read them
 
 void put_length(std::vector<std::byte>& to, std::size_t length) {
   for (unsigned i = 0; i < header_bytes; ++i) to.push_back(static_cast<std::byte>(length >> (8 * i)));

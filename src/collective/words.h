@@ -1,6 +1,6 @@
-// Words between two members: short frames over a connection of their own, beside the wire for bytes, so that
-// what ends an operation is heard whatever is under way there. Non-blocking, for the thread that carries out an
-// operation. Sealed where the wire is.
+// Control channel between two members: short messages on a connection separate from the payload, so
+// that an abort is never blocked behind bulk data. Encrypted if the payload is.
+// Thread: the thread that executes an operation; calls never block.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,14 @@ class Words {
  public:
   Words(Fd socket, const WireKeys& keys);
 
-  // Queued, and sent as far as that goes now.
+  // Queues the message and sends as much as possible now.
   Result<void> say(const Word& word);
   Result<void> flush();
   bool flushed() const { return out_.empty(); }
-  // The next word that is there whole. unavailable at the end of the stream, corrupt for what no member says.
+  // Returns the next complete message, if any. Fails with unavailable at the end of the stream, and
+  // with corrupt on invalid input.
   Result<std::optional<Word>> hear();
-  // Nothing more is said; the other end hears what was, and then the end.
+  // Sends no further message. The peer receives the queued ones, then the end of the stream.
   void finish();
   int descriptor() const { return socket_.get(); }
 
@@ -37,7 +38,7 @@ class Words {
   std::unique_ptr<Sealer> sealer_;
   std::unique_ptr<Opener> opener_;
   std::deque<std::vector<std::byte>> out_;
-  std::size_t sent_ = 0;  // of the first
+  std::size_t sent_ = 0;  // bytes sent of `out_.front()`
   std::vector<std::byte> in_;
   std::size_t filled_ = 0;
 };

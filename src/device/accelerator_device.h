@@ -1,4 +1,5 @@
-// A device of any vendor as its detection describes it. Plain values.
+// A device of any vendor, as detection describes it.
+// Thread: any (plain values).
 #pragma once
 
 #include <cstdint>
@@ -7,18 +8,20 @@
 
 namespace mobula::internal {
 
-// Empty or 0: the source does not say.
+// An empty string or 0 means that the source does not report the value.
 struct AcceleratorDevice {
-  std::string product{};  // as the driver names it; NVIDIA's types are made from it
-  std::string uuid{};     // "GPU-…"; of a MIG slice "MIG-…"
+  // product name of the driver; NVIDIA's accelerator types are derived from it
+  std::string product{};
+  std::string uuid{};     // "GPU-…", or "MIG-…" for a MIG slice
   std::string pci_bus_id{};
   std::uint64_t memory_bytes = 0;
-  bool slice = false;                // a part of a device: CUDA gives it no index
-  std::string id{};                  // what its vendor's mask takes for it; empty: its place
-  std::string board{};               // of a slice: the index of the device it is cut from
-  std::int32_t link_group = -1;  // devices of one are linked beside the bus (NVLink); -1: to none
+  bool slice = false;                // part of a device, without a CUDA index
+  std::string id{};                  // value for the vendor's mask; empty: the position in the list
+  std::string board{};               // slices only: index of the device
+  // devices of one group are linked directly (NVLink); -1: not linked
+  std::int32_t link_group = -1;
   std::int32_t island = -1;          // devices of one island are close to each other; -1: unknown
-  std::vector<std::string> types{};  // accelerator types, where not made from the product
+  std::vector<std::string> types{};  // accelerator types, if not derived from the product
 
   friend bool operator==(const AcceleratorDevice&, const AcceleratorDevice&) = default;
 };

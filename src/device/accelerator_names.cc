@@ -10,7 +10,7 @@ namespace {
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Runs of blanks become one dash.
+// Replaces each run of blanks by one dash.
 std::string dashed(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -46,7 +46,7 @@ std::string lower(std::string_view text) {
 
 bool all_digits(std::string_view text) { return std::ranges::all_of(text, is_digit); }
 
-// Words that say how a product is sold or mounted, not which one it is. Some were spelt in
+// True for words about marketing or form factor, which do not identify the product. Some occur in
 // capitals.
 bool says_nothing(std::string_view word) {
   const std::string plain = lower(word);
@@ -60,14 +60,14 @@ bool says_nothing(std::string_view word) {
   return rest.empty() || rest == "e";
 }
 
-// The digits of "80GB".
+// Returns the digits of "80GB".
 std::string gigabytes_in(std::string_view word) {
   if (word.size() < 3 || !word.ends_with("GB")) return {};
   const std::string_view digits = word.substr(0, word.size() - 2);
   return all_digits(digits) ? std::string(digits) : std::string();
 }
 
-// Cuts "MIG 1g.5gb" off the end of `product`, and returns the profile.
+// Removes "MIG 1g.5gb" from the end of `product` and returns the profile.
 std::string cut_mig_profile(std::string_view& product) {
   static constexpr std::string_view mark = " MIG ";
   const auto at = product.rfind(mark);
@@ -80,7 +80,7 @@ std::string cut_mig_profile(std::string_view& product) {
 }  // namespace
 
 std::string ray_accelerator_name(std::string_view product) {
-  // Ray, _private/accelerators/nvidia_gpu.py: a vendor's word, then capitals, then a model number.
+  // From Ray, _private/accelerators/nvidia_gpu.py: a vendor word, capitals, then a model number.
   static const std::regex model(R"(\w+\s+((?:[A-Z]+\s+)*[A-Z0-9]*\d[A-Z0-9]*))");
   const std::string text(product);
   std::smatch match;

@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-// Version 1 writes "no limit" as the largest number of whole pages.
+// Version 1 encodes "no limit" as the largest number of whole pages.
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> number_in_file(const std::string& path) {
   return text ? number_of(*text) : std::nullopt;
 }
 
-// The value of `key` in a file of lines "key value".
+// Value of `key` in a file of lines "key value".
 std::uint64_t field_in_file(const std::string& path, std::string_view key) {
   std::istringstream text(small_file(path).value_or(""));
   std::string name;
@@ -84,8 +84,8 @@ std::vector<std::string> CgroupLimits::folders(const std::string& controller) co
   for (const auto& membership : memberships_) {
     if (!names_controller(membership.controllers, controller)) continue;
     const std::string hierarchy = controller.empty() ? root_ : root_ + "/" + controller;
-    // In a container the path may be the host's and not exist here: the walk then finds only the
-    // root, which is the container's own group.
+    // In a container, the path can be that of the host and not exist here. Then only the root is
+    // found, which is the container's own group.
     for (std::string path = membership.path; path.size() > 1;) {
       found.push_back(hierarchy + path);
       path.resize(path.rfind('/'));
@@ -108,7 +108,7 @@ std::optional<double> CgroupLimits::cpu_quota() const {
     }
   }
   for (const std::string& folder : folders("cpu")) {
-    const auto granted = number_in_file(folder + "/cpu.cfs_quota_us");  // "-1": none
+    const auto granted = number_in_file(folder + "/cpu.cfs_quota_us");  // "-1": no quota
     const auto period = number_in_file(folder + "/cpu.cfs_period_us");
     if (granted && period && *period > 0) {
       keep_smaller(quota, static_cast<double>(*granted) / static_cast<double>(*period));

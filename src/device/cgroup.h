@@ -1,6 +1,6 @@
-// Limits that control groups, version 1 or 2, put on this process. A group's limit binds those
-// below it, so every question walks from the process's group up to the root. Reads files; any
-// thread.
+// Limits of control groups (versions 1 and 2) on this process. A limit also binds descendants, so
+// each query visits the groups from the process up to the root.
+// Thread: any. Reads files on each call.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,35 @@
 
 namespace mobula::internal {
 
-// Where one group says what it may use and uses. Whole files, but for the last: one of lines "key
-// value", of which `droppable` is what the kernel can take back of the use.
+// Files with the memory limit and use of one group. `stat_file` has lines "key value"; its key
+// `droppable` is the part of the use that the kernel can reclaim.
 struct MemoryGroup {
-  std::string path;  // for people
+  std::string path;  // human-readable
   std::string limit_file;
   std::string use_file;
   std::string stat_file;
   std::string droppable;
-  std::string failures_file;  // how often somebody could not have more, since the limit was reached
-  std::string failures_key;   // before the number; empty where it stands alone
+  std::string failures_file;  // counter of allocations that failed at the limit
+  std::string failures_key;   // key of the counter; empty: the file holds only the number
 };
-// As in a limit file; nothing for "max", and for what version 1 writes in its place.
+// Parses a limit file. Empty for "max" and for its equivalent in version 1.
 std::optional<std::uint64_t> memory_limit_of(std::string_view text);
 
 class CgroupLimits {
  public:
-  // `self` is the file /proc/self/cgroup, `root` where the hierarchies are mounted.
+  // `self` is the file /proc/self/cgroup, `root` the mount point of the hierarchies.
   CgroupLimits(const std::string& self, std::string root);
 
-  // CPUs' worth of time; nothing without a quota.
+  // CPU quota in CPUs; empty without a quota.
   std::optional<double> cpu_quota() const;
-  // Bytes left below the tightest memory limit; nothing without one.
+  // Bytes left below the tightest memory limit; empty without a limit.
   std::optional<std::uint64_t> memory_headroom() const;
-  // The groups this process is in that have files of memory limits, the nearest first, whether or not
-  // a limit is set now: for whoever looks again and again.
+  // Groups of this process with memory limit files, innermost first, with or without a limit at
+  // present. For callers that sample them repeatedly.
   std::vector<MemoryGroup> memory_groups() const;
 
  private:
-  // The folders from the group of `controller` to the root; "" is version 2.
+  // Directories from the group of `controller` to the root; "" means version 2.
   std::vector<std::string> folders(const std::string& controller) const;
 
   struct Membership {
@@ -50,7 +50,7 @@ class CgroupLimits {
   std::vector<Membership> memberships_;
 };
 
-// The whole text of a small file; nothing if it cannot be read.
+// Content of a small file; empty if it cannot be read.
 std::optional<std::string> small_file(const std::string& path);
 
 }  // namespace mobula::internal

@@ -1,4 +1,4 @@
-// AMD's and Intel's GPUs, by the files of their drivers.
+// Detection of AMD and Intel GPUs through the files of their drivers.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t amd_pci_vendor = 0x1002;
 constexpr std::uint32_t intel_pci_vendor = 0x8086;
 constexpr std::uint32_t display_class = 0x0300;
-constexpr std::uint32_t other_display_class = 0x0380;  // without a connector: data centre cards
+constexpr std::uint32_t other_display_class = 0x0380;  // without a connector: data center cards
 constexpr std::uint64_t least_own_memory = std::uint64_t{2} << 30;
 constexpr std::string_view intel_integrated = "0000:00:02.0";
 
@@ -24,7 +24,7 @@ struct PciName {
   std::string_view type;
 };
 
-// Ray, _private/accelerators/amd_gpu.py.
+// From Ray, _private/accelerators/amd_gpu.py.
 constexpr std::array<PciName, 16> amd_types{{{0x66a1, "AMD-Instinct-MI50"},
                                              {0x738c, "AMD-Instinct-MI100"},
                                              {0x7408, "AMD-Instinct-MI250X"},
@@ -42,7 +42,7 @@ constexpr std::array<PciName, 16> amd_types{{{0x66a1, "AMD-Instinct-MI50"},
                                              {0x679a, "AMD-Radeon-HD-7900"},
                                              {0x679b, "AMD-Radeon-HD-7900"}}};
 
-// The PCI ID repository (pci.ids), with Ray's way to write the names.
+// From the PCI ID repository (pci.ids), with Ray's spelling of the names.
 constexpr std::array<PciName, 7> intel_types{{{0x0bd5, "Intel-GPU-Max-1550"},
                                               {0x0bd6, "Intel-GPU-Max-1550"},
                                               {0x0bd9, "Intel-GPU-Max-1100"},
@@ -56,7 +56,7 @@ std::vector<std::string> type_of(std::span<const PciName> names, std::uint32_t d
   return at == names.end() ? std::vector<std::string>() : std::vector{std::string(at->type)};
 }
 
-// The memory that a KFD node has of its own, over its banks.
+// Memory of a KFD node, summed over its banks.
 std::uint64_t kfd_memory(const std::string& node) {
   std::uint64_t bytes = 0;
   for (const auto bank : numbered_entries(node + "/mem_banks", "", true)) {
@@ -71,7 +71,7 @@ std::uint64_t kfd_memory(const std::string& node) {
 Detected detect_amd(const DetectionPaths& paths) {
   Detected found;
   const std::string nodes = paths.sys + "/class/kfd/kfd/topology/nodes";
-  std::size_t index = 0;  // of HIP: nodes that are processors do not count
+  std::size_t index = 0;  // HIP index; CPU nodes do not count
   for (const auto number : numbered_entries(nodes, "", true)) {
     const std::string node = fmt::format("{}/{}", nodes, number);
     const std::string text = small_file(node + "/properties").value_or("");

@@ -1,5 +1,5 @@
-// Accelerators that are no GPUs, and GPUs of vendors that show only numbered files: TPUs, Gaudi,
-// Ascend, Rebellions, Tenstorrent, Mobilint, Biren, Cambricon.
+// Detection of accelerators that are not GPUs, and of GPUs whose drivers expose only numbered
+// files: TPUs, Gaudi, Ascend, Rebellions, Tenstorrent, Mobilint, Biren, Cambricon.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -24,15 +24,16 @@ struct Model {
   std::string_view type;
 };
 
-// Google's hardware_utils.py in JAX. V2 and V3 share an id, so only TPU_ACCELERATOR_TYPE tells them.
+// From JAX, hardware_utils.py. V2 and V3 share an id, so only TPU_ACCELERATOR_TYPE distinguishes
+// them.
 constexpr std::array<Model, 4> tpu_models{{{0x005e, "TPU-V4"},
                                            {0x0062, "TPU-V5P"},
                                            {0x0063, "TPU-V5LITEPOD"},
                                            {0x006f, "TPU-V6E"}}};
-// The PCI ID repository.
+// From the PCI ID repository.
 constexpr std::array<Model, 2> ascend_models{{{0xd801, "Ascend910"}, {0xd802, "Ascend910B"}}};
 
-// The type of the functions of `vendor`, if they all have the same.
+// Type of the functions of `vendor` if all have the same type.
 std::vector<std::string> common_type(const std::string& sys, std::uint32_t vendor,
                                      std::span<const Model> models) {
   std::vector<std::string> types;
@@ -45,7 +46,7 @@ std::vector<std::string> common_type(const std::string& sys, std::uint32_t vendo
   return types;
 }
 
-// A device for each number, which is its id as well.
+// One device per number; the number is its id, too.
 Detected devices_of(const std::vector<std::uint32_t>& numbers, std::vector<std::string> types = {}) {
   Detected found;
   for (const auto number : numbers) {
@@ -54,7 +55,7 @@ Detected devices_of(const std::vector<std::uint32_t>& numbers, std::vector<std::
   return found;
 }
 
-// "v5litepod-16" is TPU-V5LITEPOD.
+// "v5litepod-16" becomes TPU-V5LITEPOD.
 std::vector<std::string> tpu_type_in(const std::string& accelerator_type) {
   const auto dash = accelerator_type.find('-');
   if (!accelerator_type.starts_with('v') || dash == std::string::npos) return {};
@@ -70,7 +71,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-// "HL-225" is a Gaudi 2; the names are Ray's.
+// "HL-225" is a Gaudi 2; the names are those of Ray.
 std::vector<std::string> gaudi_type(const std::string& product) {
   if (product.starts_with("HL-20")) return {"Intel-GAUDI"};
   if (product.starts_with("HL-2")) return {"Intel-GAUDI2"};
@@ -84,7 +85,7 @@ Detected detect_tpu(const DetectionPaths& paths) {
   std::vector<std::uint32_t> numbers = numbered_entries(paths.dev, "accel");
   if (numbers.empty() && !pci_functions_of(paths.sys, google_pci_vendor).empty()) {
     numbers = numbered_entries(paths.dev + "/vfio", "");
-    // Groups have any numbers; chips are counted from 0.
+    // Group numbers are arbitrary; chips are numbered from 0.
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::uint32_t>(i);
   }
   auto types = tpu_type_in(paths.tpu_type);

@@ -12,7 +12,7 @@ namespace {
 
 using Detect = Detected(const DetectionPaths&);
 
-// By Vendor. MetaX's library and Furiosa's have no interface that is documented in public.
+// Indexed by Vendor. The libraries of MetaX and Furiosa have no publicly documented interface.
 constexpr std::array<Detect*, vendor_count> detections{
     detect_amd,        detect_intel,  detect_nvidia, nullptr /* metax */,
     detect_biren,      detect_cambricon,
@@ -20,7 +20,7 @@ constexpr std::array<Detect*, vendor_count> detections{
     detect_rebellions, nullptr /* furiosa */,        detect_tenstorrent,
     detect_mobilint};
 
-// The devices of one NUMA node are an island. One device alone needs none.
+// The devices of one NUMA node form an island. A single device needs none.
 void find_numa_islands(const std::string& topology_xml, Detected& found) {
   std::vector<std::string> bus_ids;
   for (const auto& device : found.devices) {
@@ -38,8 +38,8 @@ void find_numa_islands(const std::string& topology_xml, Detected& found) {
   }
 }
 
-// Devices that are linked are closer to each other than to those of their NUMA node: each group is an
-// island, numbered after the NUMA nodes of the others.
+// Linked devices are closer to each other than to the rest of their NUMA node. Each link group is
+// an island, numbered after the NUMA nodes of other devices.
 void find_linked_islands(Detected& found) {
   std::int32_t next = 0;
   for (const auto& device : found.devices) {
@@ -70,7 +70,7 @@ Detected detect_nvidia(const DetectionPaths& paths) {
   Detected found;
   found.driver = facts.driver_version;
   found.devices = std::move(facts.devices);
-  // Without devices, that there is no library is no news.
+  // Without devices, a missing library is not worth a note.
   if (!found.devices.empty()) found.notes = std::move(facts.notes);
   return found;
 }

@@ -1,6 +1,7 @@
-// Which devices of each vendor this machine has: a detection for every row of
-// model/accelerator_vendor.h that has one, which asks the vendor's library, program or the files of
-// its driver and nothing else. For the agent's start; any thread. Knows nothing of masks or amounts.
+// Detects the devices of each vendor on this machine, through the vendor's library, program, or
+// driver files (`model/accelerator_vendor.h` lists the vendors).
+// Thread: any. Called at agent start; starts programs and reads files.
+// Not: masks and resource amounts.
 #pragma once
 
 #include <string>
@@ -21,18 +22,18 @@ struct DetectionPaths {
   std::string hl_smi = "/usr/bin/hl-smi";
   Duration hl_smi_timeout = 10s;
   std::string topology_xml{};  // see numa_nodes_of
-  std::string tpu_type{};  // TPU_ACCELERATOR_TYPE, as GKE sets it: "v5litepod-16"
+  std::string tpu_type{};  // TPU_ACCELERATOR_TYPE as GKE sets it: "v5litepod-16"
 };
 
 struct Detected {
-  std::vector<AcceleratorDevice> devices{};  // in the order in which the vendor's mask counts
-  std::vector<std::string> notes{};          // what could not be found out, or was passed over
-  std::string driver{};                      // its version, where that is known
+  std::vector<AcceleratorDevice> devices{};  // in the index order of the vendor's mask
+  std::vector<std::string> notes{};  // facts that could not be determined, and ignored devices
+  std::string driver{};                      // driver version; empty: unknown
 };
 
-// Nothing for vendors without detection: their devices are named with --resources.
+// Empty for vendors without detection; their devices are declared with --resources.
 Detected detect_devices(Vendor vendor, const DetectionPaths& paths = {});
-// Whether detect_devices can find any.
+// True if `detect_devices` supports the vendor.
 bool has_detection(Vendor vendor);
 
 }  // namespace mobula::internal

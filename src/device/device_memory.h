@@ -1,6 +1,6 @@
-// The memory of this process's devices as tensors use it: taken, filled, copied. Implemented over the driver
-// (`gpu`) where the process has a lease on a device, so that nothing that handles tensors includes one. Any
-// thread.
+// Interface to the memory of this process's devices: allocation, clearing, and copies. `gpu`
+// implements it over the driver if the process leases a device, so tensor code includes no driver.
+// Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace mobula::internal {
 
-// A device counts as in mobula::Device; the host has none.
+// Ordinal of the host; devices count as in mobula::Device.
 inline constexpr int on_host = -1;
 
 struct DeviceAllocation {
-  std::byte* bytes = nullptr;                   // of the device: the host must not look there
-  std::shared_ptr<const void> owner = nullptr;  // shared: the memory lives as long as this
+  std::byte* bytes = nullptr;                   // device address, which the host must not access
+  std::shared_ptr<const void> owner = nullptr;  // shared: keeps the memory alive
 };
 
-// `height` stretches of `width` bytes, each `pitch` bytes behind the one before.
+// `height` rows of `width` bytes, `pitch` bytes apart.
 struct DeviceRows {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
@@ -32,14 +32,14 @@ struct DeviceRows {
 
 struct DeviceCopy {
   std::vector<DeviceRows> rows;
-  int to = on_host;  // one of the two is a device
+  int to = on_host;  // `to`, `from`, or both are devices
   int from = on_host;
-  // Streams of `from` on which kernels write what is read; none, and `settled` false: whatever this process
-  // has issued there comes first.
+  // Streams of `from` with kernels that write the source. If it is empty and `settled` is false,
+  // all work of this process on that device precedes the copy.
   std::vector<void*> after = {};
   bool settled = false;
-  // A stream of the device to which bytes go, or from which they come to the host: what was issued there
-  // comes first.
+  // Stream of the destination device, or of the source device for a copy to the host; its present
+  // work precedes the copy.
   void* stream = nullptr;
 };
 
@@ -47,28 +47,31 @@ class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
 
-  // not_found without such a device, resource_exhausted beyond the share or without room, with the numbers.
+  // Fails with not_found for an unknown device. Fails with resource_exhausted, and the numbers,
+  // beyond the share or without memory.
   virtual Result<DeviceAllocation> take(int device, std::size_t size_bytes) = 0;
-  // Zeros, there when this returns.
+  // Fills with zeros; complete on return.
   virtual Result<void> clear(int device, std::byte* bytes, std::size_t size_bytes) = 0;
-  // There when this returns, for every stream. invalid_argument while one of the streams is being captured
-  // into a graph, which waiting would break.
+  // Complete on return, for every stream. Fails with invalid_argument if one of the streams is
+  // being captured into a graph, because waiting would break the capture.
   virtual Result<void> copy(const DeviceCopy& copy) = 0;
-  // Waits until what these streams of `device` have is through; none: whatever this process has issued
-  // there. invalid_argument as of copy().
+  // Waits for the present work of these streams of `device`; without streams, for all work of this
+  // process on it. Fails with invalid_argument as `copy` does.
   virtual Result<void> finish(int device, const std::vector<void*>& streams) = 0;
 
-  // What names a device everywhere; empty for one that this process has no lease on.
+  // UUID of a leased device; otherwise empty.
   virtual std::string uuid_of(int device) = 0;
-  // Where a tensor of that device comes to lie here: there, else on the first one; on_host without any.
+  // Ordinal that receives a tensor of device `uuid`: the same device if leased, otherwise the first
+  // one; `on_host` without a device.
   virtual int landing(const std::string& uuid) = 0;
-  // Whether these bytes lie where other processes can reach them.
+  // True if other processes can map these bytes.
   virtual bool is_shareable(int device, const std::byte* bytes) = 0;
-  // A stream of the first device, for the calling thread; null where there is none.
+  // Stream of the first device for the calling thread; null without a device.
   virtual void* thread_stream() = 0;
 };
 
-// That of this process, once it has one; tensors are made by static functions, which nobody can hand it to.
+// Device memory of this process; null without a lease. Global, because tensors are created by
+// static functions.
 std::shared_ptr<DeviceMemory> device_memory();
 void set_device_memory(std::shared_ptr<DeviceMemory> memory);
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "0x1002\n"
+// Reads a file such as "0x1002\n".
 std::uint32_t hex_file(const fs::path& path) {
   std::string text = small_file(path).value_or("");
   if (text.starts_with("0x")) text.erase(0, 2);

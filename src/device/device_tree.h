@@ -1,6 +1,6 @@
-// What the kernel shows of devices as files: PCI functions under /sys/bus/pci, numbered nodes under
-// /dev. The roots are parameters, so that tests can show another tree. Reads files each time it is
-// asked; any thread.
+// Devices as the kernel presents them in files: PCI functions in /sys/bus/pci, numbered nodes in
+// /dev. The roots are parameters for tests.
+// Thread: any. Reads files on each call.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 namespace mobula::internal {
 
 struct PciFunction {
-  std::string bus_id;  // "0000:3b:00.0"
+  std::string bus_id;  // such as "0000:3b:00.0"
   std::uint32_t vendor = 0;
   std::uint32_t device = 0;
-  std::uint32_t device_class = 0;  // without the interface: 0x0300, 0x0380, …
+  std::uint32_t device_class = 0;  // without the interface byte: 0x0300, 0x0380, …
 
   friend bool operator==(const PciFunction&, const PciFunction&) = default;
 };
 
-// All functions of `vendor` under `sys`/bus/pci/devices, in the order of their bus ids.
+// All functions of `vendor` in `sys`/bus/pci/devices, in the order of their bus ids.
 std::vector<PciFunction> pci_functions_of(const std::string& sys, std::uint32_t vendor);
 
-// The numbers N of entries `prefix`N directly in `folder`, rising. A prefix may be empty. Folders
-// count only if `folders_too`.
+// Numbers N of the entries `prefix`N directly in `folder`, ascending. A prefix may be empty.
+// Directories count only with `folders_too`.
 std::vector<std::uint32_t> numbered_entries(const std::string& folder, std::string_view prefix,
                                             bool folders_too = false);
 
-// The value of the line "`name` value" in a file of such lines, as the kernel's KFD writes them.
+// Value of the line "`name` value" in a file of such lines, as the kernel's KFD writes them.
 std::uint64_t property_in(std::string_view text, std::string_view name);
 
 }  // namespace mobula::internal

@@ -25,7 +25,7 @@ Environment framework_limits(const NodeShape& node, const Allocation& allocation
   const InstanceShape& device = shape->instances[share.index];
   const std::int64_t left = share.memory_bytes - device.context_bytes;
   if (device.memory_bytes <= 0 || left <= 0) return env;
-  // Ten thousandths, rounded down.
+  // In units of 1/10000, rounded down.
   const auto part = static_cast<std::int64_t>(10'000.0 * static_cast<double>(left) / static_cast<double>(device.memory_bytes));
   if (part <= 0) return env;
   const std::string fraction = fmt::format("0.{:04}", std::min<std::int64_t>(part, 9'999));

@@ -1,5 +1,6 @@
-// What frameworks are told of a part of a GPU: variables by which their own allocators keep to it. They bind whoever
-// reads them, and nobody else. Pure; any thread.
+// Environment variables that limit the allocators of ML frameworks to a fraction of a GPU. They
+// bind only frameworks that read them.
+// Thread: any (pure).
 #pragma once
 
 #include <span>
@@ -9,12 +10,12 @@
 
 namespace mobula::internal {
 
-// The variables that are ever set.
+// Variables that this file can set.
 std::span<const char* const> framework_limit_variables();
 
-// For an executor with `allocation`: a part of one GPU whose bytes are counted. The part that is left for allocations
-// once its context is there, of the device's memory. Nothing for whole devices, and nothing that `users` (the
-// variables that it will have anyway) or the node's policy name.
+// Variables for an executor with `allocation`, a GPU fraction with counted bytes. The value is the
+// fraction of the device memory that remains after its context. Empty for whole devices. A
+// variable that `users` (its future environment) or the policy of the node names is omitted.
 Environment framework_limits(const NodeShape& node, const Allocation& allocation, const Environment& users);
 
 }  // namespace mobula::internal

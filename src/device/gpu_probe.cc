@@ -24,7 +24,7 @@ Result<GpuFacts> ask_nvml(const std::string& library) {
   const auto groups = link_groups(*devices);
   for (std::size_t i = 0; i < devices->size(); ++i) {
     NvmlDevice& device = (*devices)[i];
-    // In MIG mode the device itself runs nothing, also if it has no slices.
+    // In MIG mode the device itself runs nothing, even without slices.
     for (MigSlice& slice : device.slices) {
       facts.devices.push_back({.product = std::move(slice.name),
                                .uuid = slice.uuid,
@@ -45,7 +45,7 @@ Result<GpuFacts> ask_nvml(const std::string& library) {
   return facts;
 }
 
-// The value of a line like "Model: \t\t NVIDIA H100".
+// Value of a line such as "Model: \t\t NVIDIA H100".
 std::string value_of(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -73,8 +73,8 @@ std::vector<AcceleratorDevice> read_driver_files(const std::string& proc) {
   return devices;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar …": the first word that
-// begins with a digit and has a point.
+// In "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar …": the first word that
+// begins with a digit and contains a period.
 std::string driver_version_in(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {

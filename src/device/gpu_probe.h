@@ -1,5 +1,7 @@
-// Finds the machine's NVIDIA GPUs by the best source there is: NVML, else the driver's files under /proc,
-// else the PCI bus. For the agent's start; any thread. Knows nothing of masks or requested counts.
+// Finds the NVIDIA GPUs of the machine through the best available source: NVML, the driver's files
+// in /proc, or the PCI bus.
+// Thread: any. Called at agent start.
+// Not: masks and requested amounts.
 #pragma once
 
 #include <map>
@@ -19,7 +21,7 @@ struct GpuFacts {
   GpuSource source = GpuSource::none;
   std::string driver_version{};
   std::vector<AcceleratorDevice> devices{};  // in PCI order, slices in place of their device
-  std::vector<std::string> notes{};  // why better sources were passed over, for `status`
+  std::vector<std::string> notes{};  // reasons against better sources, for `status`
 };
 
 struct GpuPaths {
@@ -30,8 +32,8 @@ struct GpuPaths {
 
 GpuFacts probe_gpus(const GpuPaths& paths = {});
 
-// By UUID, which other devices of the machine's it reaches: their memory may be read by its kernels and copies.
-// Asked of NVML, which needs no context. A slice reaches none.
+// By UUID: the other devices of the machine whose memory this device can access. Queried from NVML,
+// which needs no context. A MIG slice has no peers.
 using GpuPeers = std::map<std::string, std::vector<std::string>>;
 GpuPeers probe_gpu_peers(const std::string& nvml_library = Nvml::library_name());
 

@@ -19,7 +19,8 @@ unsigned online_cpus() {
 
 constexpr std::size_t bits_per_set = 8 * sizeof(cpu_set_t);
 
-// The kernel's mask may be longer than cpu_set_t: the buffer grows until it fits. Empty where it never does.
+// The kernel's mask can be longer than cpu_set_t, so the buffer grows until it fits. Empty if it
+// never does.
 std::vector<cpu_set_t> affinity_of_this_thread() {
   for (std::size_t sets = 1; sets <= 64; sets *= 2) {
     std::vector<cpu_set_t> mask(sets);

@@ -6,7 +6,7 @@
 namespace mobula::internal {
 
 std::vector<std::int32_t> link_groups(const std::vector<NvmlDevice>& devices) {
-  // Each is in the group of the first device that it is known to reach.
+  // Each device is in the group of the first device that it is known to reach.
   std::vector<std::size_t> first(devices.size());
   std::iota(first.begin(), first.end(), 0);
   const auto join = [&](std::size_t a, std::size_t b) {

@@ -1,4 +1,5 @@
-// Which GPUs of a machine reach each other over NVLink. Pure; any thread.
+// Groups of the GPUs of a machine that are connected by NVLink.
+// Thread: any (pure).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace mobula::internal {
 
-// For each device the number of its group, counted from 0 in the order of their first devices; -1 for
-// one that is linked to no other of these. Two are in one group if there is a way between them over
-// links, be it through other GPUs. All that are linked to switches are in one: the switches of a machine
-// are linked to each other.
+// Group number of each device, counted from 0 in the order of the first devices; -1 for a device
+// without links to the others. Devices are in one group if a path of links connects them, possibly
+// through other GPUs. All devices with links to switches are in one group, because the switches of
+// a machine are linked.
 std::vector<std::int32_t> link_groups(const std::vector<NvmlDevice>& devices);
 
 }  // namespace mobula::internal

@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-// The vendor whose devices a node counts in `resource`; null if it counts none there.
+// Vendor whose devices the node counts in `resource`; null if it counts none.
 const VendorRow* vendor_on(const NodeShape& node, std::string_view resource_name) {
   const ResourceShape* shape = node.find(resource_name);
   if (shape == nullptr) return nullptr;
@@ -23,7 +23,7 @@ bool is_left_alone(const DevicePolicy& policy, std::string_view variable) {
   return std::ranges::find(policy.left_alone, variable) != policy.left_alone.end();
 }
 
-// "0", "1", …: what a layer that hides the others makes of so many ids.
+// "0", "1", …: ids as a layer renumbers them after it has hidden the other devices.
 std::vector<std::string> counted_anew(std::size_t count) {
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < count; ++i) ids.push_back(std::to_string(i));
@@ -39,7 +39,7 @@ std::string written(const VendorRow& vendor, const std::vector<std::string>& ids
   return value;
 }
 
-// Fewer chips than the host has work only if the library is told how they lie (JAX issue 14977, and
+// A subset of a host's chips works only if the library knows their topology (JAX issue 14977, and
 // Ray, tpu.py).
 void add_tpu_bounds(const NodeShape& node, std::size_t chips, Environment& env) {
   const ResourceShape* shape = node.find("TPU");

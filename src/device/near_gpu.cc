@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-// As bytes, to be compared bit by bit; empty for what is no address.
+// Address bytes for bitwise comparison; empty for invalid text.
 std::vector<std::uint8_t> bytes_of(const std::string& address) {
   std::array<std::uint8_t, 16> bytes{};
   if (::inet_pton(AF_INET, address.c_str(), bytes.data()) == 1) return {bytes.begin(), bytes.begin() + 4};
@@ -32,7 +32,7 @@ bool on_one_network(const InterfaceFacts& a, const InterfaceFacts& b) {
   return true;
 }
 
-// From all of them together; what is unknown is far.
+// Sum over all GPUs; unknown distances count as far.
 unsigned distance_of(const MachineLocality& machine, const std::string& interface, const std::vector<std::string>& gpus) {
   unsigned sum = 0;
   const auto known = machine.interfaces.find(interface);

@@ -1,5 +1,5 @@
-// Counts AWS Neuron cores by the vendor's own program. For the agent's start; any thread. It starts
-// a child process and waits for it, at most as long as `timeout`.
+// Counts AWS Neuron cores with the vendor's program.
+// Thread: any. Starts a child process and waits for it, at most `timeout`.
 #pragma once
 
 #include <string>
@@ -15,11 +15,11 @@ struct NeuronPaths {
   Duration timeout = 10s;
 };
 
-// 0 if the tools are not installed. unavailable or timed_out if `neuron-ls` does not answer,
-// corrupt if its answer is not understood.
+// Returns 0 if the tools are not installed. Fails with unavailable or timed_out if `neuron-ls` does
+// not reply, and with corrupt if its output is not understood.
 Result<unsigned> probe_neuron_cores(const NeuronPaths& paths = {});
 
-// The sum of `nc_count` over the devices that `neuron-ls --json-output` lists.
+// Sum of `nc_count` over the devices that `neuron-ls --json-output` lists.
 Result<unsigned> neuron_cores_in(std::string_view json);
 
 }  // namespace mobula::internal

@@ -9,12 +9,12 @@
 namespace mobula::internal {
 namespace {
 
-// How many instances a resource is to have.
+// Inputs for the number of instances of a resource.
 struct Instances {
-  std::string_view option;  // as the user names it
+  std::string_view option;  // option name as the user knows it
   bool fractions = true;
   const VisibleList& list;
-  std::string_view variable;  // of the list
+  std::string_view variable;  // variable with the visible list
   std::size_t physical = 0;
   std::optional<Quantity> requested{};
 };
@@ -24,7 +24,7 @@ Failure refused(const Instances& kind, Quantity total, const std::string& why) {
                  fmt::format("{}={}{}", kind.option, total.to_string(), why));
 }
 
-// How much of each instance there is: 1.5 is [1, 0.5].
+// Amount of each instance: 1.5 becomes [1, 0.5].
 Result<std::vector<Quantity>> amounts_of(const Instances& kind) {
   std::size_t detected = kind.physical;
   if (kind.list) detected = std::min(detected, kind.list->size());
@@ -56,9 +56,8 @@ bool is_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The device that an entry of a visible list names: by its id, where a device that is cut in slices
-// stands for its first, or by a uuid that may be cut short. Null for one that is not there (a
-// logical device).
+// Device named by an entry of a visible list: by id, where a partitioned device stands for its
+// first slice, or by a UUID prefix. Null for an unknown device (a logical device).
 const AcceleratorDevice* device_of(const std::vector<AcceleratorDevice>& devices,
                                    const std::string& entry) {
   if (is_number(entry)) {
@@ -79,7 +78,7 @@ const AcceleratorDevice* device_of(const std::vector<AcceleratorDevice>& devices
   return at == devices.end() ? nullptr : &*at;
 }
 
-// Whether the machine is known to lack the device that an entry names.
+// True if the machine is known to lack the named device.
 bool is_absent(const std::vector<AcceleratorDevice>& devices, const std::string& entry) {
   if (devices.empty() || device_of(devices, entry) != nullptr) return false;
   return is_number(entry) ||
@@ -94,28 +93,27 @@ std::string ids_of(const std::vector<AcceleratorDevice>& devices) {
   return joined(ids);
 }
 
-// The devices that a filter below the list lets through, counted anew.
+// Devices that a filter below the list passes, renumbered.
 std::vector<AcceleratorDevice> filtered(const std::vector<AcceleratorDevice>& devices,
                                         const VisibleList& filter) {
   if (!filter) return devices;
   std::vector<AcceleratorDevice> left;
   for (const std::string& entry : *filter) {
     const AcceleratorDevice* device = device_of(devices, entry);
-    if (device == nullptr) break;  // as the library does
+    if (device == nullptr) break;  // as the vendor library does
     left.push_back(*device);
     left.back().id = std::to_string(left.size() - 1);
   }
   return left;
 }
 
-// At most all there is.
+// Context bytes, at most all bytes of the device.
 std::int64_t context_bytes(bool has_device, std::uint64_t memory, const NodeRequest& request) {
   const std::uint64_t usual = has_device ? default_context_bytes : 0;
   return static_cast<std::int64_t>(std::min(request.gpu_context_bytes.value_or(usual), memory));
 }
 
-// That the device is a slice is what the vendor's library answered. Where fewer bytes are offered than it
-// has, it does not keep anybody to them.
+// MIG isolates a slice only if all bytes of the slice are offered.
 Isolation isolation_of(const AcceleratorDevice& device, std::uint64_t offered_bytes) {
   Isolation isolation;
   if (device.slice && offered_bytes >= device.memory_bytes) isolation.prevents = Prevents::mig;

@@ -1,5 +1,6 @@
-// The numbered instances of one resource of a node: which devices they are, how much of each there
-// is, and what masks call them. Pure; any thread.
+// Numbered instances of one resource of a node: their devices, their amounts, and their names in
+// masks.
+// Thread: any (pure).
 #pragma once
 
 #include <optional>
@@ -15,35 +16,37 @@
 
 namespace mobula::internal {
 
-// What was asked for at the start of the node. Without a value: what the machine has.
+// Values requested at the start of the node. An empty value means the amount of the machine.
 struct NodeRequest {
   std::optional<Quantity> num_cpus{};
   std::optional<Quantity> num_gpus{};
   std::optional<std::uint64_t> memory_bytes{};
-  std::optional<std::uint64_t> gpu_memory_bytes{};  // of each GPU, for requests to book
-  // Of each GPU, what the context of a process takes; nothing: default_context_bytes where there is a
-  // device, 0 for logical ones.
+  std::optional<std::uint64_t> gpu_memory_bytes{};  // bytes of each GPU that requests can reserve
+  // CUDA context bytes of each process on a GPU. Empty: default_context_bytes for a device, 0 for a
+  // logical one.
   std::optional<std::uint64_t> gpu_context_bytes{};
-  // Of every GPU, in place of what it says; on a node without GPUs, of the devices that say nothing.
+  // Type of every GPU, in place of the detected one; on a node without GPUs, type of devices
+  // without a detected type.
   std::string accelerator_type{};
-  ResourceSet resources{};           // custom ones, accelerators that are no GPUs, accelerator_type:T
-  std::set<std::string> in_units{};  // of those, the ones counted in numbered instances
+  ResourceSet resources{};  // custom resources, accelerators that are not GPUs, accelerator_type:T
+  std::set<std::string> in_units{};  // names among them that have numbered instances
   Labels labels{};
   std::string address{};             // host or IP: the node offers 1 of node:<address>
   bool beside_head = false;          // and 1 of node:__internal_head__
 
-  // From the agent's environment (node_environment.h).
+  // From the agent's environment (`node_environment.h`).
   Environment accelerator_variables{};
-  std::optional<Vendor> gpu_vendor{};  // nothing: the first that has devices
+  std::optional<Vendor> gpu_vendor{};  // empty: the first vendor with devices
   DevicePolicy device_policy{};
 };
 
-// `requested` units, or what of `devices` is visible. invalid_argument as node_shape says.
+// Shape with `requested` units, or with the visible ones of `devices`. Fails with invalid_argument
+// as `node_shape` does.
 Result<ResourceShape> device_shape(const VendorRow& vendor,
                                    const std::vector<AcceleratorDevice>& devices,
                                    const NodeRequest& request, std::optional<Quantity> requested,
                                    bool has_gpus);
-// A custom resource, without devices behind it: ids "0", "1", …
+// Custom resource without devices: ids "0", "1", …
 Result<ResourceShape> unit_shape(const std::string& name, Quantity total);
 
 }  // namespace mobula::internal

@@ -23,7 +23,7 @@ constexpr LabelVariable label_variables[] = {{"MOBULA_NODE_TYPE_NAME", "mobula.i
                                              {"MOBULA_NODE_REGION", "mobula.io/availability-region"},
                                              {"MOBULA_NODE_ZONE", "mobula.io/availability-zone"}};
 
-// False where the variable is not set.
+// Returns false if the variable is not set.
 Result<bool> truth_of(const Environment& environment, const std::string& variable) {
   const auto at = environment.find(variable);
   if (at == environment.end()) return false;

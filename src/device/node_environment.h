@@ -1,12 +1,6 @@
-// What the agent's environment says about its node:
-//   the masks of all vendors       which devices are visible
-//   MOBULA_GPU_VENDOR=amd          whose devices `GPU` means, where a machine has several
-//   MOBULA_SHOW_DEVICES=1          slots without devices see what the agent sees
-//   MOBULA_NODE_TYPE_NAME, MOBULA_NODE_MARKET_TYPE, MOBULA_NODE_REGION, MOBULA_NODE_ZONE
-//                                  labels mobula.io/node-group, market-type, availability-region and
-//                                  availability-zone, where no flag gives them
-//   MOBULA_NOSET_<mask>=1          this mask is never set (as Ray's RAY_EXPERIMENTAL_NOSET_<mask>)
-// Pure; any thread.
+// Reads the facts about a node from the agent's environment. Variables are listed at
+// `with_environment`.
+// Thread: any (pure).
 #pragma once
 
 #include "base/result.h"
@@ -14,7 +8,18 @@
 
 namespace mobula::internal {
 
-// `request` with that. invalid_argument names a variable whose value is not understood.
+// Returns `request` with the settings of these variables. Fails with invalid_argument, naming the
+// variable, for an unknown value.
+//
+// The masks of all vendors list the visible devices. A flag takes precedence over a label variable.
+//
+//   MOBULA_GPU_VENDOR=amd    Selects the vendor of `GPU` on a machine with several vendors.
+//   MOBULA_SHOW_DEVICES=1    Shows all devices of the agent to slots without devices.
+//   MOBULA_NODE_TYPE_NAME    Sets the label mobula.io/node-group.
+//   MOBULA_NODE_MARKET_TYPE  Sets the label mobula.io/market-type.
+//   MOBULA_NODE_REGION       Sets the label mobula.io/availability-region.
+//   MOBULA_NODE_ZONE         Sets the label mobula.io/availability-zone.
+//   MOBULA_NOSET_<mask>=1    Never sets this mask (Ray: RAY_EXPERIMENTAL_NOSET_<mask>).
 Result<NodeRequest> with_environment(NodeRequest request, const Environment& environment);
 
 }  // namespace mobula::internal

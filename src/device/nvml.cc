@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-// A name that a call writes into a buffer of its own.
+// Calls a function that writes a name into a buffer.
 template <unsigned size, class Call>
 std::string text_from(const Call& call, int& status) {
   std::array<char, size> text{};
@@ -20,7 +20,7 @@ std::string text_from(const Call& call, int& status) {
   return status == nvml_abi::success ? std::string(text.data()) : std::string();
 }
 
-// What a device need not support: an answer, nothing, or an error.
+// True for properties that a device need not support: an empty result, not an error.
 bool unsupported(int status) {
   return status == nvml_abi::not_supported || status == nvml_abi::not_found;
 }
@@ -38,11 +38,11 @@ struct Nvml::Functions {
   nvml_abi::DeviceUuid* device_uuid;
   nvml_abi::DeviceMemory* device_memory;
   nvml_abi::DevicePci* device_pci;
-  // Null in drivers older than MIG.
+  // Null in drivers without MIG.
   nvml_abi::MigMode* mig_mode = nullptr;
   nvml_abi::MigCount* mig_count = nullptr;
   nvml_abi::MigByIndex* mig_by_index = nullptr;
-  // Null in drivers that cannot tell a switch from a GPU (before 470).
+  // Null in drivers that cannot distinguish a switch from a GPU (before 470).
   nvml_abi::LinkState* link_state = nullptr;
   nvml_abi::LinkRemoteType* link_remote_type = nullptr;
   nvml_abi::LinkRemotePci* link_remote_pci = nullptr;
@@ -129,7 +129,7 @@ Result<std::vector<DeviceUser>> Nvml::users(unsigned device) const {
   if (functions_->processes == nullptr) return all;
   const auto handle = handle_of(device);
   if (!handle) return handle.error();
-  // Processes come and go between two questions.
+  // Retries, because processes can start and exit between two calls.
   std::vector<nvml_abi::Process> seen(64);
   int status = nvml_abi::insufficient_size;
   for (int tries = 0; tries < 4 && status == nvml_abi::insufficient_size; ++tries) {
@@ -237,7 +237,7 @@ Result<std::vector<MigSlice>> Nvml::slices(void* device) const {
   for (unsigned i = 0; i < most; ++i) {
     nvml_abi::Device handle = nullptr;
     int status = functions_->mig_by_index(parent, i, &handle);
-    if (status == nvml_abi::not_found) continue;  // slots need not be filled in order
+    if (status == nvml_abi::not_found) continue;  // slots may have gaps
     MigSlice slice;
     if (status == nvml_abi::success) {
       slice.uuid = text_from<nvml_abi::uuid_bytes>(
@@ -263,7 +263,7 @@ NvLinks Nvml::links(void* device) const {
   for (unsigned link = 0; link < nvml_abi::most_links; ++link) {
     int state = 0;
     const int status = functions_->link_state(handle, link, &state);
-    if (status == nvml_abi::invalid_argument) break;  // there are no more
+    if (status == nvml_abi::invalid_argument) break;  // no further links
     if (status != nvml_abi::success || state != nvml_abi::link_active) continue;
     int type = 0;
     if (functions_->link_remote_type(handle, link, &type) != nvml_abi::success) continue;

@@ -1,5 +1,5 @@
-// What NVIDIA's management library says about the GPUs of this machine. For the agent's start and
-// for `doctor`; asks, never changes anything. One thread at a time.
+// Queries NVIDIA's management library about the GPUs of this machine; changes nothing.
+// Thread: one at a time. Used at agent start and by `doctor`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mobula::internal {
 
-// A slice of a GPU in MIG mode: to CUDA a device of its own, named by its uuid alone.
+// A MIG slice of a GPU: a separate device for CUDA, identified only by its UUID.
 struct MigSlice {
   std::string name;
   std::string uuid;
@@ -22,30 +22,30 @@ struct MigSlice {
   friend bool operator==(const MigSlice&, const MigSlice&) = default;
 };
 
-// What the active NVLinks of a GPU lead to.
+// Targets of the active NVLinks of a GPU.
 struct NvLinks {
   bool to_switch = false;
-  std::vector<std::string> to_gpus{};  // PCI bus ids, one for each link
+  std::vector<std::string> to_gpus{};  // PCI bus ids, one per link
 
   friend bool operator==(const NvLinks&, const NvLinks&) = default;
 };
 
 struct NvmlDevice {
-  unsigned index = 0;  // NVML counts in the order of PCI bus ids
+  unsigned index = 0;  // NVML index, in the order of PCI bus ids
   std::string name{};
   std::string uuid{};
   std::uint64_t memory_bytes = 0;
   std::string pci_bus_id{};
   bool mig_mode = false;
   std::vector<MigSlice> slices{};
-  NvLinks links{};  // in MIG mode there are none to use
+  NvLinks links{};  // unused in MIG mode
 
   friend bool operator==(const NvmlDevice&, const NvmlDevice&) = default;
 };
 
 // A process with a context on a device.
 struct DeviceUser {
-  unsigned process = 0;  // its id where the driver is
+  unsigned process = 0;  // process id in the driver's PID namespace
   std::optional<std::uint64_t> used_bytes = {};
 
   friend bool operator==(const DeviceUser&, const DeviceUser&) = default;
@@ -54,11 +54,12 @@ struct DeviceUser {
 class Nvml {
  public:
   static constexpr const char* default_library = "libnvidia-ml.so.1";
-  // MOBULA_NVML_LIBRARY, else the default.
+  // Value of MOBULA_NVML_LIBRARY, otherwise the default.
   static std::string library_name();
 
-  // Loads and initialises the library; the destructor shuts it down. not_found without the library
-  // or a function of it, unavailable if it does not initialise (no driver, no permission).
+  // Loads and initializes the library; the destructor shuts it down. Fails with not_found without
+  // the library or one of its functions, and with unavailable if initialization fails (no driver,
+  // no permission).
   static Result<Nvml> open(const std::string& library = default_library);
 
   Nvml(Nvml&& other) noexcept;
@@ -66,14 +67,14 @@ class Nvml {
   ~Nvml();
 
   Result<std::string> driver_version() const;
-  // What each process has taken of a device; nothing where the library does not tell processes apart.
+  // Memory use of a device by process; a value is empty if the library cannot separate processes.
   Result<std::vector<DeviceUser>> users(unsigned device) const;
-  // What all processes together have taken of a device.
+  // Memory use of a device over all processes.
   Result<std::uint64_t> used_bytes(unsigned device) const;
-  // Whether kernels on one device may read the other one's memory; a device reaches itself.
+  // True if kernels on one device can read memory of the other; true for the same device.
   Result<bool> reaches(unsigned device, unsigned other) const;
-  // All devices, or the failure of the first that does not answer. What a device does not support
-  // (memory, PCI address, MIG, NVLink) is left at its default.
+  // All devices, or the failure of the first one that does not respond. Unsupported properties
+  // (memory, PCI address, MIG, NVLink) keep their defaults.
   Result<std::vector<NvmlDevice>> devices() const;
 
  private:

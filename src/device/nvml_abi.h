@@ -1,6 +1,7 @@
-// The part of NVML's binary interface that Mobula calls, from NVIDIA's NVML API reference: own
-// prototypes, because no build may need NVIDIA's headers. Layouts and numbers are those of the
-// driver; nothing here may be changed to taste.
+// Part of NVML's binary interface that Mobula calls, from NVIDIA's NVML API reference. These are
+// our own prototypes, because no build may need NVIDIA's headers. Layouts and numbers are those of
+// the driver and must not change.
+// Thread: any (declarations).
 #pragma once
 
 namespace mobula::internal::nvml_abi {
@@ -18,7 +19,7 @@ inline constexpr unsigned name_bytes = 96;     // NVML_DEVICE_NAME_V2_BUFFER_SIZ
 inline constexpr unsigned uuid_bytes = 96;     // NVML_DEVICE_UUID_V2_BUFFER_SIZE
 inline constexpr unsigned version_bytes = 80;  // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE
 
-inline constexpr unsigned most_links = 64;  // more than NVML_NVLINK_MAX_LINKS has ever been
+inline constexpr unsigned most_links = 64;  // above every known NVML_NVLINK_MAX_LINKS
 inline constexpr int link_active = 1;       // NVML_FEATURE_ENABLED
 inline constexpr int link_to_gpu = 0;       // NVML_NVLINK_DEVICE_TYPE_GPU
 inline constexpr int link_to_switch = 2;    // NVML_NVLINK_DEVICE_TYPE_SWITCH
@@ -67,7 +68,7 @@ using MigCount = Status(Device, unsigned*);             // nvmlDeviceGetMaxMigDe
 using MigByIndex = Status(Device, unsigned, Device*);   // nvmlDeviceGetMigDeviceHandleByIndex
 using Processes = Status(Device, unsigned*, Process*);  // nvmlDeviceGetComputeRunningProcesses_v3
 using PeerStatus = Status(Device, Device, int, int*);   // nvmlDeviceGetP2PStatus
-// Of a device and the number of one of its links.
+// Arguments: a device and the number of one of its links.
 using LinkState = Status(Device, unsigned, int*);          // nvmlDeviceGetNvLinkState
 using LinkRemoteType = Status(Device, unsigned, int*);     // nvmlDeviceGetNvLinkRemoteDeviceType
 using LinkRemotePci = Status(Device, unsigned, PciInfo*);  // nvmlDeviceGetNvLinkRemotePciInfo_v2

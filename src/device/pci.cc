@@ -13,9 +13,9 @@ constexpr unsigned short nvidia_vendor = 0x10de;
 constexpr unsigned short display_controller = 0x0300;  // VGA-compatible
 constexpr unsigned short compute_controller = 0x0302;  // 3D, without a display
 
-// Plug-ins of hwloc that may be installed or not. They ask vendors' libraries, which makes contexts on
-// devices, or connects to a display; devices are detected elsewhere. PCI devices are in sysfs: what asks
-// libpciaccess for the same leaks memory.
+// Optional hwloc components that must not run. They call vendor libraries, which creates contexts
+// on devices, or connect to a display. PCI devices are read from sysfs, because the component that
+// uses libpciaccess leaks memory.
 constexpr const char* unwanted_components[] = {"cuda", "nvml", "rsmi", "levelzero", "opencl", "gl", "pci"};
 
 struct DestroyTopology {
@@ -33,10 +33,10 @@ Result<Topology> load_topology(const std::string& topology_xml) {
     return failure(ErrorCode::not_found, "hwloc could not read " + topology_xml);
   }
   for (const char* component : unwanted_components) {
-    // Fails where the component is not installed.
+    // Fails if the component is not installed.
     hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
   }
-  // I/O objects are left out unless asked for, before the load.
+  // I/O objects are excluded by default; the filter must precede the load.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
   if (hwloc_topology_load(raw) != 0) {
     return failure(ErrorCode::unavailable, "hwloc could not read this machine's topology");

@@ -16,7 +16,7 @@ constexpr std::string_view type_label = "mobula.io/accelerator-type";
 
 using Shapes = std::map<std::string, ResourceShape, std::less<>>;
 
-// A product name with the characters that label values may have: "NVIDIA-H100-80GB-HBM3".
+// Product name with only characters that label values allow: "NVIDIA-H100-80GB-HBM3".
 std::string label_value(std::string_view product) {
   static constexpr std::size_t longest = 63;
   std::string value;
@@ -43,7 +43,7 @@ void label_libraries(const MachineFacts& machine, NodeShape& node) {
   label(nvidia_nccl_label, machine.nccl);
 }
 
-// The product of the first device that the node offers and that names one.
+// Labels the node with the product of its first offered device that reports one.
 void label_product(const MachineFacts& machine, const ResourceShape& shape, NodeShape& node) {
   for (const InstanceShape& instance : shape.instances) {
     for (const auto& [vendor, devices] : machine.devices) {
@@ -74,7 +74,7 @@ void add_amount(std::string_view name, Quantity amount, Shapes& shapes) {
   shapes.emplace(shape.name, std::move(shape));
 }
 
-// GPUs of one vendor, and the devices of every other resource that some vendor counts.
+// Adds the GPUs of one vendor, and the devices of every other vendor resource.
 Result<void> add_devices(const MachineFacts& machine, const NodeRequest& request, NodeShape& node,
                          Shapes& shapes) {
   const VendorRow& of_gpus = gpu_vendor(machine, request);
@@ -137,7 +137,7 @@ std::vector<std::string> types_of(const Shapes& shapes, const NodeRequest& reque
 
 Failure refused(const std::string& why) { return failure(ErrorCode::invalid_argument, why); }
 
-// A resource accelerator_type:T of a node names the type of its devices, as --accelerator-type does.
+// A node resource accelerator_type:T sets the type of its devices, like --accelerator-type.
 Result<NodeRequest> with_named_type(NodeRequest request) {
   ResourceSet others;
   for (const auto& [name, amount] : request.resources.amounts()) {

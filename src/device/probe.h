@@ -1,6 +1,6 @@
-// What a node offers: its machine's facts, the visible lists it was started with and what its user
-// asked for, made into resources instance by instance. `probe_machine` does the I/O, once, at the
-// agent's start; `node_shape` is pure. Any thread.
+// Resources that a node offers, derived from the machine, its visible lists, and the user's
+// request. `probe_machine` does the I/O once at agent start; `node_shape` is pure.
+// Thread: any.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace mobula::internal {
 struct MachineFacts {
   HostCpus cpus{};
   HostMemory memory{};
-  std::map<Vendor, std::vector<AcceleratorDevice>> devices{};  // of vendors that have some
-  std::vector<std::string> notes{};  // what could not be found out, for `status`
-  std::string nvidia_driver{};       // its version, where it has devices here
-  std::string cuda{};                // versions that programs find there; `probe_machine` does not look
+  std::map<Vendor, std::vector<AcceleratorDevice>> devices{};  // vendors with devices only
+  std::vector<std::string> notes{};  // facts that could not be determined, for `status`
+  std::string nvidia_driver{};       // driver version, if the machine has NVIDIA devices
+  std::string cuda{};  // library versions that programs find; not set by `probe_machine`
   std::string nccl{};
 
   std::vector<Vendor> vendors() const;
@@ -32,19 +32,22 @@ struct ProbePaths {
   DetectionPaths devices{};
 };
 
-// Never fails: what cannot be found out is absent, and a note says why.
+// Never fails: a fact that cannot be determined is absent, and a note states the reason.
 MachineFacts probe_machine(const ProbePaths& paths = {});
 
-// Whose devices `GPU` means on this node: what was asked for, else the first vendor in the order of
-// `Vendor` that has devices, else NVIDIA.
+// Vendor of the resource `GPU` on this node: the requested one, otherwise the first in the order of
+// `Vendor` with devices, otherwise NVIDIA.
 const VendorRow& gpu_vendor(const MachineFacts& machine, const NodeRequest& request);
 
-// invalid_argument: an amount above a visible list ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2
-// devices (0,1)"); a visible list that names a device which the machine lacks; a predefined name among the custom resources, a fraction where instances cannot
-// be shared. More GPUs than the machine has are allowed: they are logical, named by their index.
-// The labels mobula.io/accelerator-product and -type say what the first device is, unless given;
-// mobula.io/nvidia-driver, -cuda and -nccl the versions of NVIDIA's driver and libraries, where devices of it are
-// offered and they are known.
+// Resources of the node. Fails with invalid_argument for an amount above a visible list
+// ("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)"), or a list with a missing device.
+// A predefined name among the custom resources fails, too. So does a fraction of instances that
+// cannot be shared.
+//
+// More GPUs than the machine has are allowed: they are logical and named by their index. Labels
+// that no flag sets: mobula.io/accelerator-product and -type describe the first device.
+// mobula.io/nvidia-driver, -cuda, and -nccl are the known versions of NVIDIA's driver and
+// libraries, if NVIDIA devices are offered.
 Result<NodeShape> node_shape(const MachineFacts& machine, const NodeRequest& request);
 
 }  // namespace mobula::internal

@@ -18,7 +18,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr std::size_t most_output_bytes = std::size_t{4} << 20;
-// A child that does not outlive its owner.
+// A child process that is killed with its owner.
 class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}
@@ -53,7 +53,7 @@ class SpawnFiles {
   posix_spawn_file_actions_t actions_{};
 };
 
-// Reads `output` to its end.
+// Reads `output` until its end.
 Result<std::string> read_all(int output, Time deadline, const std::string& program) {
   std::string text;
   for (;;) {

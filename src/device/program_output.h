@@ -1,5 +1,5 @@
-// What a vendor's own program says about its devices. For the agent's start; any thread. It starts a
-// child process and waits for it, at most as long as `timeout`; a child that takes longer is killed.
+// Runs a vendor's program that reports its devices.
+// Thread: any. Starts a child process and waits for it, at most `timeout`; a late child is killed.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace mobula::internal {
 
-// What `program` (a path) writes to its standard output. unavailable if it ends otherwise than with
-// 0, timed_out, corrupt if it writes more than any machine has devices.
+// Standard output of `program` (a path). Fails with unavailable on a nonzero exit code, with
+// timed_out, and with corrupt if the output is too large.
 Result<std::string> output_of_program(const std::string& program,
                                       const std::vector<std::string>& arguments, Duration timeout);
 

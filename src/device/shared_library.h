@@ -1,5 +1,7 @@
-// A library opened at run time: vendor libraries are never linked, so one build runs with and
-// without them. Move-only, closes in the destructor: what was looked up must not be used after it.
+// A library loaded at run time. Vendor libraries are never linked, so one build runs with and
+// without them.
+// Owner: the destructor unloads the library; its functions must not be used after that.
+// Thread: any for `load`; moves need exclusive access.
 #pragma once
 
 #include <string>
@@ -11,7 +13,7 @@ namespace mobula::internal {
 
 class SharedLibrary {
  public:
-  // dlopen's search rules apply. not_found, with the loader's message.
+  // Loads with dlopen's search rules. Fails with not_found and the loader's message.
   static Result<SharedLibrary> open(const std::string& name);
 
   SharedLibrary(SharedLibrary&& other) noexcept
@@ -25,7 +27,8 @@ class SharedLibrary {
   SharedLibrary& operator=(const SharedLibrary&) = delete;
   ~SharedLibrary();
 
-  // Points `to` at the function of that name; not_found, and `to` stays, if the library lacks it.
+  // Sets `to` to the function of that name. Fails with not_found, and leaves `to` unchanged, if the
+  // library lacks it.
   template <class Function>
   Result<void> load(Function*& to, const char* name) const {
     auto at = address(name);

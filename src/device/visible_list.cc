@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-// No machine has more; a longer range is a mistake in the variable.
+// No machine has more devices; a longer range is an error in the variable.
 constexpr unsigned most_ids = 4096;
 
 std::optional<unsigned> number_in(std::string_view text) {
@@ -34,7 +34,7 @@ std::vector<std::string> entries_of(std::string_view rest) {
   }
 }
 
-// "2-4" as 2, 3, 4; anything else as it is.
+// Expands "2-4" to 2, 3, 4; other text stays unchanged.
 void append_range(const std::string& entry, std::vector<std::string>& ids) {
   const auto dash = entry.find('-');
   if (dash != std::string::npos) {
@@ -48,7 +48,7 @@ void append_range(const std::string& entry, std::vector<std::string>& ids) {
   ids.push_back(entry);
 }
 
-// Two at once would be given a device that is named twice.
+// Rejects duplicates, because a device that is named twice could be allocated twice at once.
 Result<VisibleList> each_once(std::string_view variable, std::string_view value, std::vector<std::string> ids) {
   std::set<std::string> seen;
   for (const std::string& id : ids) {
@@ -58,7 +58,7 @@ Result<VisibleList> each_once(std::string_view variable, std::string_view value,
   return VisibleList(std::move(ids));
 }
 
-// "level_zero:0,1" is a list; "level_zero:gpu" and its likes restrict nothing.
+// Parses "level_zero:0,1" as a list; "level_zero:gpu" and similar values restrict nothing.
 Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
   if (value.empty() || value == "NoDevFiles" || value == vendor.nothing) {
     return VisibleList(std::vector<std::string>());
@@ -79,7 +79,7 @@ Result<VisibleList> selected(const VendorRow& vendor, std::string_view value) {
                              vendor.variable, value, prefix));
 }
 
-// Of the vendor's second mask.
+// Parses the vendor's second mask.
 Result<VisibleList> second_ids(const SecondMask& mask, const char* value) {
   if (value == nullptr || (*value == '\0' && !mask.nothing.empty())) return VisibleList();
   if (value == mask.nothing) return VisibleList(std::vector<std::string>());
@@ -93,7 +93,7 @@ Result<VisibleList> second_ids(const SecondMask& mask, const char* value) {
   return each_once(mask.variable, value, std::move(ids));
 }
 
-// What `list`, which counts within `filter`, names there. It ends where it names nothing.
+// Entries of `filter` that `list` names by position, up to the first invalid entry.
 std::vector<std::string> within(const std::vector<std::string>& filter,
                                 const std::vector<std::string>& list) {
   std::vector<std::string> named;
@@ -136,7 +136,7 @@ Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environmen
   VisibleDevices visible{.variable = std::string(vendor.variable)};
   const char* value = value_of(vendor.variable);
   if (vendor.vendor == Vendor::amd) {
-    // HIP reads CUDA's variable where its own is not set, unless that is empty.
+    // HIP reads CUDA's variable if its own is not set, unless CUDA's is empty.
     const char* cuda = value_of("CUDA_VISIBLE_DEVICES");
     if (value == nullptr && cuda != nullptr && *cuda != '\0') {
       visible.variable = "CUDA_VISIBLE_DEVICES";

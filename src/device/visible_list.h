@@ -1,6 +1,7 @@
-// The lists in CUDA_VISIBLE_DEVICES and its likes: which devices the agent was started with.
-// Entries are kept as they were written (indices, "GPU-<uuid>", "MIG-<uuid>"), because executors get
-// them back as their masks. Pure values; any thread.
+// Lists in CUDA_VISIBLE_DEVICES and similar variables: the devices that the agent was started with.
+// Entries keep their form (index, "GPU-<uuid>", "MIG-<uuid>"), because executors receive them as
+// their masks.
+// Thread: any (plain values).
 #pragma once
 
 #include <optional>
@@ -14,26 +15,27 @@
 
 namespace mobula::internal {
 
-// Nothing: the variable is not set, all devices are visible. Empty: none is.
+// Without a value: the variable is not set, and all devices are visible. Empty list: no device is
+// visible.
 using VisibleList = std::optional<std::vector<std::string>>;
 
-// `value` of the vendor's mask; null: not set. "" and "NoDevFiles" hide all devices. As in CUDA, the
-// list ends at the first entry that is empty or "-1". Where the vendor has them, prefixes are taken
-// off and ranges written out. invalid_argument for a selector that is no list of devices.
+// Parses `value` of the vendor's mask; null: not set. "" and "NoDevFiles" hide all devices. As in
+// CUDA, the list ends at the first entry that is empty or "-1". Vendor prefixes are removed and
+// ranges expanded. Fails with invalid_argument for a selector that is not a list of devices.
 Result<VisibleList> visible_ids(const VendorRow& vendor, const char* value);
 
-// What the agent's variables say about a vendor's devices.
+// Visible devices of one vendor, from the agent's variables.
 struct VisibleDevices {
   VisibleList list{};
-  std::string variable{};  // that says so
-  // Of a second mask that executors have as the node has it: the list counts within what it lets
-  // through. One that the runtime sets is part of the list, which then counts as the driver does.
+  std::string variable{};  // variable with the list
+  // List of a second mask that executors inherit from the node; `list` counts within it. If the
+  // runtime sets the second mask, `list` already includes it and uses the driver's numbering.
   VisibleList filtered{};
 };
 Result<VisibleDevices> visible_devices(const VendorRow& vendor, const Environment& environment,
                                        const DevicePolicy& policy);
 
-// "0,1"
+// Text such as "0,1".
 std::string joined(const std::vector<std::string>& ids);
 
 }  // namespace mobula::internal

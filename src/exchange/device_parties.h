@@ -1,5 +1,6 @@
-// What the devices of a process are to the transports of devices: a party each, of which the first is the process
-// itself. Pure; any thread.
+// Ids of devices for the device transports: each device of a process is a separate endpoint. The
+// first device has the id of the process.
+// Thread: any (pure).
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 #include "transport/thread_start.h"
 
 namespace mobula::internal::exchange {
-// What tensors use: opens the devices when it is needed, and frees by way of GpuDevices.
+// Device memory as seen by tensors: opens the devices on first use and frees through `GpuDevices`.
 class LeasedMemory final : public DeviceMemory {
  public:
   explicit LeasedMemory(std::weak_ptr<GpuDevices> devices) : devices_(std::move(devices)) {}
@@ -76,7 +76,7 @@ GpuDevices::~GpuDevices() {
 
 std::shared_ptr<DeviceMemory> GpuDevices::memory() { return std::make_shared<LeasedMemory>(weak_from_this()); }
 
-// ---- opening -----------------------------------------------------------------------------------
+// ---- open ---------------------------------------------------------------------------------------
 
 Result<void> GpuDevices::open() {
   std::call_once(once_, [this] {
@@ -110,7 +110,7 @@ Result<void> GpuDevices::open_all() {
     closed_.push_back(std::make_shared<Closed>());
     devices_.emplace_back();
     arenas.emplace_back();
-    if (terms == left.end()) continue;  // it is seen, and not of the lease
+    if (terms == left.end()) continue;  // visible, but not leased
     auto made = open_one(*driver, (*visible)[i], *terms, i);
     if (!made) return made.error();
     left.erase(terms);
@@ -144,7 +144,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
   DeviceArenaOptions share;
   share.max_bytes = terms.memory_bytes;
   if (share.max_bytes == 0) {
-    // A node without figures counts amounts above one device's as one.
+    // Without amounts in the report, more than one device counts as one whole device.
     const auto bytes = tensor_bytes_of({.fraction = std::min(terms.amount, Quantity::whole(1)),
                                         .usable_bytes = memory->total_bytes,
                                         .context_bytes = terms.context_bytes});
@@ -158,7 +158,7 @@ Result<GpuDevices::Device> GpuDevices::open_one(const std::shared_ptr<const Cuda
   return made;
 }
 
-// Without an answer everything is equally near.
+// Without a result, all CPUs and interfaces count as equally near.
 void GpuDevices::look_around() {
   std::vector<std::string> bus_ids;
   for (const Device& each : devices_) {
@@ -177,7 +177,7 @@ void GpuDevices::look_around() {
   }
 }
 
-// ---- what is open ------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> GpuDevices::lane_of(const std::string& uuid) const {
   for (std::size_t i = 0; i < devices_.size(); ++i) {

@@ -1,6 +1,7 @@
-// The GPUs that this process has a lease on: contexts, memory within its share, NCCL. Nothing is opened before
-// something needs it, and only processes with a lease have one of these, so that no other one initialises CUDA.
-// Any thread; open() may take a second, so it is for threads that hold no lock others wait for.
+// Opens and owns the GPUs that this process leases: contexts, an arena within the memory share,
+// NCCL. Devices are opened on first use. A process without a lease has no instance and never
+// initializes CUDA.
+// Thread: any. `open()` can take a second: call it without a lock that other threads need.
 #pragma once
 
 #include <atomic>
@@ -28,13 +29,14 @@
 
 namespace mobula::internal::exchange {
 
-// Of one GPU, as the node's agent knows it.
+// One leased GPU, as the agent of the node reports it.
 struct GpuTerms {
-  std::string uuid = {};  // empty: not known, so it is the next one that is visible
+  std::string uuid = {};  // empty: unknown; the next visible GPU is used
   Quantity amount = Quantity::whole(1);
-  std::uint64_t memory_bytes = 0;   // that the program may take; 0: its part of all
-  std::uint64_t context_bytes = 0;  // kept back for this process's context
-  std::set<std::string> peers = {};  // whose memory it reaches
+  // limit for the program's tensors; 0: the leased fraction of the device
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t context_bytes = 0;  // reserved for the CUDA context of this process
+  std::set<std::string> peers = {};  // UUIDs of GPUs with peer access
 };
 
 class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
@@ -42,14 +44,16 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   struct Device {
     std::string uuid;
     std::set<DeviceUuid> peers;
-    std::shared_ptr<GpuContext> context;  // shared with all that lies there; null: not of the lease
-    std::shared_ptr<DeviceArena> arena;   // shared with who offers what lies there
-    std::string bus_id = {};              // on PCI; empty: not known
-    CpuList cpus = {};                    // near it, for threads that serve it; empty: any
+    // shared with all allocations on the device; null: visible, but not leased
+    std::shared_ptr<GpuContext> context;
+    std::shared_ptr<DeviceArena> arena;   // shared with offers of memory on the device
+    std::string bus_id = {};              // PCI address; empty: unknown
+    CpuList cpus = {};                    // CPUs near the device, for its threads; empty: any
   };
 
-  // `lost` is told once, by any thread, when the contexts of this process are of no use any more, with why.
-  // `staging`: by which memory each device's tensors go to the host and come from it.
+  // `lost` is called once, on any thread, with the reason, when the CUDA contexts of this process
+  // have become unusable. `staging` sizes the pinned memory for copies between each device and the
+  // host.
   GpuDevices(std::vector<GpuTerms> terms, std::function<void(const std::string&)> lost, PinnedSliceOptions staging = {});
   ~GpuDevices();
   GpuDevices(const GpuDevices&) = delete;
@@ -57,32 +61,33 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
 
   const PinnedSliceOptions& staging() const { return staging_; }
 
-  // Once; whoever comes meanwhile waits. Fails the same way for ever where there is no driver, or none of the
-  // devices can be used.
+  // Opens the devices once; concurrent callers wait for the result. The result is final. It is a
+  // failure if the driver is missing or no device can be used.
   Result<void> open();
-  bool is_open() const { return settled_.load(); }  // or has failed to
+  bool is_open() const { return settled_.load(); }  // also true after a failure
 
-  // ---- after open() ----
-  // By the index of mobula::Device; none where it has failed.
+  // ---- valid after open() ----
+  // Devices by the index of `mobula::Device`; empty after a failure.
   const std::vector<Device>& devices() const { return devices_; }
-  // Why there are none, or empty.
+  // Reason of an empty device list; otherwise empty.
   const std::string& why_none() const { return why_none_; }
-  // What lies near them; nothing where that is not known.
+  // CPUs and network interfaces near the devices; empty if unknown.
   const MachineLocality& locality() const { return locality_; }
-  // not_found and the like: why NCCL cannot be used.
+  // The NCCL library, or the reason why it cannot be used.
   const Result<std::shared_ptr<const NcclLibrary>>& nccl() const { return nccl_; }
-  // Which of them has that UUID.
+  // Ordinal of the device with this UUID.
   std::optional<std::uint32_t> lane_of(const std::string& uuid) const;
-  // Where a tensor of that device comes to lie: there, else on the first; on_host without any.
+  // Ordinal of the device that receives a tensor of device `uuid`: the same device if leased,
+  // otherwise the first one; `on_host` without a device.
   int landing(const std::string& uuid) const;
 
-  // Memory that may be let go of by any thread, a loop's too: it is freed by a thread for that. Whoever finds no
-  // room waits for what is on its way to be freed.
+  // Allocates device memory. Any thread may release it, a loop thread too: a background thread
+  // frees it. If the share is exhausted, the call first waits for pending frees.
   Result<DeviceAllocation> take(int device, std::uint64_t size_bytes);
-  // Told of each chunk of a device's arena that is gone; null: nobody.
+  // Sets the callback for each chunk that the arena of a device closes; null removes it.
   void on_closed(std::uint32_t lane, std::function<void(std::uint64_t chunk)> told);
 
-  // For tensors; opens when it is used first.
+  // Device memory for tensors; its first use opens the devices.
   std::shared_ptr<DeviceMemory> memory();
 
  private:
@@ -110,7 +115,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   std::string why_none_;
   std::vector<Device> devices_;
   MachineLocality locality_;
-  std::vector<std::shared_ptr<Closed>> closed_;  // by lane; shared with the arenas
+  std::vector<std::shared_ptr<Closed>> closed_;  // by device ordinal; shared with the arenas
   std::shared_ptr<CudaMemory> cuda_;
   Result<std::shared_ptr<const NcclLibrary>> nccl_ = failure(ErrorCode::unavailable, "no GPU of this process is open");
 
@@ -119,7 +124,7 @@ class GpuDevices : public std::enable_shared_from_this<GpuDevices> {
   std::deque<std::shared_ptr<const void>> to_free_ MOBULA_GUARDED_BY(mutex_);
   bool freeing_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
-  std::thread freer_;  // from the first that has to be freed elsewhere
+  std::thread freer_;  // started by the first deferred free
 };
 
 }  // namespace mobula::internal::exchange

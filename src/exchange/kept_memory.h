@@ -1,5 +1,6 @@
-// What keeps the memory of a tensor that came in parts, for the tensors over it. When the last of them has gone, the
-// exchange is notified, so that no process is given it any more. Any thread, under any lock but the exchange's.
+// Reference to the memory of a tensor that was received in chunks. When the last tensor over that
+// memory is released, the exchange is notified and offers the replica to no further reader.
+// Thread: any. The caller may hold any lock except the lock of the exchange.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace mobula::internal::exchange {
 
-// Whom to tell; nobody any more once it is closed. Shared by the exchange and what it has given out.
+// Forwards notifications until `close()`. Shared by the exchange and the memory that it has handed
+// out.
 class Withdrawals {
  public:
   explicit Withdrawals(std::function<void(ObjectId, std::uint64_t copy)> notify) : notify_(std::move(notify)) {}
@@ -27,7 +29,8 @@ class Withdrawals {
 
  private:
   Mutex mutex_;
-  std::function<void(ObjectId, std::uint64_t)> notify_ MOBULA_GUARDED_BY(mutex_);  // called with it held: only leaves word
+  // called with the lock held: it must only enqueue
+  std::function<void(ObjectId, std::uint64_t)> notify_ MOBULA_GUARDED_BY(mutex_);
 };
 
 class KeptMemory {
@@ -39,7 +42,7 @@ class KeptMemory {
   ~KeptMemory() { withdrawals_->withdraw(object_, copy_); }
 
  private:
-  const std::shared_ptr<const void> memory_;  // shared with who is given it at this moment
+  const std::shared_ptr<const void> memory_;  // shared with readers of an active offer
   const ObjectId object_;
   const std::uint64_t copy_;
   const std::shared_ptr<Withdrawals> withdrawals_;

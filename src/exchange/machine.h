@@ -1,4 +1,5 @@
-// What processes that can share memory have in common. Any thread; asks the system.
+// Identity of this host for shared memory, and the network addresses that other hosts can use.
+// Thread: any. Reads the environment and the system.
 #pragma once
 
 #include <string>
@@ -10,26 +11,28 @@
 
 namespace mobula::internal::exchange {
 
-// This boot of this machine, and the namespaces in which files in memory, processes and the names of sockets are
-// known: containers of one machine are machines of their own. Empty where the system does not say: such a process
-// shares with nobody.
+// Identity of this boot of the host and of the namespaces of shared memory, processes, and socket
+// names. Containers of one machine therefore count as different hosts. Empty if the system does not
+// report it; such a process shares memory with no other process.
 std::string machine_identity();
 
-// Set for agents of one machine that are to take each other for machines of their own, to try what goes between
-// machines: neither memory of the host nor of a device is then shared between their processes.
+// Test setting: agents of one machine act as separate hosts, so that tests exercise the paths
+// between hosts. Their processes then share neither host memory nor device memory.
 inline constexpr const char* separate_hosts_variable = "MOBULA_TEST_SEPARATE_HOSTS";
-// What then tells a node's processes from others; else empty.
+// Suffix that separates the processes of a node from others under that setting; otherwise empty.
 std::string separate_host(NodeId node);
 
 inline constexpr const char* idle_variable = "MOBULA_TENSOR_IDLE_S";
-// After how long connections that carry nothing are closed: what it says, in seconds, 0: never; else `otherwise`.
+// Idle time before tensor connections close: the value of the variable in seconds (0: never), or
+// `otherwise` if it is not set.
 Duration idle_of_environment(Duration otherwise);
 
-// Whether near_interface_variable says so.
+// True if `near_interface_variable` allows another interface than the bound one.
 bool may_choose_interface();
-// Every address of every interface, but those that mean nothing elsewhere without the interface's name.
+// All addresses of all interfaces, except addresses that other hosts cannot use without a scope id.
 std::vector<InterfaceFacts> interfaces_here();
-// HOST:PORT with the host that is near these devices, as GpuDevices knows them, in place of `bound`; else `bound`.
+// `HOST:PORT` with the local address nearest to these devices (PCI ids as in `GpuDevices`); `bound`
+// if no address is nearer.
 std::string near_address(const std::string& bound, const MachineLocality& machine, const std::vector<std::string>& bus_ids);
 
 }  // namespace mobula::internal::exchange

@@ -35,14 +35,16 @@ std::string plugin_paths(std::string_view words) {
   return paths;
 }
 
-// Beside the library, or the program where that has it inside: lib/mobula. A library that has come with a program
-// has nothing beside it: then where the node's agent has them.
+// Searches next to the shared library, or next to the program if Mobula is linked statically:
+// `lib/mobula`. A library that was shipped with a program has no such directory; the agent then
+// names its own one in the environment.
 std::string plugin_folder() {
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&plugin_paths), &here) == 0 || here.dli_fname == nullptr) return ".";
   if (std::string beside = plugins_beside(here.dli_fname); !beside.empty()) return beside;
   if (const char* const of_node = std::getenv(plugin_folder_variable)) return of_node;
-  return (std::filesystem::path(here.dli_fname).parent_path() / "mobula").string();  // where they would be
+  // expected location
+  return (std::filesystem::path(here.dli_fname).parent_path() / "mobula").string();
 }
 
 std::string plugin_file(DirectPath path) {

@@ -1,5 +1,6 @@
-// Which shared objects carry tensors besides: those that MOBULA_TRANSPORT_PLUGINS names, looked for beside this
-// program's library. Any thread; asks the system.
+// Finds the shared objects of transport plugins: the list in `MOBULA_TRANSPORT_PLUGINS`, and
+// installed plugins next to the Mobula library.
+// Thread: any. Reads the environment and the file system.
 #pragma once
 
 #include <optional>
@@ -12,17 +13,18 @@ namespace mobula::internal::exchange {
 
 inline constexpr const char* plugins_variable = "MOBULA_TRANSPORT_PLUGINS";
 
-// What that variable says.
+// Value of `plugins_variable`; empty if it is not set.
 std::string plugins_of_environment();
-// Of "gloo:/path/x.so": with file names in the place of bare names.
+// Returns the list with each bare name replaced by a file name; `gloo:/path/x.so` keeps its path.
 std::string plugin_paths(std::string_view words);
-// Where installed ones are.
+// Directory of installed plugins.
 std::string plugin_folder();
-// File name of the plugin of a path.
+// File name of the plugin of a transport path.
 std::string plugin_file(DirectPath path);
-// Last part of an error message: the package that a user installs for the plugin of a path.
+// Last part of an error message: the package that installs the plugin of a transport path.
 std::string plugin_remedy(DirectPath path);
-// Of a plug-in's name, or of the file that an installed one has; nothing where programs cannot name it.
+// Transport path of a plugin name, or of the file name of an installed plugin; empty for a plugin
+// whose path users cannot name.
 std::optional<DirectPath> path_of_plugin(std::string_view name);
 
 }  // namespace mobula::internal::exchange

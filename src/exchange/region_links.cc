@@ -9,9 +9,10 @@
 namespace mobula::internal::exchange {
 namespace {
 
-constexpr std::size_t max_why = 256;  // of others' words that are passed on
+constexpr std::size_t max_why = 256;  // bytes of a peer's reason that are passed on
 
-// What a receiver says, by which it is known over which of two connections a word goes.
+// True for messages that a receiver sends. The direction tells which of two connections carries a
+// message.
 bool is_of_receiver(const RegionMessage& message) {
   if (const auto* step = std::get_if<RegionStep>(&message)) return step->from_receiver;
   return std::holds_alternative<PullRegions>(message) || std::holds_alternative<RegionsTaken>(message) ||
@@ -66,7 +67,7 @@ Result<void> RegionLinks::listen() {
   return {};
 }
 
-// ---- connections -------------------------------------------------------------------------------
+// ---- connections --------------------------------------------------------------------------------
 
 LocalLink::Callbacks RegionLinks::callbacks_of(LinkId id) {
   LocalLink::Callbacks callbacks;
@@ -97,7 +98,7 @@ void RegionLinks::meet(const Endpoint& holder, bool by_hearsay) {
   link.public_key = holder.public_key;
   link.since = monotonic_now();
   if (auto connected = connect(id, link, holder); !connected) {
-    // Not from within the call: its caller may not expect to be told.
+    // Deferred: the caller does not expect a callback during the call.
     later_.call([this, id, why = connected.error()] { ended(id, why); });
     return;
   }
@@ -109,7 +110,8 @@ void RegionLinks::meet(const Endpoint& holder, bool by_hearsay) {
 Result<void> RegionLinks::connect(LinkId id, Link& link, const Endpoint& holder) {
   if (!holder.local.empty() && holder.node == options_.self.node) {
     auto socket = connect_local(holder.local);
-    if (!socket && !holder.address.empty()) return connect_far(id, link, holder);  // its folder may be gone
+    // the directory of the socket may be removed
+    if (!socket && !holder.address.empty()) return connect_far(id, link, holder);
     if (!socket) return socket.error();
     auto local = LocalLink::open(sockets_.loop(), std::move(*socket), callbacks_of(id));
     if (!local) return local.error();
@@ -132,7 +134,7 @@ Result<void> RegionLinks::connect_far(LinkId id, Link& link, const Endpoint& hol
   return {};
 }
 
-// Who has connected and not said who he is, or was not answered, is let go.
+// Closes connections whose peer has not authenticated or not replied in time.
 void RegionLinks::look() {
   const Time now = monotonic_now();
   std::vector<LinkId> late;
@@ -147,7 +149,7 @@ void RegionLinks::look() {
   if (next) timer_.arm(*next);
 }
 
-// ---- words -------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 void RegionLinks::bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes) {
   const auto at = by_handle_.find(from);
@@ -181,7 +183,7 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
   if (link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it speaks before it has said who it is"));
   const ProcessId peer = link.peer;
   if (const auto* reach = std::get_if<RegionReach>(&*message)) {
-    // Over a network the key of the connection proves the side that accepts.
+    // Over a network, the key of the connection authenticates the accepting side.
     if (has_to_prove(link) && !link.proven) {
       return ended(id, failure(ErrorCode::permission_denied, "who accepted the connection has not shown who it is"));
     }
@@ -193,14 +195,15 @@ void RegionLinks::said(LinkId id, std::span<const std::byte> bytes, const PeerOr
     return callbacks_.met(peer, *reach);
   }
   const RegionMessage& word = std::get<RegionWord>(*message).message;
-  // A connection is for one direction: what a holder says comes over the one that its receiver made.
+  // Each connection carries one direction: a holder's messages arrive on the connection that its
+  // receiver opened.
   if (!link.met || is_of_receiver(word) != link.accepted) {
     return ended(id, failure(ErrorCode::corrupt, "it says what is not for it to say"));
   }
   callbacks_.heard(peer, word);
 }
 
-// A ticket proves who speaks; over a network it is for the key that the connection has.
+// A ticket authenticates the peer; over a network it must name the key of the connection.
 std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOrigin& origin) const {
   if (!speaks_with(hello.version, hello.oldest)) return std::nullopt;
   auto ticket = check_ticket(hello.ticket, options_.head_signing_key, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()),
@@ -214,7 +217,7 @@ std::optional<Ticket> RegionLinks::admitted(const PeerHello& hello, const PeerOr
 
 bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin) {
   if (!link.accepted) {
-    // It is to be the one that was meant.
+    // The peer must be the process that was addressed.
     if (!has_to_prove(link)) return true;
     const auto shown = admitted(hello, link.local ? origin : PeerOrigin{.public_key = link.public_key});
     link.proven = hello.process == link.peer && shown.has_value();
@@ -233,7 +236,7 @@ bool RegionLinks::greeted(LinkId id, Link& link, const PeerHello& hello, const P
   return true;
 }
 
-// It is let go when the word has had time to leave.
+// Delays the close until the message is sent.
 void RegionLinks::refuse(LinkId id, Link& link) {
   if (!link.accepted) return ended(id, failure(ErrorCode::permission_denied, "who answers there is not who was meant"));
   if (!link.peer.empty()) return ended(id, failure(ErrorCode::corrupt, "it says twice who it is"));
@@ -250,7 +253,7 @@ void RegionLinks::send(ProcessId to, const RegionMessage& message) {
   if (link != links_.end()) {
     say(link->second, RegionWord{message});
     if (!std::holds_alternative<RegionsParted>(message)) return;
-    // The other side closes it.
+    // The receiver closes the connection.
     link->second.parted = true;
     link->second.since = monotonic_now();
     peer->second.in = 0;
@@ -260,7 +263,7 @@ void RegionLinks::send(ProcessId to, const RegionMessage& message) {
   later_.call([this, to] { drop(to, failure(ErrorCode::unavailable, "there is no connection to it any more")); });
 }
 
-// What cannot be sent ends the connection: a word that is missing would void all that follow.
+// Ends the connection if a message cannot be sent, because the stream must have no gaps.
 void RegionLinks::say(Link& link, const RegionLinkMessage& message) {
   const Bytes bytes = encode(message);
   Result<void> sent = failure(ErrorCode::unavailable, "the connection is gone");
@@ -273,7 +276,7 @@ void RegionLinks::say(Link& link, const RegionLinkMessage& message) {
   later_.call([this, peer = link.peer, why = sent.error()] { drop(peer, why); });
 }
 
-// ---- ends --------------------------------------------------------------------------------------
+// ---- close --------------------------------------------------------------------------------------
 
 void RegionLinks::ended(LinkId id, const Failure& why) {
   const auto at = links_.find(id);

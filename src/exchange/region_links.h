@@ -1,9 +1,9 @@
-// The connections of one process to others with which it exchanges tensors. Within a node they are unix
-// sockets, else they go by the process's sockets for other machines. Both sides show a ticket, then say what
-// they can do; who is refused is told so. Who receives connects: over one connection go the transfers of one direction
-// alone, so two that connect to each other at once do not meet. When a connection to or from a process
-// ends, so does the other: nothing that was said before is heard after `gone`. One that idles is closed with a word on
-// both sides, which is no such end. For its loop's thread.
+// Connections of this process to the peers with which it exchanges tensors: unix sockets within a
+// node, the process sockets between machines. Both sides show a ticket and send their capabilities.
+// The receiver connects, and each connection serves one direction. If a connection to a peer
+// breaks, the connection from that peer is closed, too; no earlier message arrives after `gone`. An
+// idle connection is closed by agreement and does not count as broken.
+// Thread: the loop thread of the sockets.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@
 namespace mobula::internal::exchange {
 
 struct LinkOptions {
-  Endpoint self;          // its process and node; the rest is filled in
-  JobId job;              // peers are of the same
+  Endpoint self;          // process and node; the rest is filled in
+  JobId job;              // job that peers must have, too
   std::string ticket;     // shown to peers
-  VoidKeys void_keys = {};     // theirs are of none of these
-  std::string head_signing_key;  // theirs are signed with
-  std::string socket;     // where processes of this node connect; empty: nowhere
+  VoidKeys void_keys = {};     // revoked keys; their tickets are rejected
+  std::string head_signing_key;  // verifies the tickets of peers
+  std::string socket;     // listening path for processes of this node; empty: none
   std::size_t max_links = 4096;
   Duration greeting_within = 10s;
 };
@@ -41,51 +41,54 @@ struct LinkOptions {
 class RegionLinks {
  public:
   struct Callbacks {
-    // What the peer can do: before anything else of it is heard, and again over each connection.
+    // Capabilities of the peer: precedes its other messages, and is repeated for each connection.
     std::function<void(ProcessId, const RegionReach&)> met;
     std::function<void(ProcessId, const RegionMessage&)> heard;
-    // After met(), or instead of it.
+    // After `met`, or instead of it.
     std::function<void(ProcessId, const Failure&)> gone;
-    // No connection to it is left, and nothing has ended: it is met again when something is wanted.
+    // The last connection was closed for idleness; nothing failed, and the next pull connects
+    // again.
     std::function<void(ProcessId)> parted;
   };
 
-  // `sockets` has its places for other machines open; its bus is this one's alone.
+  // `sockets` must already listen for other machines; this object uses its bus exclusively.
   static Result<std::unique_ptr<RegionLinks>> open(ProcessSockets& sockets, LinkOptions options, RegionReach reach,
                                                    Callbacks callbacks);
   ~RegionLinks();
   RegionLinks(const RegionLinks&) = delete;
   RegionLinks& operator=(const RegionLinks&) = delete;
 
-  // Where peers reach this process.
+  // Endpoint of this process.
   const Endpoint& self() const { return options_.self; }
-  // met() or gone() follows, or has been told and holds still. `by_hearsay`: another process of the job has said
-  // that it is there, so it shows a ticket for the key that it is reached by.
+  // `met` or `gone` follows, or an earlier `met` still holds. `by_hearsay`: another process of the
+  // job reported this endpoint, so the peer must show a ticket for the key in it.
   void meet(const Endpoint& holder, bool by_hearsay = false);
   void send(ProcessId to, const RegionMessage& message);
-  // Sends a changed reach of this process to its receivers, before the next message to them.
+  // Sends changed capabilities to the receivers of this process, before the next message to them.
   void announce(const RegionReach& reach);
-  // Its last word has come (RegionsParted): the connection by which this process receives from it is closed.
+  // Closes the connection from this holder after its reply `RegionsParted`.
   void part(ProcessId holder);
-  // It will never speak again.
+  // The process has exited.
   void dead(ProcessId peer);
-  // Shows this ticket from now on; `void_keys`, further ones, let nobody in, and who is there by them is gone.
+  // Replaces the ticket of this process and adds revoked keys; connections that used such a key are
+  // closed.
   void trust(const std::string& ticket, const std::vector<std::string>& void_keys);
 
  private:
   using LinkId = std::uint64_t;
   struct Link {
-    ProcessId peer;     // accepted: empty until its ticket was checked
+    ProcessId peer;     // accepted connection: empty until the ticket is checked
     bool accepted = false;
     bool met = false;
-    bool proven = false;  // it has shown a ticket
+    bool proven = false;  // has shown a valid ticket
     bool by_hearsay = false;
-    std::string public_key{};  // by hearsay: that the ticket is to be for
-    bool parted = false;  // its holder has said its last word: nothing is heard, and its end is none of the peer's
-    bool refused = false; // and has been told: nothing of it is heard until it is let go
+    std::string public_key{};  // set if `by_hearsay`: key that the ticket must name
+    // closed by agreement: messages are ignored, and the end of the link does not affect the peer
+    bool parted = false;
+    bool refused = false; // rejected and notified; its messages are ignored until the close
     Time since;
-    std::string admitted_as{};  // of the ticket that it has shown
-    std::unique_ptr<LocalLink> local;  // else:
+    std::string admitted_as{};  // `admitted_as` of its ticket
+    std::unique_ptr<LocalLink> local;  // null: `bus` is used
     PeerHandle bus;
   };
   struct Peer {
@@ -102,7 +105,7 @@ class RegionLinks {
   void bus_said(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void said(LinkId id, std::span<const std::byte> bytes, const PeerOrigin& origin);
   bool greeted(LinkId id, Link& link, const PeerHello& hello, const PeerOrigin& origin);
-  // The ticket of a peer, if it is one that tensors may be exchanged with.
+  // Returns the ticket of a peer if it admits that peer to the exchange of tensors.
   std::optional<Ticket> admitted(const PeerHello& hello, const PeerOrigin& origin) const;
   void refuse(LinkId id, Link& link);
   void say(Link& link, const RegionLinkMessage& message);
@@ -123,7 +126,7 @@ class RegionLinks {
   std::map<PeerHandle, LinkId> by_handle_;
   LinkId last_ = 0;
   Later later_;
-  Timer timer_;  // of those that have not greeted
+  Timer timer_;  // handshake timeouts
 };
 
 }  // namespace mobula::internal::exchange

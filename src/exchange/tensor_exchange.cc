@@ -13,13 +13,13 @@ using transfer::PullEnded;
 using transfer::RegionsHere;
 using transfer::RegionsInStore;
 
-// What a tensor without elements has come to: nothing is moved, and no library sees it.
+// Result of an empty tensor: nothing is transferred, and no transport sees it.
 Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
 
-// Who has the elements is who made them.
+// The owner of the value must be the process that holds the elements.
 bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder->process == ref.owner; }
 
-// Transports see for themselves whether a peer still sends, and end what does not go on.
+// Disables the progress timeout of the core: transports detect a silent peer and end its transfers.
 transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
   options.progress_within = std::chrono::hours(1);
   return options;
@@ -80,7 +80,8 @@ Result<void> TensorExchange::open() {
                                 {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
                                    take_up();
-                                   if (!paths_->knows(peer)) return;  // it was just said to be dead
+                                   // reported dead by the preceding `take_up`
+                                   if (!paths_->knows(peer)) return;
                                    learn_places(message);
                                    step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
                                  },
@@ -112,10 +113,11 @@ void TensorExchange::post(std::function<void()> task) {
   }
   if (sockets_->loop().post([this] { take_up(); })) return;
   const MutexLock lock(mutex_);
-  notified_ = false;  // the mailbox is full: who posts next tries again
+  notified_ = false;  // mailbox full: the next `post` tries again
 }
 
-// Before anything of a peer is heard: what it knows of this process was said before that.
+// Applies requests and registrations before any message of a peer: the peer acts on earlier
+// messages of this process.
 void TensorExchange::take_up() {
   std::vector<std::function<void()>> tasks;
   std::map<ObjectId, Published> fresh;
@@ -132,13 +134,13 @@ void TensorExchange::take_up() {
   for (const auto& task : tasks) task();
 }
 
-// ---- the core ----------------------------------------------------------------------------------
+// ---- core ---------------------------------------------------------------------------------------
 
 void TensorExchange::carry_out_all() {
   if (carrying_out_) return;
   carrying_out_ = true;
   for (std::size_t next = 0; next < commands_.size(); ++next) {
-    auto command = std::move(commands_[next]);  // carrying it out may add others
+    auto command = std::move(commands_[next]);  // execution can append commands
     carry_out(command);
   }
   commands_.clear();
@@ -171,7 +173,7 @@ void TensorExchange::wake(Duration after) {
   });
 }
 
-// ---- what it has -------------------------------------------------------------------------------
+// ---- register -----------------------------------------------------------------------------------
 
 void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
   const MutexLock lock(mutex_);
@@ -234,7 +236,7 @@ void TensorExchange::carry_out(const transfer::Export& command) {
   if (command.part != 0) {
     const auto span = transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
     elements.bytes = elements.bytes.subspan(span.offset, span.size_bytes);
-    elements.file.reset();  // it is copied
+    elements.file.reset();  // copied, not mapped
   }
   auto transfer = paths_->offer({command.path, command.peer, command.peer_lane}, elements, told);
   if (!transfer) return told(transfer.error());
@@ -251,7 +253,8 @@ void TensorExchange::carry_out(const transfer::Unexport& command) {
   paths_->release(at->second.transfer, ended);
 }
 
-// Bytes that others see in place stay until nobody refers to them, also when they lie in the store as well.
+// Elements that readers mapped in place stay until the last reference ends, even if the store has a
+// copy.
 void TensorExchange::carry_out(const transfer::FreeRegions& command) {
   const auto at = published_.find(command.object);
   if (at == published_.end()) return;
@@ -264,7 +267,7 @@ void TensorExchange::carry_out(const transfer::StoreRegions& command) {
   callbacks_.store(command.object, what.elements, what.owner);
 }
 
-// ---- what it wants -----------------------------------------------------------------------------
+// ---- pull ---------------------------------------------------------------------------------------
 
 void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments, std::optional<int> device) {
   progress_.want(monotonic_now(), number, tensors);
@@ -276,7 +279,7 @@ void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool argumen
     wish.arguments = arguments;
     wish.device = device;
     waiting_.push_back(number);
-    // Also where it is known: that it has connected to this process does not connect this one to it.
+    // Also for known peers: a connection from a peer does not serve as a connection to it.
     for (const RefRecord& each : wish.tensors) {
       if (!is_sound(each)) continue;
       unreachable_.erase(each.owner);
@@ -295,7 +298,7 @@ void TensorExchange::unwant(std::uint64_t number) {
     wishes_.erase(at);
     std::erase(waiting_, number);
     for (const auto& each : pulls) {
-      if (!pulls_.contains(each.first)) continue;  // of a part that has come
+      if (!pulls_.contains(each.first)) continue;  // a completed chunk
       step([&](Time now, auto& out) { core_.unwant(now, each.first, out); });
     }
   });
@@ -329,7 +332,8 @@ void TensorExchange::gone(ProcessId peer, const Failure& why) {
   begin_wishes();
 }
 
-// It is met again at once by who wants something of it: what has begun, and what waits for other holders to be met.
+// Connects again at once if anything needs the holder: pulls in progress, and requests that still
+// wait for other holders.
 void TensorExchange::carry_out(const transfer::Part& command) {
   paths_->close_ways(command.holder);
   links_->part(command.holder);
@@ -343,7 +347,7 @@ void TensorExchange::carry_out(const transfer::Part& command) {
   if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again) links_->meet(keeper->second, true);
 }
 
-// Those whose holders have all been met, or cannot be.
+// Starts the requests whose holders are all connected or known to be unreachable.
 void TensorExchange::begin_wishes() {
   std::vector<std::uint64_t> ready;
   std::erase_if(waiting_, [&](std::uint64_t number) {
@@ -382,7 +386,8 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       continue;
     }
     open_plugin_of(each.tensor->wish.named);
-    const bool moves = !each.tensor->device.empty() && wish.device;  // what lies on the host comes to it
+    // host tensors are copied to `device`
+    const bool moves = !each.tensor->device.empty() && wish.device;
     const int device = moves ? *wish.device : paths_->landing(*each.tensor);
     const auto choice = paths_->choose(each.owner, *each.tensor, device);
     if (choice.paths.empty()) {
@@ -483,8 +488,8 @@ void TensorExchange::carry_out(const transfer::Cancel& command) {
   paths_->cancel(at->second.transfer);
 }
 
-// Of a holder that answers nobody knows more than it does itself; what one that cannot be reached has left
-// behind lies in the store, or nowhere.
+// A reachable holder is the authority on its elements. Elements of an unreachable holder are in the
+// store or lost.
 void TensorExchange::carry_out(const transfer::LookUp& command) {
   bool reachable = false;
   for (const auto& [number, wish] : wishes_) {
@@ -502,7 +507,7 @@ void TensorExchange::tell_refusals(const Wanted& wanted, Arrival& arrival) {
   const auto named = ref.tensor->wish.named;
   arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
   for (const auto& each : wanted.refusals) {
-    // That a way is for other memory than this is no news.
+    // A path for other kinds of memory is not worth a report.
     const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
     const bool fits = !is_of_devices || (!ref.tensor->device.empty() && wanted.device != on_host);
     const bool better = fits && (!arrival.path || transfer::is_better(each.path, *arrival.path));
@@ -519,7 +524,7 @@ void TensorExchange::carry_out(PullEnded& command) {
   auto elements = fetched_.extract(command.pull);
   if (gathering != 0) return part_ended(command, gathering);
   const auto wish = wishes_.find(number);
-  if (wish == wishes_.end()) return;  // unwanted
+  if (wish == wishes_.end()) return;  // cancelled
   const Wanted wanted = wish->second.pulls.at(command.pull);
   const RefRecord& ref = wanted.ref;
   Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,

@@ -1,7 +1,7 @@
-// What a process does so that tensors stay where they were made until somebody needs them: a thread that
-// carries out the decisions of transfer/core over connections and transports. Its owner says what it has
-// and what it wants, and is told what has come. Members are for any thread; what is told comes from the
-// thread of the exchange, with no lock of it held.
+// Moves tensors between processes: a thread that carries out the decisions of `transfer/core` over
+// connections and transports. The owner registers local tensors, requests remote ones, and receives
+// completions.
+// Thread: any for member functions. Callbacks run on the exchange's thread without its lock.
 #pragma once
 
 #include <cstdint>
@@ -26,130 +26,138 @@
 namespace mobula::internal::exchange {
 
 struct ExchangeOptions {
-  Endpoint self;                 // its process and node
+  Endpoint self;                 // process and node; the rest is filled in
   JobId job;
   std::string ticket;
-  VoidKeys void_keys{};  // that vouch for nobody
+  VoidKeys void_keys{};  // revoked keys
   std::string head_signing_key;
   CurveKeys keys;
-  std::string sockets;           // paths of its sockets begin so; empty: it shares no memory
-  std::string host_bind;         // HOST:0 for other machines; empty: none connect
-  bool may_choose = false;       // as PathOptions have it
-  std::string fabric;            // trusted network of its node; empty: none
-  std::string own_host;          // not empty: this process shares no machine with those of other names
-  std::string plugins;           // as MOBULA_TRANSPORT_PLUGINS has it
-  std::shared_ptr<GpuDevices> gpus;  // of the process's lease, open or failed to; null: none
-  // Once, from the thread of the exchange: this process has to be replaced, and why.
+  std::string sockets;           // path prefix of its sockets; empty: no shared memory
+  std::string host_bind;         // HOST:0, listen address for other machines; empty: none
+  bool may_choose = false;       // as in `PathOptions`
+  std::string fabric;            // trusted network of the node; empty: none
+  // not empty: this process counts as on another host than processes with another value
+  std::string own_host;
+  std::string plugins;           // as in `MOBULA_TRANSPORT_PLUGINS`
+  std::shared_ptr<GpuDevices> gpus;  // leased GPUs after `open()`; null: no lease
+  // Called once, on the exchange's thread, with the reason, when this process must be replaced.
   std::function<void(const std::string&)> lost;
   transfer::RegionOptions regions = {};
 };
 
-// A large tensor comes in parts, from whoever has them.
+// Part of a large tensor that one process sent in chunks.
 struct Share {
   ProcessId holder;
   DirectPath path = DirectPath::tcp;
   std::uint64_t bytes = 0;
-  bool encrypted = true;  // all of them
+  bool encrypted = true;  // true only if every chunk was encrypted
 };
 
-// What has become of one tensor that was wanted.
-struct InStore {};  // its holder has no elements any more, or cannot be asked: look there
+// Result of the pull of one tensor.
+// read the tensor from the store: the holder has no elements, or cannot be reached
+struct InStore {};
 struct Arrival {
   std::uint64_t wish = 0;
   ObjectId object;
   std::variant<Elements, InStore, Failure> outcome;
-  std::optional<DirectPath> path;  // of Elements
+  std::optional<DirectPath> path;  // set with `Elements`
   ProcessId holder;
-  std::vector<std::string> refusals;  // of better paths and earlier tries
+  std::vector<std::string> refusals;  // reasons against better paths, and of failed attempts
   std::vector<DirectPath> failed_tries;
-  bool fell_back = false;  // another path was named, or tried before
+  bool fell_back = false;  // true if another path was named, or an earlier attempt failed
   Duration queued{};
   Duration moved{};
-  std::vector<Share> shares = {};  // of what came in parts
+  std::vector<Share> shares = {};  // one entry per sender, if the tensor arrived in chunks
 };
 
 class TensorExchange {
  public:
   struct Callbacks {
     std::function<void(Arrival)> arrived;
-    // These elements have to go into the node's store; `stored` is to be said, with `owner` kept until then.
+    // Requests a copy of these elements in the node's store. The owner keeps `owner` alive and
+    // calls `stored` at the end.
     std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
-    // What wake() asked for.
+    // Called after `wake()`.
     std::function<void()> woken = {};
   };
 
   static Result<std::unique_ptr<TensorExchange>> start(ExchangeOptions options, Callbacks callbacks);
-  // Ends at once what goes on. Not by the exchange's own thread.
+  // Ends all activity immediately. Must not run on the exchange's thread.
   ~TensorExchange();
 
-  // Where others ask for what it has.
+  // Endpoint of this process for pull requests.
   const CopyOnWrite<Endpoint>& self() const { return self_; }
-  // Memory that processes of this machine read in place; null where there is none.
+  // Memory that processes of this machine read in place; null without shared memory.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  // Elements that others may have until `retire`; `owner` keeps them. Wakes nobody: it is taken up when
-  // somebody asks.
+  // Registers elements that other processes may pull until `retire`; `owner` keeps them alive. Does
+  // not wake the thread, which picks them up with the first message of a peer.
   void publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner);
-  // Its elements are not in the store any more, but still here.
+  // Registers elements again after their copy was removed from the store.
   void publish_again(ObjectId object);
-  // Returns the owner of what was never taken up, else nothing: the exchange lets go of it, at once or when
-  // nobody is given it any more.
+  // Ends the registration. Returns the owner if the thread never saw the registration. Otherwise
+  // returns null, and the exchange drops the owner when no offer uses it.
   std::shared_ptr<const void> retire(ObjectId object);
-  // All of them have room together; each arrives. Numbers are the caller's, and never used again. Those of
-  // devices come to `device`, or on_host; without it where each one belongs.
+  // Requests tensors; space for all of them is reserved together, and each one completes
+  // separately. `wish` is a number of the caller that is never reused. Device tensors go to
+  // `device` or `on_host`, or to their default device if `device` is empty.
   void want(std::uint64_t wish, RefRecords tensors, bool arguments, std::optional<int> device = {});
-  // Nothing arrives any more.
+  // Cancels a request; no further completion follows.
   void unwant(std::uint64_t wish);
-  // What has been wanted and has neither come nor failed.
+  // Requested tensors that have neither completed nor failed.
   std::vector<TensorProgress::Row> under_way() const { return progress_.rows(); }
-  // Into the store with everything.
+  // Copies all registered tensors to the store.
   void evacuate();
   void stored(ObjectId object, std::optional<Failure> failure);
-  // Later; once, however often it is asked for until then.
+  // Calls `woken` after this delay. Calls before then are merged into one.
   void wake(Duration after);
-  // The turn of a device of this process (by its index), for what it does together with others by NCCL: each of
-  // them takes its turn in the order of their processes' ids. `taken` is told by the exchange's thread, or never
-  // when the claim is returned before. Numbers are the caller's, and never used again.
+  // Requests the turn of a local device (by ordinal) for NCCL work outside of tensor transfers.
+  // Processes take turns in the order of their ids, which prevents deadlock. `taken` runs on the
+  // exchange's thread, unless the claim is returned first. `claim` is a number of the caller that
+  // is never reused.
   void claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken);
   void return_turn(std::uint64_t claim);
-  // These will never speak again.
+  // Reports processes that have exited.
   void dead(std::vector<ProcessId> processes);
-  // What this process shows from now on, and further keys that vouch for nobody: who came by them is cut.
+  // Sets the ticket that this process shows, and adds revoked keys. Peers that used such a key are
+  // disconnected.
   void trust(std::string ticket, std::vector<std::string> void_keys);
 
  private:
   struct Published {
     SourceRegion elements;
-    std::shared_ptr<const void> owner;  // shared with whoever reads them here
+    std::shared_ptr<const void> owner;  // shared with local readers
     bool retired = false;
-    bool let_go = false;  // by the core
-    // What was received in parts, and is given on:
-    std::uint64_t copy = 0;  // the gathering of it; 0: it was made here
+    bool let_go = false;  // released by the core
+    // Set for a tensor that was received in chunks and is relayed:
+    std::uint64_t copy = 0;  // number of the chunked pull; 0: a local tensor
     std::weak_ptr<const ReceiveBuffer> memory = {};
   };
   struct Wanted {
     RefRecord ref;
-    int device = on_host;  // where it comes to lie
+    int device = on_host;  // destination
     std::vector<transfer::PathRefusal> refusals = {};
-    std::uint64_t gathering = 0;  // that it is a part of; 0: it comes whole
+    std::uint64_t gathering = 0;  // chunked pull that this chunk belongs to; 0: pulled whole
     std::uint32_t part = 0;
   };
-  // A tensor whose parts are on their way.
+  // A tensor whose chunks are in transit.
   struct Gathering {
     std::uint64_t wish = 0;
     Wanted whole;
-    std::map<transfer::RegionPullId, std::uint32_t> parts = {};  // that are due
+    std::map<transfer::RegionPullId, std::uint32_t> parts = {};  // outstanding chunks
     bool keeps = false;
-    std::shared_ptr<const ReceiveBuffer> memory = nullptr;  // of all; shared with what writes there, and with who is given it
+    // memory of the whole tensor; shared with writers and readers of it
+    std::shared_ptr<const ReceiveBuffer> memory = nullptr;
     std::optional<transfer::RegionOutcome> failed = {};
     std::map<std::pair<ProcessId, DirectPath>, Share> shares = {};
-    std::map<transfer::RegionPullId, bool> encrypted = {};  // of what is fetched
-    std::vector<std::pair<DirectPath, std::string>> tries = {}, keepers_tried = {};  // that failed
+    std::map<transfer::RegionPullId, bool> encrypted = {};  // fetched chunks
+    // failed attempts
+    std::vector<std::pair<DirectPath, std::string>> tries = {}, keepers_tried = {};
     Time began{};
     std::optional<Duration> queued = {};
   };
   static constexpr std::size_t max_tries_told = 16;
-  // What a pull is for.
+  // Purpose of a pull.
   struct Place {
     std::uint64_t wish = 0;
     std::uint64_t gathering = 0;
@@ -159,25 +167,25 @@ class TensorExchange {
     bool arguments = false;
     std::optional<int> device;
     std::map<transfer::RegionPullId, Wanted> pulls;
-    std::size_t due = 0;  // arrivals
+    std::size_t due = 0;  // outstanding completions
   };
   struct Operation {
     DirectPath path = DirectPath::shm;
     TransferId transfer;
-    transfer::RegionPullId pull = 0;  // of a fetch
-    std::optional<TensorPaths::Pairing> pair = {};  // of what both sides issue
-    std::shared_ptr<const void> keeps = nullptr;    // a copy, while it is given
+    transfer::RegionPullId pull = 0;  // set for a pull
+    std::optional<TensorPaths::Pairing> pair = {};  // set for a two-sided step
+    std::shared_ptr<const void> keeps = nullptr;    // staging copy during the offer
   };
-  // What is received piece by piece.
+  // Device memory that receives a two-sided transfer.
   struct Arriving {
-    std::shared_ptr<const DeviceAllocation> memory;  // shared with the piece in progress
+    std::shared_ptr<const DeviceAllocation> memory;  // shared with the step in progress
   };
 
   TensorExchange(ExchangeOptions options, Callbacks callbacks);
   Result<void> open();
   void post(std::function<void()> task);
   void take_up();
-  // One step of the core, and what follows from it.
+  // Steps the core and carries out its commands.
   template <class Step>
   void step(Step step);
   void carry_out_all();
@@ -208,12 +216,12 @@ class TensorExchange {
   void open_plugin_of(std::optional<DirectPath> path);
   void arrive(Arrival arrival);
   static std::string text_of(DirectPath path, std::string_view why);
-  // Of better paths than it came by.
+  // Adds the reasons against paths that are better than the path used.
   void tell_refusals(const Wanted& wanted, Arrival& arrival);
 
   // ---- tensor_exchange_parts.cc ----
   bool comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
-  // False: there would be too many.
+  // Returns false if the request would exceed the limit on chunks.
   bool add_parts(std::uint64_t wish, const Wanted& whole, const transfer::RegionWish& one,
                  std::vector<transfer::RegionWish>& together, std::vector<Wanted>& wanted);
   Result<std::span<std::byte>> place_of(const Wanted& wanted);
@@ -232,38 +240,40 @@ class TensorExchange {
   std::shared_ptr<Arena> arena_;  // shared with the tensors in it
 
   Mutex mutex_;
-  std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // requests that the thread has not taken yet
-  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread is notified
-  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);  // registered, not yet taken by the thread
+  std::vector<std::function<void()>> inbox_ MOBULA_GUARDED_BY(mutex_);  // requests for the thread
+  bool notified_ MOBULA_GUARDED_BY(mutex_) = false;  // a wake-up is pending
+  // registered since the last `take_up`
+  std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);
 
-  // The thread's.
+  // State of the exchange's thread:
   transfer::RegionExchange core_;
-  std::vector<transfer::RegionCommand> commands_;  // to be carried out, in order
+  std::vector<transfer::RegionCommand> commands_;  // to be carried out in order
   bool carrying_out_ = false;
   RecycledMap<ObjectId, Published> published_;
   std::map<std::uint64_t, Wish> wishes_;
-  std::vector<std::uint64_t> waiting_;  // for holders to say what they can
-  std::map<ProcessId, std::string> unreachable_;  // of those that wishes wait for
+  std::vector<std::uint64_t> waiting_;  // requests that wait for the capabilities of holders
+  std::map<ProcessId, std::string> unreachable_;  // by holder: the reason
   std::map<transfer::RegionPullId, Place> pulls_;
   std::map<std::uint64_t, Gathering> gatherings_;
   std::uint64_t last_gathering_ = 0;
-  std::map<ProcessId, Endpoint> where_;    // keepers are reached, as holders have said
-  std::vector<transfer::Reach> reaching_;  // to be answered
-  const std::shared_ptr<Withdrawals> withdrawals_;  // shared with tensors over what was received
-  std::map<transfer::RegionPullId, Elements> fetched_;      // not told yet
+  std::map<ProcessId, Endpoint> where_;    // endpoints of replica holders, as holders reported them
+  std::vector<transfer::Reach> reaching_;  // waiting for a result
+  const std::shared_ptr<Withdrawals> withdrawals_;  // shared with tensors in receive buffers
+  std::map<transfer::RegionPullId, Elements> fetched_;      // not yet reported
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
-  std::map<std::uint64_t, std::function<void()>> claims_;  // who is told of his turn
+  std::map<std::uint64_t, std::function<void()>> claims_;  // callbacks of pending claims
   std::unique_ptr<Timer> timer_, alarm_;
   std::unique_ptr<TensorPaths> paths_;
   std::unique_ptr<RegionLinks> links_;
 
-  std::unique_ptr<ProcessSockets> sockets_;  // last: its thread ends before what it uses
+  // last: its thread ends before the members that it uses
+  std::unique_ptr<ProcessSockets> sockets_;
 };
 
 template <class Step>
 void TensorExchange::step(Step step) {
-  if (!paths_) return;  // it ends
+  if (!paths_) return;  // shutdown has begun
   step(monotonic_now(), commands_);
   carry_out_all();
 }

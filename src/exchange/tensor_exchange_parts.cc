@@ -1,5 +1,5 @@
-// Large tensors that come in parts: into one allocation, from whoever has a part, and given on from there for as
-// long as a tensor lies in it.
+// Pulls of large tensors in chunks: into one allocation, from each process that has a chunk.
+// Received chunks are offered to other readers while a tensor uses the allocation.
 #include <algorithm>
 #include <utility>
 
@@ -9,8 +9,8 @@
 namespace mobula::internal::exchange {
 namespace {
 
-constexpr std::size_t max_parts_of_wish = 4096;  // beyond it tensors come whole
-constexpr std::size_t max_where = 4096;          // keepers whose places are remembered
+constexpr std::size_t max_parts_of_wish = 4096;  // beyond it tensors are pulled whole
+constexpr std::size_t max_where = 4096;          // remembered endpoints of replica holders
 
 bool is_by_network(DirectPath path) {
   return path == DirectPath::tcp || is_of_plugin(path);
@@ -18,7 +18,7 @@ bool is_by_network(DirectPath path) {
 
 }  // namespace
 
-// ---- what it wants -----------------------------------------------------------------------------
+// ---- pull ---------------------------------------------------------------------------------------
 
 bool TensorExchange::comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const {
   const TensorRecord& record = *wanted.ref.tensor;
@@ -51,7 +51,7 @@ bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole, const tr
   return true;
 }
 
-// Where the parts come to lie; made for the first of them.
+// Destination of a chunk; the first call allocates memory for the whole tensor.
 Result<std::span<std::byte>> TensorExchange::place_of(const Wanted& wanted) {
   Gathering& gathering = gatherings_.at(wanted.gathering);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
@@ -85,7 +85,7 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
       progress_.more(gathering.wish, ref.object, came);
       continue;
     }
-    // That a keeper has nothing any more, or never answered, is no failure of the way.
+    // A replica holder that evicted its chunks or never replied is no failure of the path.
     const bool of_owner = attempt.holder == ref.owner;
     auto& tried = of_owner ? gathering.tries : gathering.keepers_tried;
     const std::pair text(attempt.path, of_owner ? attempt.refusal : "from " + attempt.holder.brief() + ": " + attempt.refusal);
@@ -95,7 +95,7 @@ void TensorExchange::part_ended(const transfer::PullEnded& command, std::uint64_
   const bool came = std::holds_alternative<transfer::RegionsHere>(command.outcome);
   if (!came && !gathering.failed) {
     gathering.failed = command.outcome;
-    // The others are of no use. Their ends come after this one's.
+    // The other chunks are useless now; each of them ends after this one.
     for (const auto& other : std::map(gathering.parts)) {
       step([&](Time now, auto& out) { core_.unwant(now, other.first, out); });
     }
@@ -110,7 +110,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   const bool came = !gathering.failed;
   const auto wish = wishes_.find(gathering.wish);
   if (!came || wish == wishes_.end()) withdraw(whole.ref.object, number);
-  if (wish == wishes_.end()) return;  // unwanted
+  if (wish == wishes_.end()) return;  // cancelled
   Arrival arrival{.wish = gathering.wish, .object = whole.ref.object, .outcome = InStore{}, .path = {}, .holder = whole.ref.owner,
                   .refusals = {}, .failed_tries = {}, .fell_back = false, .queued = gathering.queued.value_or(Duration(0))};
   arrival.moved = std::max<Duration>(monotonic_now() - gathering.began - arrival.queued, Duration(0));
@@ -138,21 +138,22 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   arrive(std::move(arrival));
 }
 
-// ---- what it keeps of others -------------------------------------------------------------------
+// ---- relay --------------------------------------------------------------------------------------
 
 void TensorExchange::withdraw(ObjectId object, std::uint64_t copy) {
   const auto at = published_.find(object);
-  if (at == published_.end() || at->second.copy != copy) return;  // it was not given on
+  if (at == published_.end() || at->second.copy != copy) return;  // not relayed
   at->second.retired = true;
   step([&](Time now, auto& out) { core_.retire(now, object, out); });
-  // What is being given at this moment goes when that is over.
+  // Active offers keep the memory until they end.
   const auto still = published_.find(object);
   if (still != published_.end() && still->second.copy == copy && !core_.has(object)) published_.erase(still);
 }
 
-// ---- who keeps it ------------------------------------------------------------------------------
+// ---- replica holders ----------------------------------------------------------------------------
 
-// Whom it sends to a keeper learns where that is; whoever has not said it is no keeper for others.
+// Adds the endpoint of each replica holder to a redirect. A process that never sent its endpoint is
+// not named to others.
 RegionMessage TensorExchange::with_places(RegionMessage message) const {
   auto* refused = std::get_if<RegionsRefused>(&message);
   if (refused == nullptr || refused->others.empty()) return message;
@@ -180,17 +181,18 @@ void TensorExchange::carry_out(const transfer::Reach& command) {
   if (where == where_.end() || where->second.public_key.empty()) return answer_reach(command);
   links_->meet(where->second, true);
   if (paths_->knows(command.keeper)) return answer_reach(command);
-  reaching_.push_back(command);  // at most one of each pull
+  reaching_.push_back(command);  // at most one per pull
 }
 
-// The way is chosen anew: a keeper is elsewhere than the holder, on another fabric maybe.
+// Chooses the path again, because a replica holder can be on another host or fabric than the
+// holder.
 void TensorExchange::answer_reach(const transfer::Reach& command) {
   std::vector<DirectPath> paths;
   const auto pull = pulls_.find(command.pull);
   const auto gathering = pull == pulls_.end() ? gatherings_.end() : gatherings_.find(pull->second.gathering);
   if (gathering != gatherings_.end() && paths_->knows(command.keeper)) {
     TensorRecord record = *gathering->second.whole.ref.tensor;
-    record.in_shared_memory = false;  // there it lies in what was received
+    record.in_shared_memory = false;  // a replica is in a receive buffer
     paths = paths_->choose(command.keeper, record, on_host).paths;
   }
   step([&](Time now, auto& out) { core_.reached(now, command.pull, command.keeper, std::move(paths), out); });

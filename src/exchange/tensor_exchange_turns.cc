@@ -1,4 +1,4 @@
-// What goes by turns of devices: pieces that both sides issue at the same time, and what is no transfer.
+// Work under device turns: two-sided transfers in steps, and turns for other work.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,7 @@
 
 namespace mobula::internal::exchange {
 
-// ---- turns for what is no transfer ---------------------------------------------------------------
+// ---- turns for other work -----------------------------------------------------------------------
 
 void TensorExchange::claim_turn(std::uint32_t lane, std::uint64_t claim, std::function<void()> taken) {
   post([this, lane, claim, taken = std::move(taken)] {
@@ -27,7 +27,7 @@ void TensorExchange::carry_out(const transfer::TurnTaken& command) {
   if (at != claims_.end() && at->second) at->second();
 }
 
-// ---- both at the same time ---------------------------------------------------------------------
+// ---- two-sided steps ----------------------------------------------------------------------------
 
 void TensorExchange::issued(transfer::OperationId operation, const Result<void>& result) {
   operations_.erase(operation);
@@ -37,7 +37,7 @@ void TensorExchange::issued(transfer::OperationId operation, const Result<void>&
 
 void TensorExchange::issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
                            bool sends) {
-  // Both sides come to the same number, which nothing else that goes on between them has.
+  // Both sides derive the same id, which differs from all other active transfers between them.
   const ProcessId receiver = sends ? command.peer : options_.self.process;
   const auto of_channel = ObjectId::derived(command.object, receiver.hex(), command.epoch);
   const auto transfer = TransferId::derived(of_channel, "piece", command.offset);
@@ -56,7 +56,7 @@ void TensorExchange::carry_out(const transfer::Issue& command) {
     const auto at = published_.find(command.object);
     if (at == published_.end()) return ends(failure(ErrorCode::not_found, "it is not here any more"));
     const auto all = at->second.elements.bytes;
-    auto* const first = const_cast<std::byte*>(all.data());  // it is read only
+    auto* const first = const_cast<std::byte*>(all.data());  // only read
     return issue(command, pair, std::span(first, all.size()).subspan(command.offset, command.size_bytes), true);
   }
   if (command.offset > 0 && arriving_.contains(command.pull)) {
@@ -69,7 +69,7 @@ void TensorExchange::carry_out(const transfer::Issue& command) {
   }
   const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);
   const auto size = static_cast<std::uint64_t>(wanted.ref.tensor->size_bytes);
-  // A try that failed may still be written to: each has memory of its own.
+  // A failed attempt may still write to its memory, so each attempt has its own.
   paths_->take(wanted.device, size, [this, command, pair, ends](Result<DeviceAllocation> taken) {
     if (!operations_.contains(command.operation)) return;
     if (!taken) return ends(taken.error());
@@ -78,7 +78,7 @@ void TensorExchange::carry_out(const transfer::Issue& command) {
   });
 }
 
-// The next piece of what is received.
+// Issues the next step of the receiving side.
 void TensorExchange::issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first) {
   const auto wish = pulls_.find(command.pull);
   if (wish != pulls_.end() && wishes_.contains(wish->second.wish)) {

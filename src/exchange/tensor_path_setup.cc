@@ -1,4 +1,4 @@
-// What a process has at its beginning: the transports that can be made here, and why the others cannot.
+// Creation of the transports at start, with the reason for each missing transport.
 #include "exchange/tensor_paths.h"
 
 #include <unistd.h>
@@ -29,7 +29,7 @@ Result<std::unique_ptr<TensorTransport>> make_shm(EventLoop& loop, const PathOpt
   return std::unique_ptr<TensorTransport>(std::move(*made));
 }
 
-// Where a process with GPUs listens for their tensors.
+// Chooses the listen address nearest to the GPUs of this process.
 PathOptions near_gpus(PathOptions options) {
   if (!options.gpus || !options.may_choose || options.host_bind.empty()) return options;
   std::vector<std::string> bus_ids;
@@ -42,7 +42,7 @@ PathOptions near_gpus(PathOptions options) {
   return options;
 }
 
-// Of all its GPUs together; any where it has GPUs that say nothing.
+// CPUs near any of its GPUs; empty (any CPU) if the locality of one GPU is unknown.
 CpuList near_cpus(const PathOptions& options) {
   std::set<unsigned> all;
   if (!options.gpus) return {};
@@ -169,7 +169,7 @@ void TensorPaths::add_plugins() {
     if (const auto why = refused.find(path); why != refused.end()) {
       add({path, 0}, why->second);
     } else if (::access((plugin_folder() + "/" + plugin_file(path)).c_str(), R_OK) == 0) {
-      // Offered without an address, and opened with the first transfer that names it.
+      // Advertised without an address; the first transfer that names it opens the plugin.
       reach_.paths.emplace_back().path = path;
       installed_.insert(path);
     } else {

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::size_t id_bytes = sizeof(Hash128);
 constexpr Duration open_within = 5s;
-constexpr Duration pair_within = 30s;  // what a first communicator may take
-// Without a byte: user code may hold up a holder's driver for longer than a network is silent. That a holder is
-// gone is known otherwise.
+constexpr Duration pair_within = 30s;  // includes the creation of the first communicator
+// Longest time without a byte. User code can block the driver of a holder for longer than a healthy
+// network is silent; the death of a holder is detected separately.
 constexpr Duration staged_silence = 60s;
 
-// A process numbers nothing anew: each incarnation has an id of its own, and a ticket a token.
+// Epochs are constant, because each incarnation of a process has its own id and each ticket its own
+// token.
 ChannelKey channel_to(ProcessId peer) { return {peer, 1}; }
 
 std::string text_of(TransferId transfer, const Blob& blob) {
@@ -32,8 +33,8 @@ Failure not_here() { return failure(ErrorCode::unavailable, "this process does n
 
 }  // namespace
 
-// One fetch on its way: its channel is opened, then the bytes are mapped or pulled, then brought to a device
-// where they came to the host.
+// An active pull: open the channel, map or pull the bytes, and copy them to a device if they
+// arrived on the host.
 struct TensorPaths::Fetching {
   TensorTransport* way = nullptr;
   TransferId transfer;
@@ -42,17 +43,19 @@ struct TensorPaths::Fetching {
   std::uint64_t size_bytes = 0;
   bool in_place = false;
   int device = on_host;
-  bool lands_directly = true;   // the way writes where the elements are wanted
-  bool passes_through = false;  // they are brought to the device from where the holder has them in host memory
-  std::shared_ptr<ChunkStage> stage = nullptr;  // by which the way writes to the device
+  bool lands_directly = true;   // the transport writes to the final destination
+  // copied to the device directly from the holder's mapped host memory
+  bool passes_through = false;
+  std::shared_ptr<ChunkStage> stage = nullptr;  // used by the transport to write to the device
   Duration silence_limit = Pull().silence_limit;
   Fetched fetched;
-  std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors that will lie in it
-  std::span<std::byte> target;            // in place of it
+  std::shared_ptr<ReceiveBuffer> buffer;  // shared with the tensors in it
+  std::span<std::byte> target;            // replaces `buffer`
   std::shared_ptr<const void> target_owner;
   DeviceAllocation memory;
-  std::shared_ptr<const MappedRegions> offered = nullptr;  // what it passes through
-  std::uint64_t copy = 0;  // under way
+  // the mapping that a pass-through copy reads
+  std::shared_ptr<const MappedRegions> offered = nullptr;
+  std::uint64_t copy = 0;  // active copy
   bool cancelled = false;
 };
 
@@ -77,7 +80,7 @@ DeviceCopies* TensorPaths::copies_of(int device) const {
 
 void TensorPaths::gone(ProcessId peer) { end_ways(peer, true); }
 
-// Communicators are of both directions, and last as long as the core says.
+// Keeps communicators, because they serve both directions and the core closes them by itself.
 void TensorPaths::parted(ProcessId peer) { end_ways(peer, false); }
 
 void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
@@ -105,7 +108,7 @@ void TensorPaths::close_ways(ProcessId holder) {
   }
 }
 
-// ---- choosing ----------------------------------------------------------------------------------
+// ---- choice -------------------------------------------------------------------------------------
 
 transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const {
   transfer::ProcessReach out;
@@ -118,7 +121,7 @@ transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReac
   return out;
 }
 
-// Both say it.
+// Trust needs the same fabric name on both sides.
 bool TensorPaths::is_trusted(const RegionReach& peer) const {
   return !reach_.fabric.empty() && reach_.fabric == peer.fabric;
 }
@@ -156,7 +159,8 @@ Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   Peer peer{.process = of_devices ? party_of(process, key.second) : process, .endpoint = {}};
   const auto known = peers_.find(process);
   if (known == peers_.end()) return peer;
-  // Plain bytes that do not leave the machine are heard by nobody who could not read its memory.
+  // Plain bytes are acceptable within a machine: a reader of them could read the memory of the
+  // process, too.
   const bool stays = is_near(known->second) && key.first != DirectPath::tcp;
   peer.trusted_fabric = stays || is_trusted(known->second);
   for (const auto& each : known->second.paths) {
@@ -165,7 +169,7 @@ Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   return peer;
 }
 
-// By which way of host memory.
+// Host-memory path that carries a staged transfer.
 Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
   const auto known = peers_.find(peer);
   if (known == peers_.end()) return failure(ErrorCode::unavailable, "the other process is gone");
@@ -179,7 +183,7 @@ Result<DirectPath> TensorPaths::carrier_to(ProcessId peer) const {
   return failure(ErrorCode::unavailable, "neither shared memory nor a connection is there for it");
 }
 
-// ---- as a holder -------------------------------------------------------------------------------
+// ---- holder side --------------------------------------------------------------------------------
 
 Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& region, Offered offered) {
   const auto transfer = TransferId::random();
@@ -193,7 +197,7 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
   if (way == nullptr) return not_here();
   const bool of_devices = is_of_devices(give.path);
   if (is_two_sided(give.path)) {
-    // Both know what is moved in each step: there is nothing to reach it by.
+    // Each step carries its parameters on both sides, so the ticket needs no address.
     offered(text_of(transfer, {}));
     return transfer;
   }
@@ -209,7 +213,7 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
   return transfer;
 }
 
-// The ticket begins with the way by which it goes.
+// The ticket starts with the carrier path.
 Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered) {
   if (copies_of(device) == nullptr) return not_here();
   const auto path = give.path == DirectPath::staged ? carrier_to(give.peer) : Result<DirectPath>(give.path);
@@ -220,7 +224,7 @@ Result<TransferId> TensorPaths::offer_staged(const Give& give, const SourceRegio
                             : offer_copy(give, *path, region, device, std::move(offered));
 }
 
-// Where it lies: each chunk is brought to the host when it is asked for.
+// The tensor stays on the device; each chunk is copied to the host when the receiver requests it.
 Result<TransferId> TensorPaths::offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device,
                                              Offered offered) {
   TensorTransport* const way = transport(path, 0);
@@ -236,7 +240,7 @@ Result<TransferId> TensorPaths::offer_chunks(const Give& give, DirectPath path, 
   return transfer;
 }
 
-// As a whole, in host memory.
+// Copies the whole tensor to host memory first.
 Result<TransferId> TensorPaths::offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device,
                                            Offered offered) {
   TensorTransport* const way = transport(path, 0);
@@ -289,13 +293,13 @@ void TensorPaths::release(TransferId transfer, std::function<void()> quiet) {
   giving_.erase(transfer);
 }
 
-// ---- as a receiver -----------------------------------------------------------------------------
+// ---- receiver side ------------------------------------------------------------------------------
 
 Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   const bool of_devices = is_of_devices(wanted.path);
   auto text = wanted.ticket;
   auto path = wanted.path;
-  // What lies in a device and does not come by a way of devices has been copied to the host first.
+  // A device tensor on a host path is staged: the holder copies it to the host first.
   const bool is_staged = wanted.of_device && !of_devices;
   if (is_staged && !text.empty()) {
     path = static_cast<DirectPath>(text.front());
@@ -319,7 +323,7 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   fetching->target_owner = wanted.target_owner;
   if (wanted.device != on_host && way->caps().stages) fetching->stage = stage_of(wanted.device);
   fetching->lands_directly = of_devices || wanted.device == on_host || fetching->stage != nullptr;
-  // A copy on the host is gone once it is not offered any more: it may be looked at until then.
+  // The holder frees its staging copy when the offer ends, so the mapping serves only until then.
   fetching->in_place = wanted.in_place && !is_staged && way->caps().maps;
   fetching->passes_through = !fetching->lands_directly && way->caps().maps;
   if (is_staged || fetching->stage) fetching->silence_limit = staged_silence;
@@ -392,7 +396,7 @@ void TensorPaths::pull_to_device(const std::shared_ptr<Fetching>& fetching) {
   });
 }
 
-// From the host to the device where the elements are wanted.
+// Copies from the host to the destination device.
 void TensorPaths::bring_in(const std::shared_ptr<Fetching>& fetching, std::span<const std::byte> from,
                            std::shared_ptr<const void> keeps, bool encrypted) {
   take(fetching->device, fetching->size_bytes, [this, fetching, from, keeps = std::move(keeps), encrypted](Result<DeviceAllocation> taken) {
@@ -436,9 +440,9 @@ void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
   });
 }
 
-// ---- both at the same time ---------------------------------------------------------------------
+// ---- two-sided transfers ------------------------------------------------------------------------
 
-// The transport's epochs begin with 1.
+// Epochs of the transport start at 1.
 void TensorPaths::open_pair(const Pairing& pair, Done done) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return done(not_here());

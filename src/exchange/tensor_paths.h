@@ -1,9 +1,8 @@
-// The ways by which this process can exchange tensors, and what others can: transports with the channels
-// that are open to peers, and the choice among them. For the loop's thread, which never calls CUDA.
-//
-// Each device of a process is a party of its own to the transports of devices: a lane. Ways of host memory
-// bring device memory, too, by way of the host's at both ends ("staged"): those that move chunks, chunk by chunk
-// through a few slices of pinned memory, so that no side has all of it in host memory; the others by a copy.
+// Transports of this process, its channels to peers, and the choice of a path for each tensor.
+// Host-memory paths also carry device memory through the host ("staged"). A transport with chunks
+// copies chunk by chunk through a few pinned slices; the others copy the whole tensor. For device
+// transports, each device of a process is a separate endpoint, identified by its ordinal.
+// Thread: the loop thread; it makes no CUDA call.
 #pragma once
 
 #include <functional>
@@ -31,90 +30,99 @@ namespace mobula::internal::exchange {
 
 struct PathOptions {
   ProcessId process;
-  std::string socket;     // of shared memory, and of devices; empty: none
-  std::string host_bind;  // of connections from other machines; empty: the loopback
-  bool may_choose = false;  // at another of this machine's addresses on that network, if it is nearer to the GPUs
-  std::string fabric;     // trusted network of its node; empty: none
-  std::string own_host;   // not empty: what shares this name alone is of one machine with it
-  std::string plugins;    // "gloo:ucx:/path/to/one.so": what carries bytes besides
-  std::shared_ptr<GpuDevices> gpus;  // open, or have failed to; null: no lease
-  std::function<void(const std::string&)> lost;  // this process has to be replaced, and why
+  std::string socket;     // path prefix for shared memory and device transports; empty: neither
+  std::string host_bind;  // listen address for other machines; empty: loopback
+  // may listen on another address of the same network that is nearer to the GPUs
+  bool may_choose = false;
+  std::string fabric;     // trusted network of the node; empty: none
+  // not empty: only processes with the same value count as processes of this host
+  std::string own_host;
+  std::string plugins;    // additional transports, such as `gloo:ucx:/path/to/one.so`
+  // `open()` has completed, with or without success; null: no lease
+  std::shared_ptr<GpuDevices> gpus;
+  // called with the reason when this process must be replaced
+  std::function<void(const std::string&)> lost;
 };
 
-// Elements that have come: readable as long as the owner lives.
+// Received elements; readable while `owner` lives.
 struct Elements {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;  // shared by the tensors over them
-  bool in_place = false;              // where the holder has them
-  bool encrypted = false;             // on their way
-  MappedFile file = {};               // in place: what they lie in
-  int device = on_host;               // of this process
+  std::shared_ptr<const void> owner;  // shared by the tensors over the elements
+  bool in_place = false;              // mapped from the holder's memory
+  bool encrypted = false;             // encrypted on the wire
+  MappedFile file = {};               // in place: the mapped file
+  int device = on_host;               // device ordinal in this process
 };
 
 class TensorPaths {
  public:
-  using Key = std::pair<DirectPath, std::uint32_t>;  // a way, and for which lane
+  using Key = std::pair<DirectPath, std::uint32_t>;  // path and device ordinal
 
   TensorPaths(EventLoop& loop, PathOptions options);
-  // Ends transfers without an answer.
+  // Ends all transfers without calling their callbacks.
   ~TensorPaths();
 
   const RegionReach& reach() const { return reach_; }
-  // Opens the plugin of a path if it is installed and was not opened before. Returns whether reach() has changed.
+  // Opens the plugin of a path if it is installed and not yet open. Returns whether `reach()` has
+  // changed.
   bool open_installed(DirectPath path);
-  // Memory that processes of this machine can read in place; null where there is none.
+  // Memory that processes of this machine read in place; null without shared memory.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
   void met(ProcessId peer, const RegionReach& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
-  // Nothing has come from it for a while: what carries it is closed, and opened again by what comes next.
+  // Closes the idle channels to this holder; the next transfer opens them again.
   void close_ways(ProcessId holder);
-  // There is no connection to it any more, until it is met again; and nothing goes on with it.
+  // Closes the state of an idle peer. No transfer with it is active, and `met` must precede the
+  // next one.
   void parted(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
-  // What a peer that is known has said of itself; else null.
+  // Capabilities that a known peer has sent; otherwise null.
   const RegionReach* said(ProcessId peer) const {
     const auto at = peers_.find(peer);
     return at == peers_.end() ? nullptr : &at->second;
   }
-  // Of what lies in a device: onto which of this process it comes, or on_host.
+  // Device ordinal in this process that receives this device tensor, or `on_host`.
   int landing(const TensorRecord& record) const;
-  // To `device`, or on_host.
+  // Chooses the paths for a tensor whose destination is `device` or `on_host`.
   transfer::PathChoice choose(ProcessId holder, const TensorRecord& record, int device) const;
 
-  // ---- as a holder ----
+  // ---- holder side ----
   using Offered = std::function<void(Result<std::string> ticket)>;
   struct Give {
     DirectPath path = DirectPath::shm;
     ProcessId peer;
     std::uint32_t peer_lane = 0;
   };
-  // Fails at once, without an answer, for a path that is not there.
+  // Fails immediately, without calling `offered`, if the path is not available.
   Result<TransferId> offer(const Give& give, const SourceRegion& region, Offered offered);
   void release(TransferId transfer, std::function<void()> quiet);
 
-  // ---- as a receiver ----
+  // ---- receiver side ----
   using Fetched = std::function<void(Result<Elements>)>;
   struct Fetch {
     DirectPath path = DirectPath::shm;
     ProcessId holder;
     std::uint32_t peer_lane = 0;
-    std::string_view ticket;  // read within the call
+    std::string_view ticket;  // valid only during the call
     std::uint64_t size_bytes = 0;
-    bool in_place = false;    // where they can be had so
-    bool of_device = false;   // the holder has them in one
-    int device = on_host;     // where they are wanted
-    std::span<std::byte> target = {};  // of a part, of its size: where on the host it comes to lie, not seen in place
-    std::shared_ptr<const void> target_owner = nullptr;  // keeps it until fetch() is answered
+    bool in_place = false;    // map instead of copy if the path can
+    bool of_device = false;   // the holder has the elements on a device
+    int device = on_host;     // destination
+    // destination on the host, for one chunk: exactly its size, always copied
+    std::span<std::byte> target = {};
+    // keeps `target` alive until `fetched` is called
+    std::shared_ptr<const void> target_owner = nullptr;
   };
-  // Memory for what comes in parts.
+  // Allocates host memory for a tensor that arrives in chunks.
   Result<ReceiveBuffer> room(std::uint64_t size_bytes) { return pool_.take(size_bytes); }
-  // Fails at once, without an answer, for a path or a ticket that is none.
+  // Fails immediately, without calling `fetched`, if the path is not available or the ticket is
+  // malformed.
   Result<TransferId> fetch(const Fetch& wanted, Fetched fetched);
-  // fetch() is still answered.
+  // `fetched` is still called.
   void cancel(TransferId transfer);
 
-  // ---- both at the same time, under turns ----
+  // ---- two-sided transfers, under device turns ----
   using Done = std::function<void(Result<void>)>;
   using Taken = std::function<void(Result<DeviceAllocation>)>;
   struct Pairing {
@@ -123,20 +131,22 @@ class TensorPaths {
     std::uint64_t epoch = 0;
   };
   void open_pair(const Pairing& pair, Done done);
-  // What the other side does with the same number: `bytes` of a device of this process go there, or come.
+  // Sends or receives `bytes` of a local device. The peer issues the operation with the same
+  // transfer id.
   void move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done);
-  // What goes on by it ends with a failure, when it is quiet.
+  // Cancels the operation; it ends with a failure once the device no longer accesses the memory.
   void break_pair(const Pairing& pair, TransferId transfer);
-  // Everything of a lower epoch is taken down.
+  // Destroys communicators of lower epochs.
   void drop_pair(const Pairing& pair);
-  // By the device's thread.
+  // Allocates on the device's thread.
   void take(int device, std::uint64_t size_bytes, Taken taken);
 
  private:
   struct Fetching;
   struct Giving {
     TensorTransport* way = nullptr;
-    std::shared_ptr<const void> stage;  // shared with the copy into it: until nobody can read it
+    // shared with the copy into it, until no reader can access it
+    std::shared_ptr<const void> stage;
   };
 
   void add(Key key, Result<std::unique_ptr<TensorTransport>> transport, std::string version = {});
@@ -164,16 +174,17 @@ class TensorPaths {
 
   EventLoop& loop_;
   const PathOptions options_;
-  std::set<DirectPath> installed_;  // plugins that no transfer has needed
+  std::set<DirectPath> installed_;  // installed plugins that are not open yet
   RegionReach reach_;
-  std::shared_ptr<Arena> arena_;  // shared with tensors that lie in it
+  std::shared_ptr<Arena> arena_;  // shared with tensors in it
   ReceivePool pool_;
   std::map<ProcessId, RegionReach> peers_;
   std::map<TransferId, Giving> giving_;
-  std::map<TransferId, std::shared_ptr<Fetching>> fetching_;  // shared with the answers that are due
+  std::map<TransferId, std::shared_ptr<Fetching>> fetching_;  // shared with pending callbacks
   std::map<Key, std::unique_ptr<TensorTransport>> transports_;
-  std::map<int, DeviceCopies*> copies_;  // of the transports' threads
-  std::map<int, std::unique_ptr<DeviceStage>> stages_;  // by them: they end first
+  std::map<int, DeviceCopies*> copies_;  // owned by the transports
+  // use `copies_`, so they are destroyed first
+  std::map<int, std::unique_ptr<DeviceStage>> stages_;
 };
 
 }  // namespace mobula::internal::exchange

@@ -1,5 +1,5 @@
-// How far the tensors are that are on their way to this process: told by the exchange as it goes, read by who is asked.
-// Any thread; a lock of its own.
+// Progress of each tensor that this process pulls. The exchange writes it, queries read it.
+// Thread: any; one internal lock.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,24 @@ class TensorProgress {
     ObjectId object;
     ProcessId holder;
     std::uint64_t size_bytes = 0;
-    std::uint64_t there_bytes = 0;  // as far as its path tells: of what goes whole it is nothing, then all
-    DirectPath path = DirectPath::store;  // that it is tried by; the store: none yet
+    // bytes received; stays 0 until the end on paths that report no progress
+    std::uint64_t there_bytes = 0;
+    // path of the current attempt; `store`: no attempt has begun
+    DirectPath path = DirectPath::store;
     Time wanted;
-    std::optional<Time> began{};  // when the first bytes of it were asked for
+    std::optional<Time> began{};  // time of the first request for bytes
   };
 
   void want(Time now, std::uint64_t wish, const RefRecords& tensors);
-  // What is not on its way is passed over by these.
+  // The next four functions ignore a tensor that is not in progress.
   void moves(Time now, std::uint64_t wish, ObjectId object, DirectPath path);
-  void there(std::uint64_t wish, ObjectId object, std::uint64_t bytes);  // since the beginning
+  // total since the start of the attempt
+  void there(std::uint64_t wish, ObjectId object, std::uint64_t bytes);
   void more(std::uint64_t wish, ObjectId object, std::uint64_t bytes);
   void over(std::uint64_t wish, ObjectId object);
   void over(std::uint64_t wish);
 
-  // In the order in which they were wanted.
+  // Rows in the order of their requests.
   std::vector<Row> rows() const;
 
  private:

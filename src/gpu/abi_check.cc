@@ -1,4 +1,4 @@
-// Holds the own prototypes to the real headers, where they are installed; else there is nothing here.
+// Compares our own prototypes with the official headers, if these are installed; otherwise empty.
 #include <type_traits>
 
 #include "device/nvml_abi.h"
@@ -24,8 +24,8 @@ namespace mobula::internal {
 #if defined(CUDA_VERSION) || defined(NCCL_VERSION_CODE)
 namespace {
 
-// Passed alike: both pointers, to what may be written or may not; both numbers of one size, or both structures of
-// one size.
+// True for types that are passed in the same way: two pointers with equal constness of the target,
+// two numbers of one size, or two structures of one size.
 template <class A, class B>
 constexpr bool alike_values() {
   if constexpr (std::is_void_v<A> || std::is_void_v<B>) {
@@ -115,7 +115,8 @@ MOBULA_NCCL_FUNCTIONS(MOBULA_CHECK_FUNCTION)
 MOBULA_NCCL_NEWER_FUNCTIONS(MOBULA_CHECK_FUNCTION)
 #endif
 #undef MOBULA_CHECK_FUNCTION
-// What is passed as plain numbers here has types there: so the order of a call's numbers is known to be the library's.
+// The official prototypes have enumeration types where ours have int, which confirms the order of
+// the arguments.
 static_assert(std::is_same_v<decltype(::ncclSend), ncclResult_t(const void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclRecv), ncclResult_t(void*, std::size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t)>);
 static_assert(std::is_same_v<decltype(::ncclBroadcast),

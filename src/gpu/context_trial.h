@@ -1,11 +1,13 @@
-// A process that has a context on a GPU and nothing else, for whoever wants to see what that costs and whether
-// the driver tells of it by process. Initialises CUDA: never in a process that does anything else.
+// Probe process that has a CUDA context on one GPU and nothing else, to measure the cost of a
+// context and the driver's accounting by process.
+// Thread: owner. Initializes CUDA: only for a process that does nothing else.
 #pragma once
 
 namespace mobula::internal {
 
-// Makes a context on the first GPU that this process sees, prints "ready" and a line end, and keeps it until its
-// standard input ends. The exit code; without a GPU 2, with the reason on standard error.
+// Creates a context on the first visible GPU, prints "ready" and a newline, and keeps the context
+// until the end of standard input. Returns the exit code; without a GPU 2, with the reason on
+// standard error.
 int hold_gpu_context();
 
 }  // namespace mobula::internal

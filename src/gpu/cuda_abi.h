@@ -1,6 +1,8 @@
-// The part of the CUDA driver's binary interface that Mobula calls, from NVIDIA's driver API reference:
-// own prototypes, because no build may need NVIDIA's headers. Layouts and numbers are those of the driver;
-// nothing here may be changed to taste. abi_check.cc compares them with the real headers where there are any.
+// Part of the CUDA driver's binary interface that Mobula calls, from NVIDIA's driver API reference.
+// These are our own prototypes, because no build may need NVIDIA's headers. Layouts and numbers are
+// those of the driver and must not change. `abi_check.cc` compares them with the official headers
+// if installed.
+// Thread: any (declarations).
 #pragma once
 
 #include <cstddef>
@@ -85,7 +87,7 @@ struct Copy2D {  // CUDA_MEMCPY2D
 };
 inline constexpr int memory_host = 1;     // CU_MEMORYTYPE_HOST
 inline constexpr int memory_device = 2;   // CU_MEMORYTYPE_DEVICE
-inline constexpr int memory_unified = 4;  // CU_MEMORYTYPE_UNIFIED: the address says it
+inline constexpr int memory_unified = 4;  // CU_MEMORYTYPE_UNIFIED: determined by the address
 
 inline constexpr int attribute_unified_addressing = 41;
 inline constexpr int attribute_compute_capability_major = 75;
@@ -102,9 +104,10 @@ inline constexpr unsigned event_no_timing = 2;
 inline constexpr int capture_none = 0;
 inline constexpr int capture_mode_relaxed = 2;
 
-using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*);  // of version 2
+// cuGetProcAddress_v2
+using GetProcAddress = Status(const char*, void**, int, unsigned long long, int*);
 
-// Name here, name for cuGetProcAddress, the version of CUDA whose form of it is meant, its type.
+// Columns: member name, name for cuGetProcAddress, CUDA version of the requested form, type.
 // clang-format off
 #define MOBULA_CUDA_FUNCTIONS(each) \
   each(init, cuInit, 2000, Status(unsigned)) \

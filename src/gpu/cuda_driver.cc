@@ -8,7 +8,7 @@
 namespace mobula::internal {
 namespace {
 
-// CU_GET_PROC_ADDRESS_DEFAULT, and what the query can answer beside "found".
+// CU_GET_PROC_ADDRESS_DEFAULT, and a query result other than "found".
 constexpr unsigned long long default_flags = 0;
 constexpr int version_not_sufficient = 2;
 
@@ -97,8 +97,8 @@ Result<void> CudaDriver::check(std::string_view what, cuda_abi::Status status) c
 }
 
 bool is_sticky(cuda_abi::Status status) {
-  // Illegal address, launch timeout, assert, hardware stack, illegal instruction, misaligned address,
-  // address space, program counter, launch failure; ECC.
+  // Illegal address, launch timeout, assert, hardware stack, illegal instruction, misaligned
+  // address, address space, program counter, launch failure; ECC.
   return status == cuda_abi::illegal_address || status == 702 || status == 710 ||
          (status >= 714 && status <= 719) || status == 214;
 }

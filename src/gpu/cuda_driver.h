@@ -1,6 +1,7 @@
-// The CUDA driver, opened at run time: every function that Mobula calls, each in the form whose version
-// cuda_abi.h names. Opening initialises nothing, so any process may look; what needs a GPU begins with
-// GpuContext. Shared by all that call it, and never unloaded, because the driver keeps threads. Any thread.
+// The CUDA driver, loaded at run time, with each function in the version that `cuda_abi.h` names.
+// Loading initializes nothing, so any process may do it. The library is never unloaded, because the
+// driver keeps threads.
+// Thread: any.
 #pragma once
 
 #include <atomic>
@@ -24,26 +25,27 @@ struct CudaFunctions {
 class CudaDriver {
  public:
   static constexpr const char* default_library = "libcuda.so.1";
-  // MOBULA_CUDA_LIBRARY, else the default.
+  // Value of MOBULA_CUDA_LIBRARY, otherwise the default.
   static std::string library_name();
-  // The oldest driver whose calls are all here: CUDA 12.0's.
+  // Oldest driver with all of these functions: CUDA 12.0.
   static constexpr int least_version = 12'000;
 
-  // not_found without the library; unavailable for one that is too old or lacks a function, named.
+  // Fails with not_found without the library, and with unavailable for an old driver or a missing
+  // function.
   static Result<std::shared_ptr<const CudaDriver>> open(
       const std::string& library = library_name());
 
   const CudaFunctions& call() const { return functions_; }
-  int version() const { return version_; }  // 13000: 13.0
+  int version() const { return version_; }  // 13000 means 13.0
   const std::string& library() const { return library_; }
 
-  // "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)", with the code nearest to it.
+  // Text such as "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)", with the closest error code.
   Failure error(std::string_view what, cuda_abi::Status status) const;
-  // Told once, by the thread that meets it first, when an error has left the context of this process
-  // useless. Set before others call.
+  // Sets the callback for the first error that makes the context of this process unusable. It runs
+  // once, on the thread that sees the error. Must be set before other calls.
   void on_lost(std::function<void(const std::string&)> told) const;
   bool lost() const { return lost_.load(); }
-  // Success, or error() of it.
+  // Success, or `error` of the status.
   Result<void> check(std::string_view what, cuda_abi::Status status) const;
 
  private:
@@ -55,7 +57,8 @@ class CudaDriver {
   mutable std::atomic<bool> lost_ = false;
 };
 
-// These errors leave the context useless for good: what lies there is lost, and the process ends.
+// True for errors after which the context is permanently unusable: its memory is lost, and the
+// process must end.
 bool is_sticky(cuda_abi::Status status);
 
 }  // namespace mobula::internal

@@ -44,7 +44,7 @@ Result<void> check_no_capture(const GpuContext& on, cuda_abi::Stream stream) {
       "capture begins, or after it has ended");
 }
 
-// `stream` of `on` goes on when what `producers`, of `source`, have now has ended.
+// Makes `stream` of `on` wait for the work issued so far on the streams `producers` of `source`.
 Result<void> wait_for(const std::shared_ptr<const GpuContext>& source,
                       const std::vector<void*>& producers, const GpuContext& on,
                       cuda_abi::Stream stream) {
@@ -107,7 +107,7 @@ Result<void> CudaMemory::clear(int device, std::byte* bytes, std::size_t size_by
 }
 
 Result<void> CudaMemory::copy(const DeviceCopy& copy) {
-  // Where bytes leave a device, its context runs the copy, unless they go to another one.
+  // The destination device runs the copy; the source device does if the destination is the host.
   const auto arena = arena_of(copy.to != on_host ? copy.to : copy.from);
   if (!arena) return arena.error();
   const auto& on = (*arena)->context();
@@ -138,7 +138,7 @@ Result<void> CudaMemory::copy(const DeviceCopy& copy) {
     issued = issue(*on, rows, stream);
     if (!issued) break;
   }
-  // What was issued uses the memory, also where something after it failed.
+  // Issued copies use the memory even if a later call failed, so the wait is unconditional.
   const GpuContext::Current current(*on);
   if (!current.made()) return current.made();
   const auto waited =
@@ -194,7 +194,7 @@ void* CudaMemory::thread_stream() {
   return streams_.emplace(std::this_thread::get_id(), std::move(*made)).first->second.get();
 }
 
-// Between devices that do not reach each other.
+// Copies between devices without peer access.
 Result<void> CudaMemory::copy_by_host(const DeviceCopy& copy) {
   std::size_t size = 0;
   for (const DeviceRows& rows : copy.rows) size += rows.width * rows.height;

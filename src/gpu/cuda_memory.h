@@ -1,5 +1,6 @@
-// DeviceMemory over CUDA: an arena for each device that this process has a lease on, within its share, and
-// copies between them and the host. Any thread that holds no lock for which a stream's work waits.
+// Device memory over CUDA: one arena per leased device, within its memory share, and copies between
+// devices and the host.
+// Thread: any. The caller must not hold a lock that a stream's work waits for.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@ namespace mobula::internal {
 
 class CudaMemory final : public DeviceMemory {
  public:
-  // `arenas`: by the index of the device in this process; null where it has no lease.
+  // `arenas`: by device ordinal in this process; null without a lease.
   explicit CudaMemory(std::vector<std::shared_ptr<DeviceArena>> arenas)
       : arenas_(std::move(arenas)) {}
 
@@ -34,9 +35,9 @@ class CudaMemory final : public DeviceMemory {
   Result<DeviceArena*> arena_of(int device) const;
 
   const std::vector<std::shared_ptr<DeviceArena>>
-      arenas_;  // shared with who offers what lies there
+      arenas_;  // shared with offers of memory on the device
   Mutex mutex_;
-  std::map<std::thread::id, GpuStream> streams_ MOBULA_GUARDED_BY(mutex_);  // by the thread that requested one
+  std::map<std::thread::id, GpuStream> streams_ MOBULA_GUARDED_BY(mutex_);  // by requesting thread
 };
 
 }  // namespace mobula::internal

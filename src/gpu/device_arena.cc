@@ -22,7 +22,7 @@ constexpr std::uint64_t rounded(std::uint64_t size, std::uint64_t to) {
   return (size + to - 1) / to * to;
 }
 
-// Chunks are named for the whole process, which may have several arenas.
+// Chunk numbers are unique in the process, which can have several arenas.
 std::uint64_t next_chunk() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -36,14 +36,15 @@ struct DeviceBytes::Chunks {
     Fd fd;
     FreeRanges free;
     std::uint64_t size = 0;
-    bool shared = false;  // by small ones
+    bool shared = false;  // by small allocations
   };
 
   Result<std::uint64_t> add(std::uint64_t wanted, bool shared) MOBULA_REQUIRES(mutex);
   DeviceBytes taken(const std::shared_ptr<Chunks>& self, std::uint64_t number, std::uint64_t begin,
                     std::uint64_t size) MOBULA_REQUIRES(mutex);
   void give_back(std::uint64_t number, std::uint64_t offset, std::uint64_t size);
-  // Gives up empty chunks until at most so many of their bytes are left; they are destroyed by who asks.
+  // Removes empty chunks until at most `keep` bytes of them remain. The caller destroys the removed
+  // chunks.
   std::vector<std::pair<std::uint64_t, Chunk>> shed(std::uint64_t keep) MOBULA_REQUIRES(mutex);
   void tell(const std::vector<std::pair<std::uint64_t, Chunk>>& gone) const;
 
@@ -148,7 +149,8 @@ Result<DeviceBytes> DeviceArena::take(std::uint64_t size) {
   const bool shared = wanted < small_chunk_bytes;
   MutexLock lock(chunks_->mutex);
   for (auto& [number, chunk] : chunks_->chunks) {
-    // A large one takes an empty chunk of its own size, so that what is handed on holds nothing else.
+    // A large allocation reuses only an empty chunk of its exact size, so that an exported chunk
+    // holds nothing else.
     if (chunk.shared != shared || (!shared && chunk.size != rounded(wanted, small_chunk_bytes)))
       continue;
     const bool was_whole = chunk.free.whole();
@@ -159,7 +161,7 @@ Result<DeviceBytes> DeviceArena::take(std::uint64_t size) {
   }
   auto added = chunks_->add(wanted, shared);
   if (!added && chunks_->empty_bytes > 0) {
-    // Chunks that are only kept give way to one that is wanted.
+    // Frees empty chunks that were kept for reuse.
     auto gone = chunks_->shed(0);
     lock.unlock();
     chunks_->tell(gone);

@@ -1,7 +1,8 @@
-// Device memory for tensors, within the executor's share of the GPU. What is as large as what the device maps
-// at once gets a chunk of its own, so that it can be handed on, imported and given back alone; what is
-// smaller shares chunks. A chunk's descriptor is what other processes import. Any thread; a lock guards it.
-// It knows nothing of streams and of readers: who gives memory back knows that nothing uses it.
+// Device memory for tensors, within the executor's share of the GPU. A large allocation gets a
+// separate chunk, which can be exported and freed alone; small allocations share chunks. Other
+// processes import the descriptor of a chunk.
+// Thread: any; one internal lock.
+// Not: streams and readers. The caller must know that nothing uses the memory that it releases.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,21 @@
 namespace mobula::internal {
 
 struct DeviceArenaOptions {
-  std::uint64_t max_bytes = 0;              // of all chunks: the share, see gpu_share.h
-  std::uint64_t kept_bytes = 256ull << 20;  // of chunks in which nothing lies
+  std::uint64_t max_bytes = 0;              // limit for all chunks: the share, see `gpu_share.h`
+  std::uint64_t kept_bytes = 256ull << 20;  // limit for empty chunks that are kept
 };
 
-// Which chunk some bytes lie in, for those who import it.
+// Location of an allocation in its chunk, for processes that import the chunk.
 struct DeviceFile {
-  int fd = -1;              // the arena's, as long as the bytes live
-  std::uint64_t chunk = 0;  // never used again by this process
+  int fd = -1;              // owned by the arena while the allocation exists
+  std::uint64_t chunk = 0;  // never reused in this process
   std::uint64_t chunk_bytes = 0;
   std::uint64_t offset = 0;
 };
 
 class DeviceArena;
 
-// Some bytes of an arena; given back with it. Outlives the arena if need be.
+// An allocation of an arena; the destructor releases it. May outlive the arena.
 class DeviceBytes {
  public:
   DeviceBytes() = default;
@@ -50,22 +51,22 @@ class DeviceBytes {
   struct Chunks;
   void swap(DeviceBytes& other) noexcept;
 
-  std::shared_ptr<Chunks> chunks_;  // the arena's, shared with what was taken from it
+  std::shared_ptr<Chunks> chunks_;  // shared by the arena and its allocations
   std::span<std::byte> bytes_;
   DeviceFile file_;
 };
 
 class DeviceArena {
  public:
-  // `closed` is told of each chunk that is gone, by whichever thread gave its last bytes back: who has
-  // imported it is to let go, since the memory is free only then.
+  // `closed` is called with each freed chunk, on the thread that released its last allocation.
+  // Importers must then unmap the chunk, because the memory becomes free only after that.
   DeviceArena(std::shared_ptr<const GpuContext> context, DeviceArenaOptions options,
               std::function<void(std::uint64_t chunk)> closed = nullptr);
 
-  // `size` bytes (at least 1) at a multiple of 256. resource_exhausted beyond the share, or when the device
-  // has no such memory, with the numbers.
+  // Allocates `size` bytes (at least 1), aligned to 256. Fails with resource_exhausted, and the
+  // numbers, beyond the share or if the device has no memory.
   Result<DeviceBytes> take(std::uint64_t size);
-  // The bytes around an address that was taken here; nothing for any other.
+  // Location of an address in this arena; empty for other addresses.
   std::optional<DeviceFile> file_of(const void* address) const;
 
   std::uint64_t used_bytes() const;

@@ -129,7 +129,7 @@ Result<Fd> DeviceMapping::descriptor() const {
     return exported.error();
   }
   Fd made(number);
-  // The driver does not say whether it has set it.
+  // The driver does not document whether it sets the flag.
   if (::fcntl(made.get(), F_SETFD, FD_CLOEXEC) != 0)
     return errno_failure("keep exported memory from children", errno);
   return made;

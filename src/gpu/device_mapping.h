@@ -1,6 +1,6 @@
-// A piece of device memory at an address of this process: made here, or by another process and imported by
-// its descriptor. The memory lives as long as anybody has it mapped or holds a descriptor of it, whoever
-// made it. Any thread, one at a time; what is gone must not be in use by a stream.
+// Device memory mapped into this process: allocated here, or imported through a descriptor of
+// another process. The memory exists while a mapping or a descriptor of it exists, in any process.
+// Thread: any, one at a time. No stream may use the memory when it is unmapped.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ namespace mobula::internal {
 
 class DeviceMapping {
  public:
-  // `size_bytes` rounded up to what the device maps at once, mapped for reading and writing by
-  // this device and those that this process sees and that reach it.
-  // resource_exhausted when the device has no such memory.
+  // Allocates `size_bytes`, rounded up to the mapping granularity, for reading and writing by this
+  // device and by visible devices with peer access. Fails with resource_exhausted without device
+  // memory.
   static Result<DeviceMapping> create(std::shared_ptr<const GpuContext> context,
                                       std::uint64_t size_bytes);
-  // Memory of another process, of exactly that size, which may lie on another device that this one
-  // reaches; mapped for reading. The descriptor is not needed afterwards. invalid_argument for a descriptor
-  // of something else.
+  // Maps memory of another process, of exactly that size and possibly on another device with peer
+  // access, for reading. The descriptor is not needed afterwards. Fails with invalid_argument for a
+  // descriptor of another kind.
   static Result<DeviceMapping> import(std::shared_ptr<const GpuContext> context,
                                       const Fd& descriptor, std::uint64_t size_bytes);
 
@@ -37,18 +37,19 @@ class DeviceMapping {
   }
   ~DeviceMapping();
 
-  // Addresses of the device: the host must not look there.
+  // Device addresses, which the host must not access.
   std::span<std::byte> bytes() const {
     return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address_)), size_};
   }
-  // For one of this process's own: a descriptor for others, close-on-exec. It keeps the memory, too.
+  // Descriptor of an own allocation for other processes, close-on-exec. It keeps the memory alive,
+  // too.
   Result<Fd> descriptor() const;
 
  private:
   void swap(DeviceMapping& other) noexcept;
   Result<void> map(int access);
 
-  std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  std::shared_ptr<const GpuContext> context_;  // shared with all allocations on the device
   cuda_abi::MemoryHandle handle_ = 0;
   bool has_handle_ = false;
   bool mapped_ = false;

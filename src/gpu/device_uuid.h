@@ -1,5 +1,6 @@
-// What names a device everywhere, a slice of one too; ordinals mean something within one process only.
-// Value functions; any thread.
+// UUID of a device or of a MIG slice, valid in all processes; ordinals are valid within one process
+// only.
+// Thread: any (pure).
 #pragma once
 
 #include <array>
@@ -12,9 +13,9 @@ namespace mobula::internal {
 
 using DeviceUuid = std::array<std::byte, 16>;
 
-// As tools write it, "GPU-6ba7b810-9dad-11d1-80b4-00c04fd430c8".
+// Text as tools print it: "GPU-6ba7b810-9dad-11d1-80b4-00c04fd430c8".
 std::string to_string(const DeviceUuid& uuid);
-// Of "GPU-…" or "MIG-…".
+// Parses "GPU-…" or "MIG-…".
 std::optional<DeviceUuid> device_uuid_from(std::string_view text);
 
 }  // namespace mobula::internal

@@ -162,7 +162,8 @@ std::vector<cuda_abi::Device> GpuContext::readers() const {
 Result<void> GpuContext::synchronize() const {
   const Current current(*this);
   if (!current.made()) return current.made();
-  // Of streams that do not wait for the legacy one this says nothing, and then the next call does.
+  // This reports nothing about streams that do not synchronize with the legacy stream; for those,
+  // the next call fails.
   int capturing = cuda_abi::capture_none;
   auto status = call().stream_is_capturing(nullptr, &capturing);
   if (status == cuda_abi::success) status = call().context_synchronize();

@@ -1,7 +1,7 @@
-// One GPU as this process uses it: the primary context of the device with a UUID, which user code's CUDA
-// runtime shares, kept while anything of Mobula lies there. Only processes with a lease on the GPU make one:
-// it initialises CUDA, after which the process must not fork. Any thread; a Current or what is made of it
-// stays on its thread.
+// One GPU as this process uses it: the primary context of the device, shared with the CUDA runtime
+// of user code and retained while Mobula has memory in it. Only processes with a lease create one,
+// because it initializes CUDA. After that, the process must not fork.
+// Thread: any. A `Current` and objects created under it stay on their thread.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,12 @@ struct GpuMemory {
 
 class GpuContext : public std::enable_shared_from_this<GpuContext> {
  public:
-  // The devices that CUDA_VISIBLE_DEVICES leaves, in CUDA's order. Initialises CUDA, makes no context.
+  // Devices visible through CUDA_VISIBLE_DEVICES, in CUDA's order. Initializes CUDA, creates no
+  // context.
   static Result<std::vector<DeviceUuid>> visible(const CudaDriver& driver);
 
-  // not_found, naming those that are there, if no visible device has that UUID; unavailable for a device
-  // that cannot map memory or hand it to others.
+  // Fails with not_found, and the visible UUIDs, for an unknown UUID. Fails with unavailable for a
+  // device that cannot map or export memory.
   static Result<std::shared_ptr<GpuContext>> open(std::shared_ptr<const CudaDriver> driver,
                                                   const DeviceUuid& uuid);
   ~GpuContext();
@@ -38,18 +39,18 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   const DeviceUuid& uuid() const { return uuid_; }
   cuda_abi::Device ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
-  // "0000:3B:00.0"; empty where the driver does not say.
+  // Text such as "0000:3B:00.0"; empty if the driver does not report it.
   std::string pci_bus_id() const;
 
-  // While it lives the calling thread's current context is this one; before and after, what it was.
-  // Neither disturbs nor is disturbed by a stream capture of user code.
+  // Makes this context current on the calling thread for its lifetime, then restores the previous
+  // one. Independent of stream captures of user code.
   class Current {
    public:
     explicit Current(const GpuContext& of);
     ~Current();
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
-    // Why it is not; the calls made under it then fail.
+    // Reason why the context is not current; calls under it then fail.
     const Result<void>& made() const { return made_; }
 
    private:
@@ -59,25 +60,27 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   };
 
   Result<GpuMemory> memory() const;
-  // Whether kernels and copies here may touch that visible device's memory.
+  // True if kernels and copies of this device can access memory of that visible device.
   bool reaches(const DeviceUuid& other) const;
-  // The ordinals of the visible devices that may be given access to memory that lies here, this one first.
+  // Ordinals of the visible devices that can be granted access to memory on this one; this device
+  // is first.
   std::vector<cuda_abi::Device> readers() const;
-  // Waits for everything that this process has issued on the device. invalid_argument while user code captures
-  // work of it into a graph: that would break the capture, as far as the driver says beforehand that there is one.
+  // Waits for all work of this process on the device. Fails with invalid_argument during a graph
+  // capture by user code, because the wait would break the capture; the driver does not report
+  // every capture in advance.
   Result<void> synchronize() const;
 
  private:
   GpuContext() = default;
   std::shared_ptr<const CudaDriver>
-      driver_;  // shared: what calls it outlives each other in any order
+      driver_;  // shared: objects that use the driver are destroyed in any order
   DeviceUuid uuid_{};
   cuda_abi::Device ordinal_ = 0;
   cuda_abi::Context context_ = nullptr;
   std::string name_;
 };
 
-// A stream of its own, which waits for no other one. Destroyed after what was issued on it.
+// A separate stream that waits for no other stream. The driver frees it after its work.
 class GpuStream {
  public:
   static Result<GpuStream> create(std::shared_ptr<const GpuContext> context);
@@ -92,11 +95,11 @@ class GpuStream {
  private:
   GpuStream(std::shared_ptr<const GpuContext> context, cuda_abi::Stream stream)
       : context_(std::move(context)), stream_(stream) {}
-  std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  std::shared_ptr<const GpuContext> context_;  // shared with all allocations on the device
   cuda_abi::Stream stream_;
 };
 
-// A moment of a stream.
+// A position in a stream.
 class GpuEvent {
  public:
   static Result<GpuEvent> create(std::shared_ptr<const GpuContext> context);
@@ -106,13 +109,13 @@ class GpuEvent {
 
   cuda_abi::Event get() const { return event_; }
   Result<void> record(cuda_abi::Stream stream) const;
-  // Whether what was issued before it has ended.
+  // True if the work issued before the event has ended.
   Result<bool> over() const;
 
  private:
   GpuEvent(std::shared_ptr<const GpuContext> context, cuda_abi::Event event)
       : context_(std::move(context)), event_(event) {}
-  std::shared_ptr<const GpuContext> context_;  // shared with all that lies there
+  std::shared_ptr<const GpuContext> context_;  // shared with all allocations on the device
   cuda_abi::Event event_;
 };
 

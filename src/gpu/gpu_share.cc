@@ -12,7 +12,7 @@ Result<std::uint64_t> tensor_bytes_of(const GpuShareTerms& terms) {
                                terms.fraction.to_string()));
   }
   const auto units = static_cast<std::uint64_t>(terms.fraction.units());
-  // The whole of it first, so that no product overflows.
+  // The whole part first, so that no product overflows.
   const std::uint64_t share =
       terms.usable_bytes / per_one * units + terms.usable_bytes % per_one * units / per_one;
   const std::uint64_t taken = terms.context_bytes + terms.communicator_bytes;

@@ -12,7 +12,7 @@ namespace {
 
 void print_line(const char* name, std::string rest) {
   std::ranges::replace(rest, '\n', ' ');
-  // On a line of its own, whatever a library has printed.
+  // Begins with a newline, because a library may have printed an incomplete line.
   std::printf("\nmobula-gpu-library %s %s\n", name, rest.c_str());
   std::fflush(stdout);
 }

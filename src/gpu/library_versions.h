@@ -1,11 +1,12 @@
-// Says which CUDA driver and which NCCL a process of this machine finds, for an agent that tells it to others. Opens
-// the libraries, which are large and run code of their own: in a process that does nothing else.
+// Prints the versions of the CUDA driver and of NCCL on this machine, for the agent.
+// Thread: owner. Loads large libraries that run their own code: only for a process that does
+// nothing else.
 #pragma once
 
 namespace mobula::internal {
 
-// A line "mobula-gpu-library NAME VERSION" on standard output for each that can be used, of NAME `cuda` and `nccl`;
-// for the others "mobula-gpu-library NAME - WHY". The exit code: 0.
+// Prints a line "mobula-gpu-library NAME VERSION" for each usable library, with NAME `cuda` or
+// `nccl`. Prints "mobula-gpu-library NAME - WHY" for the others. Returns the exit code 0.
 int print_gpu_libraries();
 
 }  // namespace mobula::internal

@@ -1,6 +1,8 @@
-// The part of NCCL's binary interface that Mobula calls, from NCCL's user guide (API of 2.28): own
-// prototypes, because no build may need NCCL's header. Layouts and numbers are the library's; nothing here
-// may be changed to taste. abi_check.cc compares them with the real header where there is one.
+// Part of NCCL's binary interface that Mobula calls, from NCCL's user guide (API of 2.28). These
+// are our own prototypes, because no build may need NCCL's header. Layouts and numbers are those of
+// the library and must not change. `abi_check.cc` compares them with the official header if
+// installed.
+// Thread: any (declarations).
 #pragma once
 
 #include <climits>
@@ -39,7 +41,7 @@ inline constexpr int op_min = 3;
 inline constexpr int op_average = 4;
 inline constexpr int undefined = INT_MIN;
 
-// How a version is written: major 2, minor 28, patch 9.
+// Encoding of a version: major 2, minor 28, patch 9.
 constexpr int version(int major, int minor, int patch) {
   return major * 10'000 + minor * 100 + patch;
 }
@@ -51,7 +53,7 @@ struct UniqueId {
   char bytes[128];
 };
 
-// ncclConfig_t of 2.28; later libraries take a shorter one by its size.
+// ncclConfig_t of 2.28; later libraries accept a shorter structure by its size.
 struct Config {
   std::size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -72,7 +74,7 @@ struct Config {
   int nvlink_centric_sched = undefined;
 };
 
-// Name here, the library's, its type.
+// Columns: member name, name in the library, type.
 #define MOBULA_NCCL_FUNCTIONS(each)                                                                \
   each(version_of, ncclGetVersion, Status(int*)) each(error_string, ncclGetErrorString,            \
                                                       const char*(Status))                         \
@@ -102,7 +104,7 @@ struct Config {
                           each(finalize, ncclCommFinalize, Status(Communicator))                   \
                               each(destroy, ncclCommDestroy, Status(Communicator))                 \
                                   each(abort, ncclCommAbort, Status(Communicator))
-// Not in every version: null where it is missing.
+// Optional functions: null in a library that lacks them.
 #define MOBULA_NCCL_NEWER_FUNCTIONS(each) \
   each(revoke, ncclCommRevoke, Status(Communicator, int)) /* since 2.28.9 */
 

@@ -1,6 +1,7 @@
-// NCCL, opened at run time. One that the process has already is taken (PyTorch's, say: two in one process
-// would fight for the device), then what MOBULA_NCCL_LIBRARY names, then the soname. Opening starts no
-// thread and touches no GPU. Never unloaded. Any thread; the calls themselves are for one thread a device.
+// NCCL, loaded at run time: a library that is already in the process (such as one of PyTorch,
+// because two would compete for the device), then MOBULA_NCCL_LIBRARY, then the soname. Loading
+// starts no thread and uses no GPU. Never unloaded.
+// Thread: any; NCCL calls for a device must come from one thread.
 #pragma once
 
 #include <memory>
@@ -21,18 +22,19 @@ struct NcclFunctions {
 class NcclLibrary {
  public:
   static constexpr const char* default_library = "libnccl.so.2";
-  // MOBULA_NCCL_LIBRARY, else the default.
+  // Value of MOBULA_NCCL_LIBRARY, otherwise the default.
   static std::string library_name();
-  // Communicators that do not block, and the p2p calls as they are used here.
+  // Oldest version with non-blocking communicators and the point-to-point calls used here.
   static constexpr int least_version = nccl_abi::version(2, 18, 1);
 
-  // not_found without the library; unavailable for one that is too old, lacks a function, or where the
-  // environment has made communicators blocking, so that none could be ended safely.
+  // Fails with not_found without the library. Fails with unavailable for an old version, a missing
+  // function, or an environment that makes communicators blocking, because such communicators
+  // cannot be ended safely.
   static Result<std::shared_ptr<const NcclLibrary>> open(
       const std::string& library = library_name());
 
   const NcclFunctions& call() const { return functions_; }
-  int version() const { return version_; }  // 22809: 2.28.9
+  int version() const { return version_; }  // 22809 means 2.28.9
   const std::string& library() const { return library_; }
   Failure error(std::string_view what, nccl_abi::Status status) const;
 
@@ -43,7 +45,7 @@ class NcclLibrary {
   std::string library_;
 };
 
-// "2.28.9"
+// Text such as "2.28.9".
 std::string nccl_version_text(int version);
 
 }  // namespace mobula::internal

@@ -30,15 +30,16 @@ struct PinnedSlice::Pool {
   std::span<std::byte> take(std::size_t leave, std::function<void()> freed);
   void give_back(std::span<std::byte> bytes);
 
-  const std::shared_ptr<const GpuContext> context;  // shared with all that lies there
-  PinnedSliceOptions options;  // not changed later
+  const std::shared_ptr<const GpuContext> context;  // shared with all allocations on the device
+  PinnedSliceOptions options;  // constant after construction
 
-  void* block = nullptr;  // of who opens it
+  void* block = nullptr;  // used by the opening thread only
 
   Mutex mutex;
   bool pinned MOBULA_GUARDED_BY(mutex) = false;
   std::vector<std::byte*> free MOBULA_GUARDED_BY(mutex);
-  std::vector<std::function<void()>> waiting MOBULA_GUARDED_BY(mutex);  // of who found none
+  // callbacks of callers without a slice
+  std::vector<std::function<void()>> waiting MOBULA_GUARDED_BY(mutex);
 };
 
 Result<void> PinnedSlice::Pool::open() {

@@ -1,7 +1,7 @@
-// Host memory that a device reads and writes by itself, for bytes on their way between the two: slices of one
-// size, a bounded number of them, taken from the driver together with the first. Where the driver pins none
-// (a limit on locked memory), the slices are ordinary memory, slower and otherwise the same. Who finds none
-// free is told when one is. Any thread; a lock guards it.
+// Bounded pool of pinned host memory in slices of one size, for copies between a device and the
+// host. All slices are allocated together on `open`. If the driver cannot pin memory (a limit on
+// locked memory), the slices are ordinary memory, which is slower.
+// Thread: any; one internal lock.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@ namespace mobula::internal {
 struct PinnedSliceOptions {
   std::uint64_t slice_bytes = 4u << 20;
   std::size_t slices = 8;
-  // Of these, so many are not given by take_spare(): for who lets go of them soon, whatever others do.
+  // Slices that `take_spare` never returns, reserved for callers that release them soon.
   std::size_t kept_back = 2;
 };
 
 class PinnedSlices;
 
-// One slice; given back with it. Outlives the pool if need be.
+// One slice; the destructor returns it. May outlive the pool.
 class PinnedSlice {
  public:
   PinnedSlice() = default;
@@ -43,7 +43,7 @@ class PinnedSlice {
  private:
   friend class PinnedSlices;
   struct Pool;
-  std::shared_ptr<Pool> pool_;  // shared with what was taken from it
+  std::shared_ptr<Pool> pool_;  // shared by the pool and its slices
   std::span<std::byte> bytes_;
 };
 
@@ -51,20 +51,21 @@ class PinnedSlices {
  public:
   PinnedSlices(std::shared_ptr<const GpuContext> context, PinnedSliceOptions options = {});
 
-  // Takes the memory, once: always by the same thread, which may call CUDA. resource_exhausted without any.
+  // Allocates the memory once. All calls must come from one thread that may call CUDA. Fails with
+  // resource_exhausted without memory.
   Result<void> open();
 
-  // Empty where none is free, or before open().
+  // Empty if no slice is free, or before `open`.
   PinnedSlice take();
-  // The same, but not of the last `kept_back`. Then `freed`, if given, is called once when a slice comes back,
-  // by whichever thread brings it.
+  // Like `take`, except for the last `kept_back` slices. If none is available, `freed` is called
+  // once when a slice returns, on the thread that returns it.
   PinnedSlice take_spare(std::function<void()> freed = nullptr);
 
   std::uint64_t slice_bytes() const;
-  // Half of what take_spare() gives, at least one.
+  // Half of the slices that `take_spare` can return, at least one.
   std::size_t most_for_one() const;
-  std::size_t free() const;  // none before open()
-  bool pinned() const;       // after open()
+  std::size_t free() const;  // 0 before `open`
+  bool pinned() const;       // valid after `open`
 
  private:
   std::shared_ptr<PinnedSlice::Pool> pool_;

@@ -31,7 +31,7 @@ Result<std::shared_ptr<internal::DeviceMemory>> leased_memory() {
   return internal::failure(ErrorCode::unavailable, "this process has no lease on a GPU");
 }
 
-// Of elements that are there.
+// Requires complete elements.
 Result<TensorParts> copied_on_device(internal::DeviceMemory& memory, const TensorParts& parts) {
   const Device device = parts.storage->device();
   const ByteRange range = range_of(parts);

@@ -1,5 +1,6 @@
-// Elements of tensors that lie in the memory of devices, on their way into values and out of them. Any thread
-// that holds no lock for which a stream's work waits.
+// Copies tensor elements between device memory and the host, to write tensors into values and read
+// them.
+// Thread: any. The caller must not hold a lock that a stream's work waits for.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +17,36 @@
 
 namespace mobula::detail {
 
-// A tensor that was made on a device and written into a value has come out of it here.
+// Report of a tensor that was made on a device, written into a value, and read here.
 struct Landing {
-  std::string made_on;  // the device's UUID
+  std::string made_on;  // UUID of the original device
   std::int64_t size_bytes = 0;
-  Device device;        // where it lies now
+  Device device;        // present location
   internal::Duration took{};
 };
-// From here on; null: nobody is told. Told without any lock.
+// Sets the callback for these reports; null removes it. Called without a lock.
 void on_landing(std::function<void(const Landing&)> told);
 void tell_landing(const Landing& landing);
 
-// Waits until the elements are there: for what produced_on has named, else for the whole device.
+// Waits for the elements: for the streams of `produced_on` if any are named, otherwise for the
+// whole device.
 internal::Result<void> finish_elements(const TensorParts& parts);
-// Bytes of a device that nobody writes any more.
+// Copies device bytes that no kernel writes any more.
 internal::Result<void> copy_to_host(int device, std::span<const std::byte> from, std::byte* to);
-// To bytes of a device; there for every stream when it returns.
+// Copies to device bytes. On return, they are complete for every stream.
 internal::Result<void> copy_to_device(int device, std::span<const std::byte> from, std::byte* to);
-// Within one device, of bytes that nobody writes any more.
+// Copies within one device. No kernel may still write `from`.
 internal::Result<void> copy_within(int device, std::span<const std::byte> from, std::byte* to);
-// The same elements in memory that other processes can reach: as they are, or a copy of the stretch in which
-// they lie. They are there.
+// Returns the same elements, complete, in memory that other processes can map: the original, or a
+// copy of the byte range that contains them.
 internal::Result<TensorParts> shareable(const TensorParts& parts);
-// A copy of the stretch in which they lie, on the same device. They are there.
+// Returns a complete copy, on the same device, of the byte range that contains the elements.
 internal::Result<TensorParts> copied(const TensorParts& parts);
 
-// What names the device of `parts` everywhere; InvalidRequestError where this process has no lease on it.
+// UUID of the tensor's device; empty for host memory. Throws InvalidRequestError if this process
+// does not lease the device.
 std::string made_on(const Tensor& tensor);
-// Where a tensor of that device comes to lie here.
+// Destination in this process of a tensor from that device.
 Device landing_of(const std::string& made_on);
 
 }  // namespace mobula::detail

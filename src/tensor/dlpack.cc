@@ -63,15 +63,15 @@ static_assert([] {
   return true;
 }());
 
-// What is on loan: its deleter is to be called once. Any thread.
+// Tensors with a pending deleter, which must be called exactly once. Any thread.
 class Loans {
  public:
-  // False: it is on loan already.
+  // Returns false if the deleter is already pending.
   bool begin(const void* what) {
     const internal::MutexLock lock(mutex_);
     return on_loan_.insert(what).second;
   }
-  // False: it is not on loan.
+  // Returns false if no deleter is pending.
   bool end(const void* what) {
     const internal::MutexLock lock(mutex_);
     return on_loan_.erase(what) != 0;
@@ -91,13 +91,13 @@ Loans& exports() {
   return *all;
 }
 
-// ---- import ------------------------------------------------------------------------------------
+// ---- import -------------------------------------------------------------------------------------
 
-// Ends what a producer gave, whatever that does: the memory is let go in destructors.
+// Calls the producer's deleter and catches its exceptions, because destructors release the memory.
 template <class Given>
 void end(Given* managed, void (*deleter)(Given*)) noexcept {
   if (deleter == nullptr) return;
-  (void)imports().end(managed);  // its producer may use the place again at once
+  (void)imports().end(managed);  // before the call: the producer may reuse the address immediately
   try {
     deleter(managed);
   } catch (const std::exception& error) {
@@ -166,7 +166,7 @@ std::vector<std::int64_t> strides_of_view(const TensorView& view,
   return strides;
 }
 
-// All that is wrong with a view is said before anything of it is used.
+// Validates the complete view before any use of it.
 TensorParts parts_of(const TensorView& view, const std::shared_ptr<const void>& owner,
                      bool read_only) {
   TensorParts parts;
@@ -200,13 +200,13 @@ TensorParts parts_of(const TensorView& view, const std::shared_ptr<const void>& 
   return parts;
 }
 
-// ---- export ------------------------------------------------------------------------------------
+// ---- export -------------------------------------------------------------------------------------
 
-// What an exported tensor stands on. Deleted by the importer, in any thread.
+// Owner of an exported tensor. The importer deletes it on any thread.
 template <class Form>
 struct Exported {
   Form form{};
-  Tensor tensor;  // keeps memory, shape and strides
+  Tensor tensor;  // owns memory, shape, and strides
 };
 
 template <class Form, class Given>
@@ -215,7 +215,7 @@ void end_export(Given* self) {
   delete static_cast<Exported<Form>*>(reinterpret_cast<Form*>(self)->context);
 }
 
-// What comes back as it went out is the tensor itself, with those who may read its memory.
+// A tensor of this library that returns through DLPack is the original tensor, with its readers.
 template <class Form, class Given>
 std::optional<Tensor> own(Given* managed) {
   const auto* form = reinterpret_cast<const Form*>(managed);
@@ -232,7 +232,7 @@ Form* exported(const Tensor& tensor) {
   made->form.deleter = &end_export<Form, Given>;
   const auto& parts = made->tensor.parts();
   TensorView& view = made->form.tensor;
-  // With the offset in the pointer: there are consumers that overlook byte_offset.
+  // The pointer includes the offset, because some consumers ignore byte_offset.
   view.data = const_cast<void*>(made->tensor.data());
   view.device = parts.device.kind == Device::cpu
                     ? internal::dlpack::DeviceId{internal::dlpack::device_cpu, 0}
@@ -273,7 +273,7 @@ Tensor Tensor::from_dlpack(DLManagedTensorVersioned* managed, void*) {
   const auto owner = borrowed(managed, form->deleter);
   const auto version = form->version;
   if (version.major != internal::dlpack::major_version) {
-    // Another major version may lay out all but version, context and deleter in another way.
+    // Another major version may change all fields except version, context, and deleter.
     refuse("version", "DLPack 1", fmt::format("{}.{}", version.major, version.minor));
   }
   return Tensor(

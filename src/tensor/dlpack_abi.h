@@ -1,6 +1,7 @@
-// DLPack 1.x as it is laid out in memory: our own prototypes, after its public specification
-// (https://dmlc.github.io/dlpack/latest/c_api.html). Names of our own, so that its header may stand
-// beside this one.
+// DLPack 1.x structures, as our own prototypes of the public specification
+// (https://dmlc.github.io/dlpack/latest/c_api.html). The names differ, so that the official header
+// can be included, too.
+// Thread: any (plain values).
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ enum DeviceType : std::int32_t {
 };
 
 struct DeviceId {
-  std::int32_t type;  // DeviceType, or one that is not known here
+  std::int32_t type;  // DeviceType, or an unknown value
   std::int32_t index;
 };
 
@@ -56,23 +57,23 @@ struct TensorView {
   std::int32_t dimensions;
   ElementType type;
   std::int64_t* shape;
-  std::int64_t* strides;  // elements; null before 1.2: contiguous
+  std::int64_t* strides;  // in elements; null (before 1.2): contiguous
   std::uint64_t byte_offset;
 };
 
 struct Managed {
   TensorView tensor;
   void* context;
-  void (*deleter)(::DLManagedTensor* self);  // may be null
+  void (*deleter)(::DLManagedTensor* self);  // null: no deleter
 };
 
 inline constexpr std::uint64_t flag_read_only = 1;
 
-// Of every major version, `version`, `context` and `deleter` stand where they stand here.
+// `version`, `context`, and `deleter` have the same offsets in every major version.
 struct ManagedVersioned {
   Version version;
   void* context;
-  void (*deleter)(::DLManagedTensorVersioned* self);  // may be null
+  void (*deleter)(::DLManagedTensorVersioned* self);  // null: no deleter
   std::uint64_t flags;
   TensorView tensor;
 };

@@ -13,7 +13,7 @@ struct Dimension {
   std::int64_t stride;
 };
 
-// Those of more than one element, the smallest stride first.
+// Dimensions with more than one element, by ascending stride.
 std::vector<Dimension> ordered(NumberSpan shape, NumberSpan strides) {
   std::vector<Dimension> dimensions;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -81,7 +81,7 @@ bool is_dense(NumberSpan shape, NumberSpan strides) {
 
 bool may_overlap(NumberSpan shape, NumberSpan strides) {
   if (is_without_elements(shape)) return false;
-  std::int64_t last = 0;  // where the last element of the smaller dimensions lies
+  std::int64_t last = 0;  // offset of the last element of the smaller dimensions
   for (const Dimension& each : ordered(shape, strides)) {
     if (each.stride <= last) return true;
     const auto end = product(each.stride, each.extent - 1);
@@ -104,11 +104,12 @@ std::optional<std::int64_t> extent(NumberSpan shape, NumberSpan strides) {
   return sum(last, 1);
 }
 
-// Dimensions that follow each other are taken together as a run (each stride is the product of the
-// next one's stride and extent). Wanted dimensions must fill up runs, each within one of them.
+// Merges adjacent dimensions into runs (the stride equals the product of stride and extent of the
+// next dimension). The wanted dimensions must fill the runs, and each of them must be within one
+// run.
 std::optional<Numbers> strides_in_shape(NumberSpan shape, NumberSpan strides, NumberSpan wanted) {
   if (is_without_elements(shape)) return contiguous_strides(wanted);
-  std::vector<Dimension> runs;  // the last dimension's first
+  std::vector<Dimension> runs;  // last dimension first
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 1) continue;
     if (!runs.empty() && product(runs.back().stride, runs.back().extent) == strides[i]) {

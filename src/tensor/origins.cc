@@ -18,14 +18,15 @@ constexpr std::string_view sealed_as_value = "it was read from an object, which 
 
 struct Known {
   std::weak_ptr<TensorStorage> storage;
-  bool aliased = false;  // by its own program; values that others have written may claim it
+  // written as aliased by this program; `aliased` in a received value is not trusted
+  bool aliased = false;
 };
 
-// Of the process that it was begun in.
+// Valid in the process that filled it, not in its forks.
 struct Book {
   internal::Mutex mutex;
   pid_t of MOBULA_GUARDED_BY(mutex) = 0;
-  std::uint64_t process MOBULA_GUARDED_BY(mutex) = 0;  // unlikely to be any other's
+  std::uint64_t process MOBULA_GUARDED_BY(mutex) = 0;  // random
   std::uint64_t last MOBULA_GUARDED_BY(mutex) = 0;
   std::map<std::uint64_t, Known> storages MOBULA_GUARDED_BY(mutex);
 };
@@ -35,13 +36,13 @@ Book& book() {
   return *one;
 }
 
-// Keeps what it looks at from being written to.
+// Prevents writes while the result of `find_origin` exists.
 struct Look {
   std::shared_ptr<TensorStorage> storage;
   TensorStorage::Hold hold;
 };
 
-// Kernels that write there come first; where they cannot be waited for, it is another tensor.
+// Waits for kernels that write the memory. If that fails, the memory does not match.
 bool holds(const std::shared_ptr<TensorStorage>& storage, std::int64_t offset, std::span<const std::byte> bytes) {
   const std::byte* first = storage->bytes() + offset;
   if (storage->device().kind == Device::cpu) return std::memcmp(first, bytes.data(), bytes.size()) == 0;
@@ -93,7 +94,7 @@ std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size > end || origin.byte_offset > end - size) return nullptr;
   if (aliased) return storage;
-  // First nobody may write there, then it is looked whether somebody has.
+  // The hold precedes the comparison, so that no write can follow the comparison.
   auto look = std::make_shared<Look>();
   look->storage = storage;
   if (!storage->settled()) {

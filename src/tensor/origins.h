@@ -1,6 +1,6 @@
-// Where in this process a tensor lay when it was written into a small value, which travels with its elements: so
-// that whoever reads the value in the process that made it finds the tensor itself, as in the process that keeps
-// the elements of a large one. Any thread.
+// Memory of a tensor that was written into a small value together with its elements. A reader in
+// the process that wrote the value finds the tensor itself instead of a copy.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,22 @@
 
 namespace mobula::detail {
 
-// As it stands in values. Another process, and a fork of this one, has another `process`.
+// Encoded form in values. Another process, and a fork of this process, has a different `process`.
 struct Origin {
   std::uint64_t process = 0;
   std::uint64_t storage = 0;
   std::int64_t byte_offset = 0;
 };
 
-// Of the first element. The parts have a storage. `aliased`: from now on it may be found again changed.
+// Origin of the first element; `parts` must have a storage. `aliased`: the origin may be used even
+// after the bytes changed.
 Origin origin_of(const TensorParts& parts, bool aliased);
-// For the storage's end.
+// Called when the storage is destroyed.
 void forget_origin(std::uint64_t storage);
 
-// That memory, where it is of this process and still there. Unless it is to be `aliased`, and was written so: only if it holds these bytes, and
-// for as long as it is looked at nobody may write there. Null: it is not to be had.
+// Returns the memory if it belongs to this process and still exists, otherwise null. If the origin
+// was written as `aliased` and the reader agrees, the contents do not matter. Otherwise the memory
+// must still hold `bytes`, and it cannot be written while the result exists.
 std::shared_ptr<TensorStorage> find_origin(const Origin& origin, std::span<const std::byte> bytes, bool aliased);
 
 }  // namespace mobula::detail

@@ -7,14 +7,14 @@
 namespace mobula::internal::tensor {
 namespace {
 
-// One dimension, or several that lie like one. Steps are bytes.
+// A dimension, or several that merge into one. Steps are bytes.
 struct Loop {
   std::int64_t extent;
   std::int64_t from_step;
   std::int64_t to_step;
 };
 
-// The last dimension's first. None of extent 1.
+// Last dimension first, without dimensions of extent 1.
 std::vector<Loop> loops_over(NumberSpan shape, NumberSpan strides, std::size_t item) {
   std::vector<Loop> loops;
   const auto bytes = static_cast<std::int64_t>(item);
@@ -32,7 +32,7 @@ std::vector<Loop> loops_over(NumberSpan shape, NumberSpan strides, std::size_t i
   return loops;
 }
 
-// Runs `body(to, from)` for every combination of `loops`, the first of them fastest.
+// Calls `body(to, from)` for each combination of `loops`; the first loop varies fastest.
 template <class Body>
 void for_each(const std::vector<Loop>& loops, std::byte* to, const std::byte* from,
               const Body& body) {
@@ -52,7 +52,7 @@ void for_each(const std::vector<Loop>& loops, std::byte* to, const std::byte* fr
   }
 }
 
-// A plane, in tiles that the nearest cache holds: one of the two sides jumps wherever it is cut.
+// Copies a plane in tiles that fit the L1 cache, because one side is accessed with large strides.
 template <std::size_t item>
 void copy_plane(std::byte* to, const std::byte* from, const Loop& inner, const Loop& outer) {
   constexpr std::int64_t tile = 32;
@@ -125,7 +125,7 @@ std::optional<std::vector<PackedRows>> packed_rows(NumberSpan shape, NumberSpan 
     one.width *= loops.front().extent;
     loops.erase(loops.begin());
   }
-  // Rows that meet each other are stretches of their own.
+  // Overlapping rows become separate entries.
   if (!loops.empty() && loops.front().from_step >= one.width) {
     one.height = loops.front().extent;
     one.pitch = loops.front().from_step;

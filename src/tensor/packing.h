@@ -1,5 +1,5 @@
-// Copies strided elements into a run of memory, in the order in which contiguous elements lie. Pure;
-// any thread.
+// Copies strided elements into a contiguous memory range in row-major order.
+// Thread: any (pure).
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,21 @@
 
 namespace mobula::internal::tensor {
 
-// `into` has room for all elements and does not meet them. Elements have 1, 2, 4, 8 or 16 bytes;
-// `first` is where the first of them lies, at any address.
+// `into` must have space for all elements and must not overlap them. `item` is 1, 2, 4, 8, or 16
+// bytes; `first` is the address of the first element and need not be aligned.
 void pack(std::byte* into, const std::byte* first, NumberSpan shape, NumberSpan strides,
           std::size_t item);
 
-// The same order, as stretches that something else copies: in bytes from the first element.
+// The same order as a list of row copies, for another copy engine. Offsets are in bytes from the
+// first element.
 struct PackedRows {
   std::int64_t from = 0;  // in the strided elements
-  std::int64_t into = 0;  // in the run
+  std::int64_t into = 0;  // in the contiguous range
   std::int64_t width = 0;
   std::int64_t height = 1;
-  std::int64_t pitch = 0;  // of the strided elements; those of the run follow each other
+  std::int64_t pitch = 0;  // pitch of the strided elements; rows of the range are adjacent
 };
-// Nothing where they would be more than `most_rows`.
+// Empty if more than `most_rows` entries would be needed.
 std::optional<std::vector<PackedRows>> packed_rows(NumberSpan shape, NumberSpan strides,
                                                    std::size_t item, std::size_t most_rows);
 

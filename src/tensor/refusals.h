@@ -1,4 +1,5 @@
-// What tensors throw, in one place so that all of it reads alike. Any thread.
+// Exceptions of tensors, in one place for uniform texts.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -12,22 +13,23 @@
 
 namespace mobula::internal::tensor {
 
-// InvalidRequestError: "FIELD: RULE; given: GIVEN".
+// Throws InvalidRequestError: "FIELD: RULE; given: GIVEN".
 [[noreturn]] void refuse(std::string_view field, std::string_view rule, std::string_view given);
 
-// What a failure of device memory becomes: OutOfMemoryError, InvalidRequestError for a device that is not
-// there, else ObjectLostError.
+// Throws the exception for a failure of device memory: OutOfMemoryError, InvalidRequestError for an
+// unknown device, otherwise ObjectLostError.
 [[noreturn]] void fail(const Failure& why, std::string_view tried);
 
-// TensorSharedError. `tried`: "mutable_view"; `readers` is not empty.
+// Throws TensorSharedError. `tried` is the rejected call, such as "mutable_view"; `readers` must
+// not be empty.
 [[noreturn]] void refuse_shared(std::string_view tried, const Tensor& tensor,
                                 const std::vector<std::string>& readers);
 
-// "[2, 3]".
+// Text such as "[2, 3]".
 std::string text_of(NumberSpan numbers);
-// "cpu", "cuda:1".
+// Text such as "cpu" or "cuda:1".
 std::string text_of(Device device);
-// "float32 [2, 3] on cpu".
+// Text such as "float32 [2, 3] on cpu".
 std::string text_of(const Tensor& tensor);
 
 }  // namespace mobula::internal::tensor

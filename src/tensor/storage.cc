@@ -49,7 +49,7 @@ std::shared_ptr<TensorStorage> TensorStorage::allocate(std::size_t size_bytes, b
     if (zeroed) std::memset(taken.bytes, 0, size_bytes);
     return std::make_shared<TensorStorage>(taken.bytes, size_bytes, Device(), std::move(taken.owner));
   }
-  // calloc rather than an aligned allocation and memset: fresh pages are zero already.
+  // calloc instead of an aligned allocation with memset, because fresh pages are already zero.
   if (size_bytes > SIZE_MAX - alignment) return nullptr;
   const std::size_t room = size_bytes + alignment;
   void* memory = zeroed ? std::calloc(room, 1) : std::malloc(room);

@@ -1,6 +1,7 @@
-// The memory under tensors: one run of bytes with an owner, on one device, and who may read it. It
-// may be written unless it is sealed for good, or a hold meets the bytes in question. Any thread:
-// holds are taken and let go by any; the bytes themselves are not guarded.
+// Memory of tensors: one byte range with an owner, on one device, and the readers of it. Bytes may
+// be written unless the storage is sealed or a hold covers them.
+// Thread: any for holds and queries.
+// Not: synchronization of access to the bytes.
 #pragma once
 
 #include <atomic>
@@ -27,33 +28,35 @@ struct ByteRange {
   bool meets(const ByteRange& other) const { return begin < other.end && other.begin < end; }
 };
 
-// Where a process allocates the large tensors of its host memory, in place of the heap: memory that others
-// can read in place, say. Any thread.
+// Allocator for large host tensors in place of the heap, such as memory that other processes can
+// map.
+// Thread: any.
 class TensorMemory {
  public:
-  // Smaller ones lie in the heap in any case.
+  // Smaller tensors always use the heap.
   static constexpr std::size_t least_bytes = 16 * 1024;
 
   struct Taken {
-    std::byte* bytes = nullptr;                // at a multiple of TensorStorage::alignment; null: none
-    std::shared_ptr<const void> owner = {};    // gives them back
+    std::byte* bytes = nullptr;  // multiple of TensorStorage::alignment; null: no memory
+    std::shared_ptr<const void> owner = {};    // releases the bytes
   };
   virtual ~TensorMemory() = default;
   virtual Taken take(std::size_t size_bytes) = 0;
 };
-// From here on; null: the heap again. What was taken before stays where it is.
+// Sets the allocator; null selects the heap. Existing allocations stay in place.
 void use_tensor_memory(std::shared_ptr<TensorMemory> memory);
 
 class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
  public:
-  // Allocations begin at a multiple of it.
+  // Alignment of allocations.
   static constexpr std::size_t alignment = 64;
 
-  // Host memory; null where there is none to be had. Zeroed memory costs nothing before it is used.
+  // Allocates host memory; null if no memory is available. Zeroed memory costs nothing before its
+  // first use.
   static std::shared_ptr<TensorStorage> allocate(std::size_t size_bytes, bool zeroed);
 
-  // Memory of somebody else, which `owner` keeps. `sealed`: why nobody may write to it, as in
-  // "it lies in the object store"; empty where one may. The words stay what they are: a literal.
+  // Wraps foreign memory that `owner` keeps alive. `sealed` is the reason against writing, such as
+  // "it was read from an object"; empty: writable. The text must be a literal.
   TensorStorage(std::byte* bytes, std::size_t size_bytes, Device device,
                 std::shared_ptr<const void> owner, std::string_view sealed = {});
   TensorStorage(const TensorStorage&) = delete;
@@ -64,7 +67,7 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   std::size_t size_bytes() const { return size_bytes_; }
   Device device() const { return device_; }
 
-  // The right of one reader to find these bytes unchanged. Movable; let go when it is gone.
+  // Right of one reader to find the bytes unchanged. Movable; the destructor releases it.
   class Hold {
    public:
     Hold() = default;
@@ -87,28 +90,30 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
     std::uint64_t number_ = 0;
   };
 
-  // `reader` is for people, as in "object 3f…, read by executor 7"; asked for when somebody is refused.
+  // `reader` returns a human-readable name, such as "object 3f…, read by executor 7". It is called
+  // when a write is rejected.
   using ReaderName = std::function<std::string()>;
   Hold hold(ByteRange range, ReaderName reader);
-  // Of a reader that has been told that they may change. They may be written meanwhile.
+  // Registers a reader that accepts changes. The bytes may be written.
   Hold look_on(ByteRange range, ReaderName reader);
 
-  // Why nobody may write to it for as long as it lives; empty where one may.
+  // Reason against any write while the storage exists; empty: writable.
   std::string_view sealed() const { return sealed_; }
 
-  // Why these bytes may not be written: the seal, then the readers, one each. Empty: they may.
+  // Reasons against writing these bytes: the seal, then one entry per reader. Empty: writable.
   std::vector<std::string> readers(ByteRange range) const;
-  // Those who look on, one each; `unwarned`: that no such call has named before, all of which it has now.
+  // Readers that accept changes, one entry each. `unwarned` returns those that no earlier call of
+  // it returned.
   std::vector<std::string> onlookers(ByteRange range) const;
   std::vector<std::string> unwarned(ByteRange range);
 
-  // Kernels that write to this memory run on `stream`.
+  // Kernels on `stream` write to this memory.
   void produced_on(void* stream);
   std::vector<void*> producers() const;
-  // Whether nobody writes to it any more: it is sealed.
+  // True if the bytes can no longer change, because the storage is sealed.
   bool settled() const { return !sealed_.empty(); }
 
-  // What it is called in this process, from the first time that is asked for (tensor/origins.h). 0: nothing.
+  // Number of this storage in this process, assigned on first use (`tensor/origins.h`). 0: none.
   std::uint64_t number() const { return named_as_.load(std::memory_order_relaxed); }
   void set_number(std::uint64_t number) { named_as_.store(number, std::memory_order_relaxed); }
 
@@ -137,9 +142,10 @@ class TensorStorage : public std::enable_shared_from_this<TensorStorage> {
   std::uint64_t next_number_ MOBULA_GUARDED_BY(mutex_) = 1;
 };
 
-// From the first element's first byte to the last one's end; nothing without elements.
+// Range from the first byte of the first element to the end of the last one; empty without
+// elements.
 ByteRange range_of(const TensorParts& parts);
-// TensorStorage::readers of these; and onlookers.
+// `TensorStorage::readers` and `onlookers` for the range of `parts`.
 std::vector<std::string> readers_of(const TensorParts& parts);
 std::vector<std::string> onlookers_of(const TensorParts& parts);
 

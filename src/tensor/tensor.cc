@@ -48,7 +48,7 @@ void check_device(Device device) {
          text_of(device));
 }
 
-// The memory of this process's devices.
+// Memory of the leased devices.
 std::shared_ptr<internal::DeviceMemory> memory_of(Device device, std::string_view tried) {
   auto memory = internal::device_memory();
   if (memory) return memory;
@@ -121,7 +121,7 @@ const void* first_of(const TensorParts& parts) {
   return parts.storage ? parts.storage->bytes() + parts.byte_offset : nullptr;
 }
 
-// What view and mutable_view ask of a tensor; its first element.
+// Checks of `view` and `mutable_view`; returns the first element.
 const void* checked(const Tensor& tensor, const detail::ElementType& wanted,
                     std::string_view tried) {
   check_host(tensor, tried);
@@ -155,7 +155,7 @@ std::size_t dimension_at(const Tensor& tensor, int which, std::string_view name)
   return static_cast<std::size_t>(which < 0 ? which + dimensions : which);
 }
 
-// With -1 replaced by what is left.
+// Replaces -1 by the remaining extent.
 Numbers completed(const Numbers& wanted, const Tensor& tensor) {
   Numbers shape = wanted;
   std::int64_t* open = nullptr;
@@ -179,12 +179,13 @@ Numbers completed(const Numbers& wanted, const Tensor& tensor) {
   return shape;
 }
 
-// Copies between devices, and between one and the host: so many at the most.
+// Largest number of copy operations between devices, or between a device and the host.
 constexpr std::size_t most_device_copies = 65'536;
 
 Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_view tried);
 
-// Of a device, and so that too many copies would be needed there: as they lie, and packed here.
+// For a device tensor that would need too many copies: copies its memory range to the host and
+// packs it there.
 Tensor packed_on_host(const Tensor& from, void* stream, std::string_view tried) {
   TensorParts as_they_lie = from.parts();
   as_they_lie.shape = {from.size()};
@@ -196,7 +197,8 @@ Tensor packed_on_host(const Tensor& from, void* stream, std::string_view tried) 
   return Tensor(std::move(here)).clone();
 }
 
-// The elements, contiguous, in memory of their own on `device`; one of the two places is a device.
+// Returns contiguous elements in new memory on `device`. The source or the destination must be a
+// device.
 Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_view tried) {
   const TensorParts& parts = from.parts();
   const auto memory = memory_of(device.kind == Device::cpu ? parts.device : device, tried);
@@ -205,7 +207,7 @@ Tensor copied_to(const Tensor& from, Device device, void* stream, std::string_vi
   const bool dense = internal::tensor::is_dense(parts.shape, parts.strides);
   if (!packed && dense && device.kind == Device::cpu) return packed_on_host(from, stream, tried);
   if (!packed && dense) {
-    // Rather by way of the host than not at all.
+    // The detour through the host is slow, but works.
     return copied_to(packed_on_host(from, stream, tried), device, stream, tried);
   }
   if (!packed) {
@@ -257,7 +259,8 @@ Tensor Tensor::of_memory(const void* elements, std::size_t count, DType dtype, s
   check_shape(parts.shape, each);
   if (count == 0) return Tensor(std::move(parts));
   if (elements == nullptr) refuse("elements", "not null where there are some", "null");
-  auto* first = static_cast<std::byte*>(const_cast<void*>(elements));  // the seal keeps what is const from being written
+  // the seal prevents writes to const elements
+  auto* first = static_cast<std::byte*>(const_cast<void*>(elements));
   parts.storage = std::make_shared<TensorStorage>(first, count * each, Device(), std::move(owner),
                                                   read_only ? "its program has given it as const" : "");
   return Tensor(std::move(parts));
@@ -319,7 +322,7 @@ Tensor Tensor::clone(void* stream) const {
 Tensor Tensor::to(Device device, void* stream) const {
   if (device == parts_.device) return *this;
   check_device(device);
-  // The host packs its own elements; a device packs while it copies.
+  // The host packs its own elements; a device packs during the copy.
   if (parts_.device.kind == Device::cpu) return copied_to(contiguous(), device, stream, "to");
   return copied_to(*this, device, stream, "to");
 }

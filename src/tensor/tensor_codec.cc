@@ -1,5 +1,5 @@
-// Tensors as parts of values: kind, dtype, dimensions, extents, for permuted ones strides, of those of
-// devices which one, where asked for the origin and a checksum, padding, then the elements as they lie.
+// Codec of tensors: kind, dtype, dimensions, extents, strides if permuted, and the device if any.
+// Then follow the origin and a checksum if requested, padding, and the elements in memory order.
 #include <mobula/tensor.h>
 
 #include <array>
@@ -22,13 +22,13 @@ namespace {
 
 using internal::tensor::Numbers;
 
-// Bits of the first byte. Others mean a form that is not known here.
+// Bits of the first byte. Unknown bits are rejected.
 constexpr std::uint8_t has_strides = 1;
 constexpr std::uint8_t has_checksum = 2;
-constexpr std::uint8_t is_apart = 4;  // a ref stands in the place of the elements
+constexpr std::uint8_t is_apart = 4;  // a ref replaces the elements
 constexpr std::uint8_t is_of_device = 8;
-constexpr std::uint8_t has_origin = 16;   // where the elements that follow were in their process
-constexpr std::uint8_t is_aliased = 32;   // and they are that tensor, even if it has changed
+constexpr std::uint8_t has_origin = 16;   // location of the elements in the process that wrote them
+constexpr std::uint8_t is_aliased = 32;   // the origin is valid even if the elements changed
 constexpr std::uint8_t known_bits = has_strides | has_checksum | is_apart | is_of_device | has_origin | is_aliased;
 constexpr std::size_t most_device_name = 64;
 
@@ -42,7 +42,7 @@ bool checks() {
   return on;
 }
 
-// Throws what the failure becomes.
+// Throws the exception for a failure.
 template <class Outcome>
 void require(const Outcome& outcome, std::string_view tried) {
   if (!outcome) internal::tensor::fail(outcome.error(), tried);
@@ -52,7 +52,7 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return internal::siphash128({}, bytes).low;
 }
 
-// Of memory that the host may not be able to look at.
+// Also for device memory.
 std::uint64_t checksum(std::span<const std::byte> bytes, Device device) {
   if (device.kind == Device::cpu) return checksum(bytes);
   std::vector<std::byte> copy(bytes.size());
@@ -60,12 +60,12 @@ std::uint64_t checksum(std::span<const std::byte> bytes, Device device) {
   return checksum(copy);
 }
 
-// Elements are padded so that they may be read in place; few of them are copied rather than padded.
+// Large blocks are padded so that they can be read in place; small ones are copied instead.
 std::size_t alignment_of(std::size_t size_bytes) {
   return size_bytes >= block_alignment ? block_alignment : sizeof(std::uint64_t);
 }
 
-// The order in which elements are written: as they lie, where they fill their memory.
+// Order in which the elements are written: memory order if they are dense.
 struct Order {
   bool dense;
   bool permuted;
@@ -119,7 +119,8 @@ Numbers read_numbers(Reader& in, std::size_t count) {
   return numbers;
 }
 
-// All but the elements; `size_bytes` is what they take. Bytes that are left bound nothing yet.
+// Reads the fields before the elements; `size_bytes` is the size of the elements, not yet checked
+// against the input.
 TensorParts read_layout(Reader& in, const Head& head, std::size_t& size_bytes) {
   TensorParts parts{.shape = {}, .strides = {}};
   parts.dtype = static_cast<DType>(head.dtype);
@@ -157,11 +158,11 @@ std::span<const std::byte> bytes_of(const ApartTensor& apart, std::size_t size_b
   return {apart.storage->bytes() + apart.byte_offset, size_bytes};
 }
 
-// In place where they lie as tensors' elements should, else in memory of their own.
+// Uses the bytes in place if they are aligned for tensors, otherwise copies them.
 std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
                                           const std::shared_ptr<const void>& owner) {
   constexpr std::string_view sealed = "it was read from an object, which others read as well";
-  auto* first = const_cast<std::byte*>(bytes.data());  // the seal keeps it from being written
+  auto* first = const_cast<std::byte*>(bytes.data());  // the seal prevents writes
   if (owner && reinterpret_cast<std::uintptr_t>(first) % TensorStorage::alignment == 0) {
     return std::make_shared<TensorStorage>(first, bytes.size(), Device(), owner, sealed);
   }
@@ -176,7 +177,8 @@ std::shared_ptr<TensorStorage> storage_of(std::span<const std::byte> bytes,
 
 namespace {
 
-// What has gaps or overlaps is packed, once; whoever writes after that finds it packed. Only who counts keeps it.
+// The counting pass packs elements with gaps or overlaps and keeps the result. The write pass packs
+// only to compute a checksum.
 void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byte> sum_room) {
   const bool packs = out.is_counting() || !sum_room.empty();
   const bool moves = packs && tensor.parts().device.kind != Device::cpu;
@@ -204,12 +206,12 @@ void set_apart(Writer& out, const Tensor& tensor, bool dense, std::span<std::byt
 void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
   const std::string of_device = made_on(tensor);
   const Order order = order_of(tensor.parts());
-  // A device packs while it copies to the host; what is written is the copy then.
+  // A device packs during the copy to the host, and the copy is written.
   const bool packs = !of_device.empty() && !order.dense && !out.is_counting() &&
                      !out.stand_apart(static_cast<std::size_t>(tensor.bytes()));
   const std::optional<Tensor> packed = packs ? std::optional(tensor.to(Device())) : std::nullopt;
   const TensorParts& parts = packed ? packed->parts() : tensor.parts();
-  // Waiting for kernels is for who has no lock yet.
+  // Only in the counting pass, in which the caller holds no lock.
   if (out.is_counting() && !of_device.empty()) require(finish_elements(parts), "writing a tensor of a device");
   const auto size_bytes = static_cast<std::size_t>(tensor.bytes());
   const bool apart = out.stand_apart(size_bytes);
@@ -246,7 +248,7 @@ void OwnCodec<Tensor>::write(Writer& out, const Tensor& tensor) {
 
 namespace {
 
-// Where it is wanted, or belongs.
+// Moves the tensor to the wanted device, otherwise to its default destination.
 Tensor landed(Tensor tensor, const std::string& of_device, const std::optional<Device>& wanted, bool was_apart) {
   const Device device = wanted ? *wanted : of_device.empty() ? tensor.device() : landing_of(of_device);
   if (device == tensor.device() && (of_device.empty() || was_apart)) return tensor;
@@ -285,7 +287,8 @@ Tensor OwnCodec<Tensor>::read(Reader& in) {
   }
   if (bytes.empty()) return Tensor(std::move(parts));
   if (apart.storage) parts.device = apart.storage->device();
-  const bool was_apart = (head.bits & is_apart) != 0;  // else `bytes` lie here, wherever the tensor does
+  // otherwise `bytes` are in host memory, even for a device tensor
+  const bool was_apart = (head.bits & is_apart) != 0;
   if (parts.dtype == DType::boolean && (!was_apart || parts.device.kind == Device::cpu)) check_booleans(bytes);
   if ((head.bits & has_checksum) != 0 && checksum(bytes, was_apart ? parts.device : Device()) != sum) {
     throw SerializationError("reading a tensor (" + internal::tensor::text_of(Tensor(parts)) +

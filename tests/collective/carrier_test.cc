@@ -1,4 +1,4 @@
-// The bytes of members by a library that a plug-in brings, and what it may not be told.
+// Payload of members through a transport plugin, and calls that the plugin must reject.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(Carriers, BytesComeInTheirOrderBothWays) {
   first->connect(1, second->endpoint());
   ASSERT_TRUE(eventually([&] { return is_linked(*first, 1) && is_linked(*second, 0); }));
   const auto one = first->wire(1), other = second->wire(0);
-  constexpr std::size_t size = (20u << 20) + 7;  // of more messages than a window has
+  constexpr std::size_t size = (20u << 20) + 7;  // more messages than one window
   std::vector<std::byte> out(size);
   for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>(i * 7 + i / 1000);
   std::vector<std::byte> there(size), back(size);
@@ -89,10 +89,10 @@ TEST(Carriers, NoMoreGoesThanTheWindowWhereNobodyReads) {
 TEST(Carriers, StrangersAreNotLetIn) {
   const auto first = open_carrier(0, 2, 1), second = open_carrier(1, 2, 2);
   first->connect(1, second->endpoint());
-  // The link of who has another key is dropped, or at least never one.
+  // A link with a different key is dropped, or never established.
   EXPECT_TRUE(eventually([&] { return !first->linked(1); }));
   EXPECT_FALSE(is_linked(*second, 0));
-  // Who belongs to it still finds the door.
+  // A member with the right key still connects.
   const auto right = open_carrier(0, 2, 2);
   right->connect(1, second->endpoint());
   EXPECT_TRUE(eventually([&] { return is_linked(*right, 1) && is_linked(*second, 0); }));
@@ -115,14 +115,14 @@ TEST(Carriers, AnEndpointOfNobodyIsAReason) {
   EXPECT_TRUE(eventually([&] { return !alone->linked(1); }));
 }
 
-// ---- calls of NCCL -------------------------------------------------------------------------------
+// ---- calls of NCCL ------------------------------------------------------------------------------
 
-// Every send has its receive in the same group of calls of the other member, whatever the size.
+// Every send is in the same group of calls as its receive at the other member, for any group size.
 TEST(NcclCalls, WhatBelongsTogetherIsIssuedTogether) {
   for (const std::uint32_t members : {1u, 2u, 5u, 256u, 300u}) {
     for (const auto kind : {OperationKind::gather, OperationKind::scatter, OperationKind::all_to_all}) {
       Operation operation{.kind = kind, .root = members - 1, .dtype = DType::float32, .shape = {3}};
-      // By sender and receiver: how many are sent, and received.
+      // By sender and receiver: number of sends and of receives.
       std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<int, int>> pairs;
       std::vector<std::byte> in(12 * members), out(12 * members);
       for (std::uint32_t rank = 0; rank < members; ++rank) {
@@ -135,7 +135,7 @@ TEST(NcclCalls, WhatBelongsTogetherIsIssuedTogether) {
           auto& pair = sends ? pairs[{rank, peer}] : pairs[{peer, rank}];
           ++(sends ? pair.first : pair.second);
           if (peer == rank) {
-            // Both halves of what goes to itself.
+            // Both halves of a transfer to the member itself.
             EXPECT_EQ(i / 2, 0u);
           } else if (kind == OperationKind::all_to_all) {
             const std::uint32_t distance = sends ? (peer + members - rank) % members : (rank + members - peer) % members;
@@ -160,7 +160,7 @@ TEST(NcclCalls, TypesThatTheLibraryReducesAndOthers) {
   EXPECT_FALSE(reduced(DType::complex64, ReduceKind::product));
   EXPECT_FALSE(reduced(DType::int16, ReduceKind::sum));
   EXPECT_FALSE(reduced(DType::uint16, ReduceKind::max));
-  // What is only carried may be anything.
+  // Operations without reduction accept any type.
   EXPECT_TRUE(check_for_library({.kind = OperationKind::all_gather, .dtype = DType::int16, .shape = {4}}).ok());
   const Operation complex{.kind = OperationKind::reduce_scatter, .dtype = DType::complex64, .shape = {6, 2}};
   std::vector<std::byte> in(96), out(32);

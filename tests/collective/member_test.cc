@@ -1,5 +1,5 @@
-// Members of collective groups, each with a desk and a door of its own, over real sockets and shared memory in one
-// process.
+// Members of collective groups in one process, each with its own registry and acceptor, over real
+// sockets and shared memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -84,7 +84,7 @@ class Members : public testing::Test {
     }
   }
 
-  // What each of them gets, in threads of their own.
+  // Runs `body` for each member on a separate thread.
   template <class Body>
   void all(Body body) {
     std::vector<std::thread> threads;
@@ -166,7 +166,8 @@ TEST_F(Members, TellWhatAnOperationMoved) {
       EXPECT_EQ(journeys[rank].path, reach == Reach::shm ? DirectPath::shm : DirectPath::tcp);
       EXPECT_EQ(journeys[rank].encrypted, reach == Reach::tcp);
       EXPECT_EQ(journeys[rank].way, MemberCore::Way::plan);
-      EXPECT_EQ(journeys[rank].bytes_received, 4u * 400'000);  // round a ring of three: two thirds, twice
+      // two thirds, twice, around a ring of three
+      EXPECT_EQ(journeys[rank].bytes_received, 4u * 400'000);
       EXPECT_EQ(journeys[rank].bytes_sent, 4u * 400'000);
       EXPECT_GT(journeys[rank].moved, Duration(0));
     }
@@ -313,17 +314,17 @@ TEST_F(Members, ANameIsFreeAgainWhenItsGroupIsOver) {
 TEST_F(Members, StrangersAreNotLetIn) {
   auto meeting = desk(0).join(membership(0, 2, Reach::tcp));
   ASSERT_TRUE(meeting.ok());
-  // Another key.
+  // A different key.
   Membership other = membership(1, 2, Reach::tcp);
   other.key[0] = std::byte{99};
   auto there = desk(1).join(other);
   ASSERT_TRUE(there.ok());
-  // The lower rank connects, and finds that its peer has another key.
+  // The lower rank connects and detects that its peer has a different key.
   auto connected = desk(0).connect(other.id, {*meeting, *there}, monotonic_now() + patience);
   ASSERT_FALSE(connected.ok());
   EXPECT_EQ(desk(0).find(other.id), nullptr);
   EXPECT_EQ(desk(1).find(other.id), nullptr);
-  // Nonsense, and silence, hold nobody up.
+  // Invalid input and silence delay no other peer.
   const auto address = Address::parse(meeting->address)->numeric();
   ASSERT_TRUE(address.has_value());
   auto nonsense = begin_connect(*address);
@@ -339,7 +340,8 @@ TEST_F(Members, StrangersAreNotLetIn) {
   EXPECT_NE(desk(0).find(other.id), nullptr);
 }
 
-// Members that are slow, want something else, or leave, as a seed has it: what they see fits together.
+// By seed, members are slow, request another operation, or leave; their observations must be
+// consistent.
 TEST_F(Members, SeedsOfFaults) {
   constexpr std::uint32_t size = 4;
   constexpr int rounds = 12;
@@ -347,9 +349,10 @@ TEST_F(Members, SeedsOfFaults) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     form(size, seed % 2 == 0 ? Reach::tcp : Reach::any, false, seed);
     Random random(seed);
-    const auto odd = static_cast<std::uint32_t>(random.below(size));       // wants something else in one round,
-    const auto leaver = static_cast<std::uint32_t>(random.below(size));    // leaves before another,
-    const auto slow = static_cast<std::uint32_t>(random.below(size));      // and comes late
+    // requests another operation in one round
+    const auto odd = static_cast<std::uint32_t>(random.below(size));
+    const auto leaver = static_cast<std::uint32_t>(random.below(size));    // leaves before a round
+    const auto slow = static_cast<std::uint32_t>(random.below(size));      // is late
     const int odd_round = static_cast<int>(random.below(rounds));
     const int last_round = static_cast<int>(random.below(rounds + 4));
     std::vector<std::int64_t> counts;

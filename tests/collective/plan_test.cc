@@ -1,5 +1,5 @@
-// Plans of all members carried out in one thread, by pipes of bounded room that move any number of bytes in any
-// order, and compared with a plain computation.
+// Plans of all members, executed in one thread over bounded pipes that move any number of bytes in
+// any order, and compared with a plain computation.
 #include "collective/core/plan.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ struct Story {
   std::size_t pipe_bytes = 4096;
 };
 
-// What every member has in its output; empty where the plans do not come to an end.
+// Output of each member; empty if the plans do not complete.
 std::vector<Bytes> played(const Story& story, const std::vector<Bytes>& inputs) {
   Random random(story.seed);
   const std::uint32_t n = story.members;
@@ -105,7 +105,7 @@ std::vector<Bytes> drawn(const Story& story) {
   return inputs;
 }
 
-// Sums and the like of small whole numbers are the same in any order.
+// Sums and similar reductions of small integers are equal in any order.
 Bytes reduced_plainly(const Operation& operation, const std::vector<Bytes>& inputs) {
   std::vector<const std::byte*> operands;
   for (const auto& each : inputs) operands.push_back(each.data());
@@ -165,7 +165,7 @@ const OperationKind all_kinds[] = {OperationKind::broadcast,      OperationKind:
                                    OperationKind::all_gather,     OperationKind::gather,     OperationKind::scatter,
                                    OperationKind::reduce_scatter, OperationKind::all_to_all};
 
-// Small thresholds and chunks: the algorithms for large operands, with few bytes.
+// Small thresholds and chunks select the algorithms for large operands with few bytes.
 PlanOptions small_chunks() { return {.ring_from = 256, .chain_from = 512, .chunk_bytes = 96, .most_scratch = 2048}; }
 
 TEST(CollectivePlan, EveryOperationGivesWhatAPlainOneGives) {
@@ -263,7 +263,7 @@ TEST(CollectivePlan, ScratchMemoryIsBounded) {
       for (const DType dtype : {DType::bfloat16, DType::float32}) {
         Operation operation{.kind = kind, .dtype = dtype, .shape = {1 << 22}};
         const auto plan = make_plan(operation, members - 1, members);
-        // A part of what is reduced is kept by reduce alone.
+        // Only reduce keeps a part of the reduced tensor.
         const std::size_t part = kind == OperationKind::reduce ? 3 * (static_cast<std::size_t>(operation.bytes()) / members + 64) : 0;
         EXPECT_LE(plan.scratch_bytes, (8u << 20) + (1u << 20) + part) << members;
       }
@@ -271,7 +271,7 @@ TEST(CollectivePlan, ScratchMemoryIsBounded) {
   }
 }
 
-// ---- reductions --------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------
 
 TEST(Reduction, HalvesGoThereAndBack) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
@@ -301,7 +301,7 @@ TEST(Reduction, HalvesGoThereAndBack) {
 }
 
 TEST(Reduction, SixteenBitFloatsAreRoundedOnce) {
-  // One by one each small number would be lost.
+  // With one rounding per addition, each small number would be lost.
   std::vector<std::uint16_t> numbers{to_float16(2048)};
   for (int i = 0; i < 4; ++i) numbers.push_back(to_float16(1));
   std::vector<const std::byte*> operands;
@@ -309,7 +309,7 @@ TEST(Reduction, SixteenBitFloatsAreRoundedOnce) {
   std::uint16_t sum = 0;
   fold(DType::float16, ReduceKind::sum, 2, operands, 1, reinterpret_cast<std::byte*>(&sum));
   EXPECT_EQ(from_float16(sum), 2052);
-  // A sum that 16 bits cannot hold has an average that they can.
+  // A sum beyond the range of 16 bits can have an average within it.
   numbers.assign(2, to_float16(60000));
   operands = {reinterpret_cast<const std::byte*>(&numbers[0]), reinterpret_cast<const std::byte*>(&numbers[1])};
   fold(DType::float16, ReduceKind::average, 2, operands, 0.5, reinterpret_cast<std::byte*>(&sum));
@@ -341,7 +341,7 @@ TEST(Reduction, IntegersWrapAndNansStay) {
             (std::complex<double>{-1, 0}));
 }
 
-// ---- agreement ---------------------------------------------------------------------------------
+// ---- agreement ----------------------------------------------------------------------------------
 
 TEST(Agreement, WhoDiffersIsNamedByAll) {
   const Operation one{.kind = OperationKind::all_reduce, .shape = {4}};

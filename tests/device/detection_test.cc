@@ -1,5 +1,5 @@
-// The detection of each vendor against a fake of what that vendor shows: a tree of files in place of
-// /sys and /dev, or a script in place of its program.
+// Detection of each vendor against a simulation of its interface: a file tree in place of /sys and
+// /dev, or a script in place of its program.
 #include "device/detection.h"
 
 #include <filesystem>
@@ -102,7 +102,7 @@ TEST_F(DetectionSimulated, AmdsDisplayUnitsAreCountedAndNotOffered) {
   EXPECT_THAT(found.notes, ElementsAre(HasSubstr("512 MiB")));
 }
 
-// Ray's table, by the device ids that the kernel writes in decimal.
+// Table from Ray, by device ids that the kernel writes in decimal.
 struct PciRow {
   const char* device;
   const char* type;
@@ -160,7 +160,7 @@ TEST_F(DetectionSimulated, TpusByTheirFiles) {
   for (const char* name : {"dev/accel0", "dev/accel2", "dev/accel1", "dev/accel10"}) {
     files.write(name, "");
   }
-  files.write("dev/accel/accel0", "");  // the folder of another kind of device
+  files.write("dev/accel/accel0", "");  // directory of another kind of device
   EXPECT_THAT(ids(Vendor::tpu), ElementsAre("0", "1", "2", "10"));
   EXPECT_THAT(detect_devices(Vendor::tpu, paths).devices[0].types, IsEmpty());
   pci("0000:00:04.0", "0x1ae0", "0x005e", "0x088000");
@@ -211,7 +211,7 @@ TEST_F(DetectionSimulated, AscendByItsFiles) {
   EXPECT_THAT(detect_devices(Vendor::ascend, paths).devices[0].types, ElementsAre("Ascend910B"));
 }
 
-// Vendors of which numbered files are all that is looked at.
+// Vendors that are detected by numbered files alone.
 struct FilesRow {
   Vendor vendor;
   std::vector<const char*> names;

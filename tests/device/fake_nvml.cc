@@ -1,10 +1,14 @@
-// A simulated NVML: what it reports is a file that the environment variable FAKE_NVML_FILE names,
-// read at nvmlInit_v2. Lines, fields separated by '|':
-//   driver|VERSION      gpu|NAME|UUID|BYTES|PCI|MIG        slice|NAME|UUID|BYTES (of the gpu above)
-//   link|REMOTE (the next of the gpu above: "switch", "cpu", "down" or the PCI id of a gpu)
+// A simulated NVML. FAKE_NVML_FILE names a file with its answers, which nvmlInit_v2 reads. Fields
+// are separated by '|':
+//
+//   driver|VERSION
+//   gpu|NAME|UUID|BYTES|PCI|MIG
+//   slice|NAME|UUID|BYTES   a slice of the previous gpu
+//   link|REMOTE             next link of the previous gpu: "switch", "cpu", "down", or a PCI id
 //   fail|FUNCTION|STATUS
-// Bytes of "-" answer "not supported". Calls before a successful init end the process.
-// With FAKE_OLD_NVML it is a driver's that knows no links.
+//
+// BYTES of "-" returns "not supported". A call before a successful init ends the process.
+// FAKE_OLD_NVML builds the library of a driver without NVLink queries.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -148,7 +152,7 @@ int nvmlDeviceGetMigMode(abi::Device device, unsigned* current, unsigned* pendin
   return enter("nvmlDeviceGetMigMode");
 }
 
-// As on hardware, slots are more than slices, and the first one may be empty.
+// As on hardware: more slots than slices, and the first slot may be empty.
 int nvmlDeviceGetMaxMigDeviceCount(abi::Device device, unsigned* count) {
   *count = static_cast<unsigned>(of(device)->slices.size()) + 2;
   return enter("nvmlDeviceGetMaxMigDeviceCount");
@@ -181,7 +185,7 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(abi::Device device, unsigned link, int* 
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(abi::Device device, unsigned link, abi::PciInfo* pci) {
   const int status = enter("nvmlDeviceGetNvLinkRemotePciInfo_v2");
   const std::string& remote = of(device)->links.at(link);
-  // A switch and a processor have addresses too.
+  // A switch and a processor have addresses, too.
   const std::string address = remote == "switch" || remote == "cpu" ? "00000000:C0:00.0" : remote;
   return status != abi::success ? status : copy(address, pci->bus_id, sizeof pci->bus_id);
 }

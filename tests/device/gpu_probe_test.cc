@@ -100,7 +100,7 @@ TEST(Nvml, WithoutTheLibraryTheLoadersMessageIsGiven) {
   EXPECT_THAT(Nvml::open("libc.so.6").error().text, HasSubstr("has no function nvmlInit_v2"));
 }
 
-// A topology as hwloc exports it, with two of NVIDIA's devices among others.
+// A topology as hwloc exports it, with two NVIDIA devices among others.
 constexpr std::string_view topology = R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -125,7 +125,7 @@ constexpr std::string_view topology = R"(<?xml version="1.0" encoding="UTF-8"?>
 </topology>
 )";
 
-// Two packages with a NUMA node and two GPUs each, and a GPU that is as far from both.
+// Two packages, each with a NUMA node and two GPUs, and one GPU at equal distance from both.
 constexpr std::string_view two_islands = R"(<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">

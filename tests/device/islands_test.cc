@@ -1,4 +1,4 @@
-// Which GPUs are close to each other, on machines as NVML and hwloc describe them.
+// Islands of GPUs on machines as NVML and hwloc describe them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-using Links = std::vector<std::string>;  // as the fake library reads them
+using Links = std::vector<std::string>;  // in the format of the simulated library
 
-// Devices are numbered by their bus.
+// Devices are numbered by bus.
 std::string bus_id(std::size_t gpu) { return fmt::format("00000000:{:02X}:00.0", gpu + 16); }
 
-// What hwloc would export of a machine with so many GPUs at each of its NUMA nodes.
+// Topology that hwloc would export for a machine with these numbers of GPUs per NUMA node.
 std::string topology_with(const std::vector<std::size_t>& gpus_of_node) {
   const auto sets = [](unsigned bits) {
     return fmt::format(
@@ -68,7 +68,7 @@ class IslandsSimulated : public testing::Test {
  protected:
   ~IslandsSimulated() override { ::unsetenv("FAKE_NVML_FILE"); }
 
-  // The islands of a node's GPUs, of which each has the links of its place in `links`.
+  // Islands of a node's GPUs; GPU i has the links `links[i]`.
   std::vector<std::int32_t> islands(const std::vector<Links>& links,
                                     const std::vector<std::size_t>& gpus_of_node) {
     std::string lines = "driver|550.54.15\n";
@@ -95,7 +95,7 @@ class IslandsSimulated : public testing::Test {
 
   Scratch files;
   std::string library = FAKE_NVML;
-  std::string more;  // lines after those of the devices
+  std::string more;  // lines after the device lines
 };
 
 const Links six_switches(6, "switch");
@@ -116,7 +116,7 @@ TEST_F(IslandsSimulated, BridgedPairsAreOneEach) {
 }
 
 TEST_F(IslandsSimulated, AWayThroughOthersIsEnough) {
-  // A ring over both NUMA nodes, in which each knows one neighbour.
+  // A ring over both NUMA nodes, in which each GPU reports one neighbor.
   std::vector<Links> ring;
   for (std::size_t gpu = 0; gpu < 4; ++gpu) ring.push_back({bus_id((gpu + 1) % 4)});
   EXPECT_THAT(islands(ring, {2, 2}), ElementsAre(0, 0, 0, 0));
@@ -127,7 +127,8 @@ TEST_F(IslandsSimulated, WhatIsNotLinkedKeepsItsNumaNode) {
 }
 
 TEST_F(IslandsSimulated, LinksToNobodyElseAreNone) {
-  // To the processor (as on POWER9), one that is down, to itself, to a GPU that is not here.
+  // Links to the processor (as on POWER9), an inactive one, one to the GPU itself, and one to a GPU
+  // that is not present.
   EXPECT_THAT(islands({{"cpu", "cpu"}, {"cpu", "down"}, {bus_id(2)}, {bus_id(40)}}, {2, 2}),
               ElementsAre(0, 0, 1, 1));
   EXPECT_THAT(islands({six_switches, {}}, {1, 1}), ElementsAre(0, 1));

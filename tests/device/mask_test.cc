@@ -42,7 +42,7 @@ Allocation allocation_of(std::vector<ResourceShare> shares) {
 const NodeShape gpu_node =
     node_with({devices("CPU", {""}), devices("GPU", {"1", "GPU-8f", "MIG-3"})});
 
-// With every device hidden that a slot was not given.
+// Masks with all devices hidden that the slot does not have.
 Environment masks(const NodeShape& node, const Allocation& allocation,
                   const std::vector<Vendor>& present = {}) {
   return device_environment(node, allocation, {}, present);
@@ -69,12 +69,12 @@ TEST(Mask, ASlotWithoutDevicesSeesNone) {
   }
 }
 
-// One row for each vendor: what its mask says of devices 1 and 3, and what hides all of them.
+// One row per vendor: its mask for devices 1 and 3, and the value that hides all devices.
 struct MaskRow {
   Vendor vendor;
   std::string one_and_three;
   std::string none;
-  std::string second_one_and_three = {};  // of its second mask, where the runtime sets one
+  std::string second_one_and_three = {};  // its second mask, if the runtime sets one
   std::string second_none = {};
 };
 

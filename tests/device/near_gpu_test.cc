@@ -1,4 +1,4 @@
-// What lies near a GPU on a machine of two sockets, as hwloc reads it from a file, and what is chosen for it.
+// Locality on a machine with two sockets, as hwloc reads it from a file, and the resulting choices.
 #include "device/near_gpu.h"
 
 #include <gmock/gmock.h>
@@ -17,8 +17,9 @@ using testing::IsEmpty;
 
 const std::string left_gpu = "0000:10:00.0", right_gpu = "0000:90:00.0";
 
-// Two sockets with four CPUs each. Left: a switch with a GPU and eth0, and eth1 beside it. Right: a GPU, and eth2
-// at the same host bridge. `numa` false: hwloc knows of no locality, everything hangs on the machine.
+// Two sockets with four CPUs each. Left: a switch with a GPU and eth0, and eth1 next to the switch.
+// Right: a GPU, and eth2 at the same host bridge. With `numa` false, hwloc knows no locality, and
+// all devices belong to the machine.
 std::string two_sockets(bool numa = true) {
   const std::string left = numa ? "0x0000000f" : "0x000000ff", right = "0x000000f0";
   int index = 1;

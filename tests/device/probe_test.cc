@@ -37,7 +37,7 @@ TEST(VisibleList, EndsWhereCudaStopsReading) {
   EXPECT_THAT(cuda_list("2,").value(), ElementsAre("2"));
 }
 
-// Two at once would be given the device.
+// The device could be allocated twice at once.
 TEST(VisibleList, NamesNoDeviceTwice) {
   for (const char* twice : {"0,0", "1,0,1", "GPU-a,GPU-a"}) {
     const auto list = visible_ids(row_of(Vendor::nvidia), twice);
@@ -303,7 +303,7 @@ TEST_F(NodeShapeTest, NeuronCoresByFlagImplyTheirType) {
   EXPECT_THAT(node_shape(machine, request)->accelerator_types, ElementsAre("aws-neuron-core"));
 }
 
-// The rows of the vendor table that a node can have, each with its fractions and its ids.
+// Rows of the vendor table that a node can have, each with its fractions and its ids.
 TEST_F(NodeShapeTest, EveryVendorsDevicesAreCountedInInstances) {
   for (const VendorRow& vendor : vendor_rows()) {
     SCOPED_TRACE(vendor.name);
@@ -399,7 +399,7 @@ TEST_F(NodeShapeTest, IntelsDevicesAreThoseThatBothOfItsMasksLetThrough) {
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1"}, {"ONEAPI_DEVICE_SELECTOR", "level_zero:0,1"}}), "1");
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "4096"}, {"ONEAPI_DEVICE_SELECTOR", "!*:gpu"}}), "")
       << "what an executor without devices is given";
-  // Executors have this mask as the node has it, so ids count within it.
+  // Executors inherit this mask from the node, so ids count within it.
   EXPECT_EQ(ids({{"ZE_AFFINITY_MASK", "1,3"}}, {.left_alone = {"ZE_AFFINITY_MASK"}}), "0,1");
   NodeRequest tile;
   tile.accelerator_variables["ZE_AFFINITY_MASK"] = "0.1,2";

@@ -1,4 +1,5 @@
-// A folder of a test's own with files in it, removed at the end. One thread.
+// Directory with files for one test, removed at the end.
+// Thread: owner.
 #pragma once
 
 #include <unistd.h>

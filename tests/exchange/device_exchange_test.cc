@@ -1,4 +1,5 @@
-// Exchanges of tensors of simulated GPUs, and by plug-ins, between what would be processes of one machine or of two.
+// Tensor exchanges with simulated GPUs and with plugins, between simulated processes of one machine
+// or of two.
 #include "exchange/exchange_process.h"
 #include "simulated_gpu/calls.h"
 #include "simulated_gpu/machine.h"
@@ -173,7 +174,7 @@ TEST(DeviceExchange, OfNoBytesArrivesByEveryWay) {
   });
 }
 
-// What a user's thread captures into a graph meanwhile stays whole, and what is pulled comes.
+// A graph capture of a user thread stays intact, and pulls complete.
 TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
   for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl}) belongs_to(Part::capturing_holder, each, Proof::simulated);
   const SimulatedMachine machine("count=2 late_us=100");
@@ -187,7 +188,7 @@ TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
       refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = path}));
     }
     const auto near = one.publish_on_gpu(13, bytes_of_one);
-    // As user code does it: a stream of its own, in the mode in which CUDA begins.
+    // As user code does: a separate stream, in CUDA's default capture mode.
     const auto context = holds.gpus->devices()[0].context;
     cuda_abi::Stream stream = nullptr;
     {
@@ -258,7 +259,7 @@ TEST(DeviceExchange, WithoutNcclGoesAnotherWayAndSaysWhy) {
   });
 }
 
-// What a plug-in carries: bytes of the host, and between machines only where both trust the fabric.
+// A plugin carries host bytes; between machines only if both trust the fabric.
 class PluginExchange : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -302,7 +303,8 @@ TEST_P(PluginExchange, ThatIsNotThereIsRefusedAndAnotherMayStandIn) {
   EXPECT_THAT(arrival.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
 }
 
-// No variable names it: it is found where plugins are installed, and opened by both sides for the first transfer.
+// No variable names the plugin: it is found in the directory of installed plugins, and the first
+// transfer opens it on both sides.
 TEST_P(PluginExchange, OpensInstalledPluginWhenNamed) {
   const std::string file = plugin_;
   const auto is_loaded = [&] {
@@ -338,7 +340,7 @@ TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
   ::unsetenv("MOBULA_PLUGIN_FOLDER");
 }
 
-// The plugin stands for NIXL, which this machine does not have.
+// The test plugin replaces NIXL, which this machine does not have.
 TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
   Folder folder;
   const auto member = [](std::uint64_t number) {

@@ -1,5 +1,6 @@
-// What would be a process with an exchange of tensors, in tests: its own thread and sockets, elements that are
-// numbered bytes. Test thread.
+// A simulated process with a tensor exchange for tests: separate thread and sockets, elements with
+// numbered bytes.
+// Thread: test.
 #pragma once
 
 #include "exchange/tensor_exchange.h"
@@ -33,7 +34,7 @@ inline const SigningKeys& head() {
   return keys;
 }
 
-// For sockets, gone with it.
+// Directory for sockets, removed with the object.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path().string() + "/mobula-exchange-XXXXXX") {
@@ -51,17 +52,18 @@ struct Member {
   std::uint64_t node = 1;
   std::uint64_t job = 1;
   bool expired = false;
-  std::string own_host = {};  // as ExchangeOptions have it
+  std::string own_host = {};  // as in ExchangeOptions
   std::string fabric = {};
   std::string plugins = {};
   std::uint64_t chunk_bytes = std::uint64_t{64} << 20;
-  std::uint64_t receive_bytes = std::uint64_t{1} << 30;  // that are on their way here at once
+  // limit on bytes in transit to this process
+  std::uint64_t receive_bytes = std::uint64_t{1} << 30;
   std::shared_ptr<GpuDevices> gpus = nullptr;
-  std::string admitted_as = {};            // by this key
-  std::vector<std::string> void_keys = {};  // that it honours no more
+  std::string admitted_as = {};            // key of the ticket
+  std::vector<std::string> void_keys = {};  // revoked keys
   Duration part_after = 60s;  // without a transfer
   std::size_t many_ties = 256;
-  std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: it takes wholes, as older ones do
+  std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: whole tensors only, as in older releases
 };
 
 // One process with its exchange. Elements are numbered bytes.
@@ -120,7 +122,7 @@ class Process {
   TensorExchange& exchange() { return *exchange_; }
   void end() { exchange_.reset(); }
 
-  // Elements in shared memory, or in some of its own.
+  // Registers elements in shared memory, or in private memory.
   RefRecord publish(std::uint64_t object, std::size_t size, bool shared, DirectWish wish = {.direct = true}) {
     SourceRegion region;
     std::shared_ptr<const void> owner;
@@ -145,7 +147,7 @@ class Process {
     ref.tensor = TensorRecord{static_cast<std::int64_t>(size), shared, wish, exchange_->self()};
     return ref;
   }
-  // Elements on the process's first GPU.
+  // Registers elements on the first GPU of the process.
   RefRecord publish_on_gpu(std::uint64_t object, std::size_t size, DirectWish wish = {.direct = true}) {
     std::vector<std::byte> bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
@@ -167,7 +169,7 @@ class Process {
     return ref;
   }
   int first_lane() const { return gpus_->landing({}); }
-  // What has arrived, as the host sees it.
+  // Copies the completed elements to the host and compares them.
   bool is_numbered_here(const Arrival& arrival, std::uint64_t object, std::size_t size) {
     const auto* elements = std::get_if<Elements>(&arrival.outcome);
     if (elements == nullptr || elements->bytes.size() != size || elements->device == on_host) return false;
@@ -208,7 +210,7 @@ class Process {
   std::shared_ptr<GpuDevices> gpus_;  // shared with the exchange
   std::uint64_t wishes_ = 0;
   std::map<std::uint64_t, std::weak_ptr<const void>> alive_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   std::vector<Arrival> arrivals_;
   std::vector<std::pair<ObjectId, std::size_t>> stored_;

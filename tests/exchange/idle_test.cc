@@ -1,4 +1,4 @@
-// Connections between exchanges that carry nothing: closed after a while, made again when something is wanted.
+// Idle connections between exchanges: closed after a while, and opened again on demand.
 #include <dirent.h>
 
 #include "exchange/exchange_process.h"
@@ -18,16 +18,16 @@ std::size_t entries(const char* folder) {
   if (open != nullptr) ::closedir(open);
   return count;
 }
-// Descriptors of this process, in which all of a test's exchanges are; and threads.
+// Descriptors and threads of this process, which contains all exchanges of a test.
 std::size_t descriptors() { return entries("/proc/self/fd"); }
 std::size_t threads() { return entries("/proc/self/task"); }
 
 struct Way {
   const char* name;
   DirectPath path;
-  bool apart;   // as of two machines
-  bool shared;  // elements are seen in place
-  std::size_t of_both_directions;  // descriptors, at both ends, at least
+  bool apart;   // simulates two machines
+  bool shared;  // elements are mapped in place
+  std::size_t of_both_directions;  // smallest number of descriptors at both ends
 };
 
 class Idle : public testing::TestWithParam<Way> {
@@ -49,7 +49,7 @@ class Idle : public testing::TestWithParam<Way> {
   Folder folder_;
 };
 
-// What a process opens for all its transfers is open after the first ones.
+// Descriptors for all transfers of a process are open after the first transfers.
 TEST_P(Idle, ConnectionsAreClosedAndMadeAgain) {
   Process one(folder_.path(), member(1, 300ms));
   Process two(folder_.path(), member(2, 300ms));
@@ -68,7 +68,7 @@ TEST_P(Idle, ConnectionsAreClosedAndMadeAgain) {
   }
 }
 
-// One direction stays in use: what carries it stays, and nothing of it fails.
+// One direction stays in use: its connection stays open, and no transfer fails.
 TEST_P(Idle, ConnectionsAreOfOneDirection) {
   Process one(folder_.path(), member(1, 30ms));
   Process two(folder_.path(), member(2, 30ms));
@@ -78,16 +78,17 @@ TEST_P(Idle, ConnectionsAreOfOneDirection) {
   expect_arrives(two, one, 2);
 }
 
-// At the very moment at which the connection is closed something is wanted, over and over.
+// A request arrives at the moment at which the connection closes, repeatedly.
 TEST_P(Idle, WhatIsWantedMeanwhileArrives) {
   Process one(folder_.path(), member(1, 2ms));
   Process two(folder_.path(), member(2, 2ms));
-  // Over a network who connects to the same place again and again waits longer each time.
+  // Over a network, each repeated connection to the same address waits longer.
   const std::uint64_t rounds = GetParam().apart ? 5 : 400;
   for (std::uint64_t i = 0; i < rounds; ++i) {
     expect_arrives(one, two, 1000 + i);
     if (i % 3 == 0) expect_arrives(two, one, 5000 + i);
-    std::this_thread::sleep_for(std::chrono::microseconds(1900 + 7 * (i % 60)));  // until it is closed, about
+    // approximately until the close
+    std::this_thread::sleep_for(std::chrono::microseconds(1900 + 7 * (i % 60)));
   }
 }
 
@@ -96,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Idle,
                                          Way{"tcp", DirectPath::tcp, true, false, 8}),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// What is seen in place stays there, whatever is closed.
+// Tensors mapped in place stay valid when connections close.
 TEST(IdleConnections, OfTensorsThatAreSeenInPlaceAreClosedAndTheyStay) {
   const Folder folder;
   Process one(folder.path(), {.number = 1, .part_after = 20ms});
@@ -109,7 +110,7 @@ TEST(IdleConnections, OfTensorsThatAreSeenInPlaceAreClosedAndTheyStay) {
   EXPECT_TRUE(one.is_alive(7));
 }
 
-// Beyond a number of holders those go first that are not used.
+// Above a number of holders, unused connections close first.
 TEST(IdleConnections, OfManyHoldersAreClosedSooner) {
   const Folder folder;
   Process reader(folder.path(), {.number = 1, .many_ties = 4});
@@ -125,7 +126,7 @@ TEST(IdleConnections, OfManyHoldersAreClosedSooner) {
   EXPECT_TRUE(soon([&] { return descriptors() <= before + (all * 5) / 8; })) << descriptors() - before << " of " << all;
 }
 
-// A communicator is of both directions.
+// A communicator serves both directions.
 TEST(IdleConnections, OfCommunicatorsAreEndedAndBegunAnew) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {

@@ -1,4 +1,4 @@
-// Who shares memory with whom, by the namespaces of real processes.
+// Sharing of memory between processes, by the namespaces of real processes.
 #include "exchange/machine.h"
 
 #include <gtest/gtest.h>
@@ -12,13 +12,13 @@
 namespace mobula::internal::exchange {
 namespace {
 
-// As a process sees it that has left these namespaces; empty where it may not.
+// Host identity in a process that has left these namespaces; empty if that is not permitted.
 std::string identity_apart(int namespaces) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) return {};
   const pid_t child = ::fork();
   if (child == 0) {
-    // Who is not root needs a user namespace for others.
+    // An unprivileged process needs a user namespace first.
     const int also = ::geteuid() == 0 ? 0 : CLONE_NEWUSER;
     const std::string seen = ::unshare(namespaces | also) == 0 ? machine_identity() : std::string();
     (void)!::write(ends[1], seen.data(), seen.size());

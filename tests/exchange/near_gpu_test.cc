@@ -1,5 +1,5 @@
-// The threads of a simulated GPU on a machine that hwloc reads from a file: where they run, and that nothing is
-// bound against what the process may.
+// CPUs of the threads of a simulated GPU, on a machine that hwloc reads from a file. A thread is
+// never bound to a CPU that the process may not use.
 #include <sched.h>
 
 #include <fstream>
@@ -14,11 +14,11 @@
 namespace mobula::internal::exchange::near {
 namespace {
 
-// A machine with these CPUs, of which the ones in `near` have a socket of their own with the first simulated GPU.
+// A machine with the CPUs `all`; the CPUs in `near` share a socket with the first simulated GPU.
 std::string machine_with(const CpuList& all, const CpuList& near) {
   int index = 1;
   const auto set = [](const CpuList& cpus) {
-    // Words of 32 bits, the highest first, as hwloc writes them.
+    // Words of 32 bits, highest first, as hwloc writes them.
     std::vector<std::uint32_t> words(cpus.empty() ? 1 : cpus.back() / 32 + 1);
     for (const unsigned cpu : cpus) words[cpu / 32] |= 1U << (cpu % 32);
     std::string text;
@@ -65,7 +65,7 @@ Member with_first_gpu() {
   return member;
 }
 
-// Of the threads of this process that are called so.
+// CPUs of each thread of this process with this name.
 std::vector<CpuList> cpus_of_threads(const std::string& name) {
   std::vector<CpuList> all;
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -90,7 +90,7 @@ TEST(SimulatedNearGpu, ItsThreadsRunOnTheCpusBesideItAndOthersWhereTheyMay) {
     be_on(folder.path(), machine_with(all, {all.front()}));
     Process one(folder.path(), with_first_gpu());
     const CpuList expected = all.size() > 1 ? CpuList{all.front()} : all;
-    // Bound by themselves, a moment after they began.
+    // Threads bind themselves shortly after their start.
     EXPECT_TRUE(soon([&] {
       const auto seen = cpus_of_threads("mobula-device");
       return !seen.empty() && std::ranges::all_of(seen, [&](const CpuList& each) { return each == expected; });
@@ -104,7 +104,7 @@ TEST(SimulatedNearGpu, WhereTheProcessMayNotRunBesideItNothingIsBound) {
   EXPECT_RUNS(machine, [] {
     const Folder folder;
     const CpuList all = allowed_cpus();
-    // A socket that this process has no CPU of.
+    // A socket without CPUs of this process.
     CpuList larger = all;
     larger.push_back(all.back() + 1);
     be_on(folder.path(), machine_with(larger, {larger.back()}));

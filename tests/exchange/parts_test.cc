@@ -1,4 +1,4 @@
-// Large tensors that readers take in parts, keep, and give on.
+// Large tensors that readers pull in chunks, keep, and relay.
 #include "exchange/exchange_process.h"
 
 namespace mobula::internal::exchange {
@@ -10,7 +10,7 @@ constexpr std::size_t whole = 32 * part_bytes - 17;
 
 class Parts : public ::testing::Test {
  protected:
-  // On a node and a machine of its own.
+  // On a separate node and machine.
   static Member member(std::uint64_t number, std::uint64_t cuts_by = part_bytes) {
     return {.number = number, .node = number, .own_host = "host" + std::to_string(number), .part_bytes = cuts_by};
   }
@@ -49,7 +49,7 @@ TEST_F(Parts, AReaderGivesOnWhatItHas) {
   EXPECT_TRUE(two.refusals.empty()) << two.refusals.front();
 }
 
-// Of each it is said whether its bytes were sealed: fabrics are of two processes.
+// Encryption is reported per sender, because trust is a property of a pair of processes.
 TEST_F(Parts, WhatWasSealedIsToldOfEach) {
   Process maker = process(1);
   Member outside = member(2), inside = member(3);
@@ -120,7 +120,7 @@ TEST_F(Parts, OfAReaderThatIsGoneTheMakerTakesThePlace) {
   EXPECT_FALSE(two.fell_back) << "by the way that was named";
 }
 
-// What a reader keeps is not the maker's: its own memory is free when nobody refers to it.
+// Replicas of readers do not keep the producer's memory alive.
 TEST_F(Parts, TheMakersMemoryDoesNotWaitForReadersThatKeepIt) {
   Process maker = process(1), first = process(2);
   const auto ref = by_tcp(maker, 7);
@@ -147,7 +147,7 @@ TEST_F(Parts, ASmallOneComesWhole) {
   EXPECT_TRUE(first.pull(ref).shares.empty());
 }
 
-// That the maker sends there is no proof of who is there.
+// A redirect by the producer does not authenticate the replica holder.
 TEST_F(Parts, AKeeperWhoseKeyWasRevokedIsNotReadFrom) {
   Process maker = process(1);
   Member revoked = member(2), honest = member(3);

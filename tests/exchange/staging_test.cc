@@ -1,5 +1,6 @@
-// Tensors of simulated GPUs by way of the host, chunk by chunk through a few slices of pinned memory: that they
-// arrive whole whatever the sizes, that nothing waits in a circle, and what failures and stops leave behind.
+// Tensors of simulated GPUs staged through the host, chunk by chunk through a few slices of pinned
+// memory: all sizes arrive complete, no wait forms a cycle, and failures and stops leave no
+// residue.
 #include <atomic>
 #include <future>
 
@@ -25,7 +26,7 @@ std::shared_ptr<GpuContext> context_number(std::size_t which) {
   return *GpuContext::open(*driver, visible->at(which));
 }
 
-// On a host of its own, with as few slices as there can be.
+// On a separate host, with the minimum number of slices.
 Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true) {
   Member member;
   member.number = member.node = number;
@@ -120,10 +121,11 @@ TEST(SimulatedStaging, OneThatIsStoppedMidwayGivesItsSlicesBack) {
     EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(8, mib, by_tcp)), 8, mib));
     for (std::uint64_t wish = 500; wish < 510; ++wish) {
       two.exchange().want(wish, {large}, false);
-      std::this_thread::sleep_for(std::chrono::milliseconds(3 * (wish - 499)));  // some are on their way by then
+      // some are in transit by then
+      std::this_thread::sleep_for(std::chrono::milliseconds(3 * (wish - 499)));
       two.exchange().unwant(wish);
     }
-    // One of them still going on would leave no slice, and this none to wait for.
+    // A transfer that still ran would leave no slice for this one.
     EXPECT_TRUE(two.is_numbered_here(two.pull(one.publish_on_gpu(9, 40 * mib, by_tcp)), 9, 40 * mib));
     one.exchange().retire(ObjectId::of(7));
     EXPECT_TRUE(soon([&] { return !one.is_alive(7); })) << "nobody reads it any more";
@@ -131,7 +133,7 @@ TEST(SimulatedStaging, OneThatIsStoppedMidwayGivesItsSlicesBack) {
 }
 
 TEST(SimulatedStaging, AHolderWhoseContextIsLostIsATypedFailure) {
-  // The first copy is the test's own, and each way to the host begins with one more.
+  // The first copy is made by the test, and each transfer to the host starts with one more.
   const SimulatedMachine machine("count=2 fail=cuMemcpyAsync@4:719");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -150,7 +152,8 @@ TEST(SimulatedStaging, AProcessThatEndsMidwayLeavesTheOtherGoing) {
     {
       Process two(folder.path(), with_few_slices(2, 1));
       two.exchange().want(500, {one.publish_on_gpu(7, 120 * mib, by_tcp)}, false);
-      std::this_thread::sleep_for(20ms);  // it is on its way, or not yet: both have to end well
+      // in transit or not yet started: both cases must end cleanly
+      std::this_thread::sleep_for(20ms);
     }
     EXPECT_TRUE(three.is_numbered_here(three.pull(one.publish_on_gpu(8, 30 * mib, by_tcp)), 8, 30 * mib));
     one.exchange().retire(ObjectId::of(7));
@@ -195,7 +198,7 @@ TEST(SimulatedStage, AHolderThatIsSilentHasNoMoreThanHalfOfTheRoom) {
   });
 }
 
-// The stage itself: what it gives at once, who waits, and what the end does.
+// The stage alone: chunks available at once, order of waiters, and behavior at its end.
 TEST(SimulatedStage, GivesNoMoreChunksAtOnceThanItHasSlicesAndServesInOrder) {
   const SimulatedMachine machine("late_us=100");
   EXPECT_RUNS(machine, [] {
@@ -248,7 +251,7 @@ TEST(SimulatedStage, GivesNoMoreChunksAtOnceThanItHasSlicesAndServesInOrder) {
       EXPECT_EQ(cancelled, std::vector<int>{4});
       for (const int each : refused) EXPECT_GE(each, 8) << "the last ones were too many";
     }
-    // Who waits when it ends is told so; what was given stays good.
+    // A waiter is notified of the end; chunks that were handed out stay valid.
     std::promise<void> ended;
     stage->stage()->read(source->bytes().first(mib), [] { return true; }, [&](const Result<StagedChunk>&) { ended.set_value(); });
     stage.reset();

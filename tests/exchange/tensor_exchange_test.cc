@@ -1,5 +1,5 @@
-// Exchanges of tensors between what would be processes: here each has its thread and its sockets, and they
-// speak as processes do. Real processes are in tests/e2e.
+// Tensor exchanges between simulated processes: each has its own thread and sockets and uses the
+// real protocol. Tests with real processes are in tests/e2e.
 #include "exchange/exchange_process.h"
 
 namespace mobula::internal::exchange {
@@ -105,7 +105,7 @@ TEST_F(TensorExchangeTest, MemoryIsKeptUntilItIsRetired) {
   EXPECT_THAT(late.refusals, ::testing::Contains(HasSubstr("not there any more")));
 }
 
-// Three at once need more than may be on its way; so does each of them alone.
+// Three tensors together exceed the limit on bytes in transit, and so does each of them alone.
 TEST_F(TensorExchangeTest, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   belongs_to(Part::budget, Column::shm, Proof::real);
   belongs_to(Part::budget, Column::tcp, Proof::real);
@@ -189,7 +189,7 @@ TEST_F(TensorExchangeTest, OneThatIsUnwantedDoesNotArrive) {
     EXPECT_NE(two.wait_for(1).front().wish, wish);
     return true;
   };
-  // Where this thread sleeps between the two it may have come before.
+  // A descheduled test thread can let the other request arrive first.
   std::uint64_t wish = 500;
   while (wish < 520 && is_first(wish)) ++wish;
   EXPECT_LT(wish, 520u);
@@ -213,7 +213,7 @@ TEST_F(TensorExchangeTest, WhoAnswersInAnothersPlaceIsNotBelieved) {
   Process impostor = process({2});
   Process three = process({3});
   auto ref = one.publish(7, size, true);
-  (void)impostor.publish(7, size, true);  // the same name, other bytes in other hands
+  (void)impostor.publish(7, size, true);  // the same object id, with other bytes in another process
   ref.tensor.edit().holder.edit().local = impostor.exchange().self()->local;
   ref.tensor.edit().holder.edit().address.clear();
   const auto arrival = three.pull(ref);

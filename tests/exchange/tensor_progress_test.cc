@@ -1,4 +1,4 @@
-// How far tensors are that are on their way: the rows, and what the exchange writes into them.
+// Progress of tensors in transit: the rows, and the values that the exchange writes.
 #include "exchange/tensor_progress.h"
 
 #include <sys/socket.h>
@@ -46,7 +46,8 @@ TEST(TensorProgress, ARowIsThereFromTheWishToTheEnd) {
   EXPECT_FALSE(progress.rows()[0].began) << "of the other wish";
 }
 
-// Looks on while a tensor comes in parts, until it has been seen half way; what is seen is never less than before.
+// Observes a tensor that arrives in chunks until it is half complete. The observed value never
+// decreases.
 TEST(TensorProgress, PartsThatHaveComeAreSeen) {
   const Folder folder;
   const auto member = [](std::uint64_t number) {
@@ -73,7 +74,7 @@ TEST(TensorProgress, PartsThatHaveComeAreSeen) {
   EXPECT_TRUE(reader.exchange().under_way().empty());
 }
 
-// A holder that takes the connection and says nothing.
+// A holder that accepts the connection and sends nothing.
 TEST(TensorProgress, WhatWaitsForAWordHasNotBegunAndWhatIsUnwantedIsGone) {
   const Folder folder;
   const Fd silent(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

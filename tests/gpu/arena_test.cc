@@ -1,4 +1,4 @@
-// Device memory within a share: taken, given back, handed to other processes, and never more than there is.
+// Device memory within a share: allocation, release, export to other processes, and the limit.
 #include <sys/socket.h>
 
 #include <optional>
@@ -77,7 +77,7 @@ TEST(SimulatedDeviceArena, KeepsToItsShareAndSaysSo) {
     *first = DeviceBytes();
     EXPECT_EQ(closed, std::set<std::uint64_t>{chunk}) << "20 MiB are more than are kept";
     EXPECT_EQ(arena.used_bytes() + arena.chunk_bytes(), 0u);
-    // What is kept gives way to what is wanted.
+    // Kept chunks are freed for a new allocation.
     { const auto kept = arena.take(10 * mib); }
     EXPECT_EQ(arena.chunk_bytes(), 10 * mib);
     EXPECT_TRUE(arena.take(30 * mib));
@@ -98,7 +98,7 @@ TEST(SimulatedDeviceArena, MoreThanTheDeviceHasIsRefusedByTheDriver) {
     EXPECT_NE(refused.error().text.find("OUT_OF_MEMORY"), std::string::npos)
         << refused.error().text;
     EXPECT_TRUE(arena.take(30 * mib));
-    // Nothing is left of a call that fails in the middle.
+    // A call that fails midway leaves nothing allocated.
     EXPECT_EQ(arena.used_bytes(), 0u);
   });
   EXPECT_RUNS(
@@ -115,7 +115,7 @@ TEST(SimulatedDeviceArena, MoreThanTheDeviceHasIsRefusedByTheDriver) {
       "fail=cuMemMap@1:1,cuMemSetAccess@1:1,cuMemExportToShareableHandle@1:801");
 }
 
-// A holder and an importer, who have a socket between them.
+// Socket between a holder and an importer.
 struct Ends {
   Fd mine, theirs;
 };
@@ -144,7 +144,7 @@ TEST(SimulatedDeviceMemory, IsSeenByAnotherProcessAndLivesAsLongAsAnybodyReaches
     ASSERT_TRUE(imported) << imported.error().text;
     frame->fds.clear();
     EXPECT_TRUE(all_are(read_device(*gpu, imported->bytes().subspan(words[1], mib)), 9));
-    // The holder is gone by now, and the bytes are not.
+    // The holder has exited, and its bytes still exist.
     ASSERT_TRUE(send_frame(between.theirs, {}, {}, monotonic_now() + 20s));
     ASSERT_TRUE(receive_frame(done.theirs, monotonic_now() + 20s));
     EXPECT_TRUE(all_are(read_device(*gpu, imported->bytes().subspan(words[1], mib)), 9));

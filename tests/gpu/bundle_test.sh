@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The rehearsal of the run on a GPU: the bundle of this build, unpacked elsewhere, on simulated devices.
+# The rehearsal of the run on a GPU: the bundle of this build, unpacked elsewhere, on simulated
+# devices.
 #   bundle_test.sh BUILD PREPARE SIMULATED_CUDA SIMULATED_NVML SIMULATED_NCCL MPS_DIRECTORY
 set -euo pipefail
 work=$(mktemp -d)
@@ -44,7 +45,8 @@ for stage in facts probe cluster vmm 'tensors by nccl' 'tensors staged' intercep
 done
 
 export MOBULA_NCCL_LIBRARY=$5
-# A probe equals itself and the record in the bundle; it differs from that of a driver that answers otherwise.
+# A probe equals itself and the record in the bundle; it differs from that of a driver that answers
+# otherwise.
 export LD_LIBRARY_PATH=$work/machine/gpu-check/lib
 grep -q '"what":"differences from the simulation","value":0' "$record"
 "$check" --compare "$record" "$work/machine/gpu-check/simulated.jsonl"

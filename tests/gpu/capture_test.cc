@@ -1,5 +1,5 @@
-// What happens beside the capture of user code's work into a graph: Mobula's own calls leave it whole, and what
-// would break it is refused with what to do instead.
+// Graph captures of user code: Mobula's own calls leave them intact, and calls that would break a
+// capture are rejected with a remedy.
 #include <mobula/errors.h>
 #include <mobula/tensor.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int global_mode = 0, blocking_stream = 0;
 
-// A user's stream, whose work is captured; all of it on the calling thread.
+// A user stream under capture; all calls are on the calling thread.
 class Captured {
  public:
   Captured(const GpuContext& gpu, unsigned flags) : gpu_(gpu) {
@@ -28,21 +28,21 @@ class Captured {
     const GpuContext::Current current(gpu_);
     EXPECT_EQ(simulated_kernel(stream_, bytes.data(), bytes.size(), value, 1), 0);
   }
-  // The graph, or null where the capture was broken.
+  // The graph, or null if the capture was broken.
   void* end() const {
     const GpuContext::Current current(gpu_);
     void* graph = nullptr;
     (void)simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream_, &graph);
     return graph;
   }
-  // And then it is run.
+  // Runs the graph.
   void run(void* graph) const {
     const GpuContext::Current current(gpu_);
     void* executable = nullptr;
     ASSERT_EQ(simulated_call<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable, graph, 0), 0);
     ASSERT_EQ(simulated_call<int(void*, cuda_abi::Stream)>("cuGraphLaunch")(executable, stream_), 0);
     ASSERT_EQ(gpu_.call().stream_synchronize(stream_), 0);
-    // What it refers to may be given back afterwards.
+    // Memory that the graph refers to may be freed after this.
     EXPECT_EQ(simulated_call<int(void*)>("cuGraphExecDestroy")(executable), 0);
     EXPECT_EQ(simulated_call<int(void*)>("cuGraphDestroy")(graph), 0);
   }
@@ -83,7 +83,7 @@ TEST(SimulatedCapture, IsBrokenByWhatBreaksItOnAGpu) {
       EXPECT_EQ(user.end(), nullptr) << i;
     });
   }
-  // An unsafe call of a thread that is in its first mode, as user code's is.
+  // An unsafe call on a thread in the default mode, as in user code.
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
     const Captured user(*gpu, cuda_abi::stream_non_blocking);

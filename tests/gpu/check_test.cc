@@ -1,4 +1,5 @@
-// The run on a GPU in its short form on simulated devices: verdicts, time budget, records, pages, and the index.
+// The run on a GPU in its short form on simulated devices: verdicts, time budget, records, pages,
+// and the index.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +24,8 @@ Json probe(const char* call, int status) {
   return {{"stage", "probe"}, {"what", "probe"}, {"value", {{"call", call}, {"what", ""}, {"status", status}}}};
 }
 
-// Runs mobula-gpu-check with `words` on a simulated machine and returns the record of its results directory.
+// Runs mobula-gpu-check with `words` on a simulated machine and returns the record of its results
+// directory.
 class SimulatedRun : public testing::Test {
  protected:
   explicit SimulatedRun(const std::string& words = "late_us=20 memory=2147483648") : machine_(words), results_(machine_.folder() + "/results") {}

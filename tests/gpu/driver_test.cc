@@ -1,4 +1,5 @@
-// That the driver is found, or why not; devices by UUID; and that the simulation ends what misuses it.
+// Detection of the driver, with the reason for a failure; devices by UUID; and the misuse that the
+// simulation detects.
 #include <fmt/format.h>
 #include <sys/prctl.h>
 
@@ -60,7 +61,7 @@ TEST(SimulatedGpu, ADeviceIsFoundByItsUuidUnderAMask) {
     EXPECT_EQ(all->size(), 4u) << "two devices and two slices";
     EXPECT_EQ(std::set<DeviceUuid>(all->begin(), all->end()).size(), 4u);
     const DeviceUuid wanted = all->at(1);
-    // Masks of another process see the same name.
+    // Masks of another process use the same name.
     EXPECT_EQ(device_uuid_from(to_string(wanted)), wanted);
     ::setenv("WANTED", to_string(wanted).c_str(), 1);
     const auto context = GpuContext::open(*driver, wanted);
@@ -140,7 +141,7 @@ std::string hex_of(const LegacyHandle& handle) {
   return hex;
 }
 
-// What each of these does is wrong on hardware, too, where it may go unseen.
+// Each of these is an error on hardware, too, but hardware may not detect it.
 void expect_misuse(const SimulatedMachine& machine, const char* named,
                    const std::function<void()>& body) {
   const auto end = machine.run(body);
@@ -204,7 +205,7 @@ TEST(SimulatedGpu, EveryMisuseEndsTheProcess) {
         simulated_call<int(LegacyHandle*, cuda_abi::Address)>("cuIpcGetMemHandle")(&handle, at), 0);
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
-    // Another process of the machine begins anew, by exec.
+    // The other process starts by exec, without inherited state.
     const std::string bytes = hex_of(handle), down = std::to_string(ends[1]);
     if (::fork() == 0) {
       ::execl("/proc/self/exe", "gpu_test", "--import-legacy", bytes.c_str(), down.c_str(),
@@ -302,7 +303,7 @@ TEST(NcclLibrary, OfNvidiaHasAllCallsWhereOneIsNamed) {
 
 }  // namespace
 
-// What the other process of the misuse above does.
+// The other process of the misuse above.
 int import_legacy(const std::string& hex, int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   LegacyHandle handle{};

@@ -1,4 +1,5 @@
-// What the tests of the GPU layer do over and over, in a process of a simulated machine.
+// Common steps of the GPU tests, for processes of a simulated machine.
+// Thread: owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace mobula::internal {
 
 inline constexpr std::uint64_t mib = 1u << 20;
 
-// The first visible device's, or that of another one.
+// Opens the first visible device, or device `which`.
 inline std::shared_ptr<GpuContext> open_gpu(std::size_t which = 0) {
   const auto driver = CudaDriver::open();
   EXPECT_TRUE(driver) << (driver ? "" : driver.error().text);
@@ -30,7 +31,7 @@ inline std::shared_ptr<GpuContext> open_gpu(std::size_t which = 0) {
 
 inline cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-// Bytes of the device as the host sees them, after everything that was issued.
+// Copies device bytes to the host after all issued work.
 inline std::vector<std::byte> read_device(const GpuContext& context,
                                           std::span<const std::byte> bytes) {
   std::vector<std::byte> made(bytes.size());

@@ -1,7 +1,7 @@
-// Asks the GPU libraries of this machine what they answer to some eighty calls, right and wrong ones, and writes
-// a JSON line for each: the call, what is special about it, its status, and the one that Mobula counts on. For
-// real hardware, whose answers the simulation has to match, and for the simulation. It needs one GPU and
-// takes a few MiB of it. Exits 1 where an answer is another one than is counted on, 2 without a GPU.
+// Records the answers of this machine's GPU libraries to about eighty valid and invalid calls. Each
+// JSON line has the call, its special conditions, its status, and the status that Mobula expects.
+// For real hardware, which the simulation must match, and for the simulation. Needs one GPU and a
+// few MiB of its memory. Exits with 1 if an answer is unexpected, with 2 without a GPU.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ class Notes {
 
 cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-// What several parts of the probe use.
+// Shared state of the parts of the probe.
 struct Probe {
   const CudaFunctions& call;
   Notes& notes;
@@ -236,7 +236,7 @@ nccl_abi::Status settled(const NcclFunctions& call, nccl_abi::Communicator commu
   return state;
 }
 
-// One rank, which sends to itself.
+// A single rank that sends to itself.
 void probe_nccl(Probe& p) {
   Notes& n = p.notes;
   const auto library = NcclLibrary::open();

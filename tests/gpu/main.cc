@@ -1,4 +1,4 @@
-// The tests, or, where a test has asked for another process by exec, what that one does.
+// Runs the tests, or the role of a process that a test started by exec.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// That the simulated NCCL moves bytes between processes, and is as unkind as the real one may be.
+// The simulated NCCL moves bytes between processes and is as strict as the real library may be.
 #include <unistd.h>
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-// One of two ranks, in a process of its own; the other one gets the id by a pipe.
+// One of two ranks, in a separate process; the other one receives the id through a pipe.
 struct Rank {
   std::shared_ptr<GpuContext> gpu;
   std::shared_ptr<const NcclLibrary> nccl;
@@ -65,7 +65,7 @@ void end_rank(Rank& rank) {
 
 const char* const two_hosts = "count=2";
 
-// Both ranks take part in `body`, each with its number.
+// Runs `body` in both ranks, each with its number.
 void expect_pair(const SimulatedMachine& machine, const std::function<void(Rank&, int)>& body,
                  const std::string& words_of_second = {}) {
   const Pipe pipe;
@@ -134,7 +134,7 @@ TEST(SimulatedNccl, AllRanksGetWhatTheCollectivesGive) {
            mib / 2, 12);
     expect(rank.call().all_gather(out, in, mib, nccl_abi::type_bytes, rank.communicator, stream), mib, 3);
     EXPECT_TRUE(all_are(read_device(*rank.gpu, to->bytes().subspan(mib)), 4));
-    // Where it is no root nothing is written.
+    // A rank that is not the root writes nothing.
     expect(rank.call().reduce(out, in, 50, nccl_abi::type_bytes, nccl_abi::op_sum, 0, rank.communicator, stream), 50, number == 0 ? 7 : 3);
     end_rank(rank);
   });
@@ -233,7 +233,7 @@ TEST(SimulatedNccl, EveryMisuseEndsTheProcess) {
         auto memory = DeviceMapping::create(rank.gpu, mib);
         const GpuContext::Current current(*rank.gpu);
         (void)rank.call().group_start();
-        // It waits for itself, so that it stays in progress.
+        // The rank waits for itself, so the communicator stays in progress.
         (void)rank.call().receive(memory->bytes().data(), 1, nccl_abi::type_bytes, 0,
                                   rank.communicator, stream.get());
         (void)rank.call().group_end();
@@ -246,7 +246,7 @@ TEST(SimulatedNccl, EveryMisuseEndsTheProcess) {
                                  rank.communicator, stream.get());
   });
   expect_misuse_of_nccl("by two threads", [](Rank& rank, const GpuStream&) {
-    // A blocking one is inside NCCL until its peer has come, which never does.
+    // A blocking call stays in NCCL until its peer arrives, which never happens.
     nccl_abi::UniqueId id{};
     ASSERT_EQ(rank.call().unique_id(&id), nccl_abi::success);
     const auto begin = [&] {

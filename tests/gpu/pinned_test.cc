@@ -1,4 +1,5 @@
-// Slices of pinned memory: bounded, told of when they come back, and ordinary memory where none can be pinned.
+// Slices of pinned memory: their limit, notification of returned slices, and ordinary memory if
+// pinning fails.
 #include "gpu/pinned_slices.h"
 
 #include "gpu/gpu_fixture.h"

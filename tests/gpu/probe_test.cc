@@ -1,4 +1,4 @@
-// The probe's answers on the simulation are those that Mobula counts on.
+// On the simulation, the answers of the probe equal those that Mobula expects.
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// Tensors in device memory: made, copied in every direction and from every layout, within the share, after the
-// kernels that write them.
+// Tensors in device memory: allocation, copies in all directions and from all layouts, the share,
+// and the order after kernels that write them.
 #include <mobula/errors.h>
 #include <mobula/tensor.h>
 
@@ -12,7 +12,7 @@
 namespace mobula::internal {
 namespace {
 
-// This process has leases on all its devices.
+// Leases all devices of this process.
 void lease_devices(std::uint64_t share = 64 * mib) {
   const auto driver = CudaDriver::open();
   ASSERT_TRUE(driver);

@@ -1,5 +1,6 @@
-// Graphs of the simulated driver: a stream whose work is captured runs nothing. What would break the capture on a
-// GPU breaks it here, and whoever did it is told; the one who ends the capture is told that it is broken.
+// Graph captures of the simulated driver. A captured stream executes nothing. Calls that would
+// break the capture on a GPU break it here: the caller gets an error, and the end of the capture
+// reports it.
 #include <map>
 #include <mutex>
 #include <set>
@@ -16,7 +17,7 @@ constexpr int invalidated = 901;
 struct Capture {
   int device = 0;
   int mode = 0;
-  bool blocking = false;  // its stream waits for the legacy one, and the other way round
+  bool blocking = false;  // its stream and the legacy stream wait for each other
   bool broken = false;
   std::vector<std::function<void()>> operations;
 };
@@ -33,7 +34,7 @@ Tables& capture_tables() {
   return *made;
 }
 
-thread_local int thread_mode = 0;  // as CUDA begins
+thread_local int thread_mode = 0;  // default mode of CUDA
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// The simulated driver's beginnings: what is there, which devices the process sees, contexts, and how calls are
-// found.
+// Basics of the simulated driver: devices that the process sees, contexts, and function lookup.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -39,7 +38,7 @@ std::array<std::atomic<abi::Status>, 64> lost_contexts{};
 
 thread_local std::vector<int> current;
 
-// The masks that CUDA knows: ordinals, GPU-…, MIG-…; what follows one that is none is not there.
+// Masks that CUDA knows: ordinals, GPU-…, MIG-…; entries after an invalid one are ignored.
 std::vector<Device> visible_devices() {
   std::vector<Device> all;
   for (int i = 0; i < settings().count; ++i) {
@@ -68,7 +67,7 @@ constexpr int attribute_clock_khz = 13;
 constexpr int attribute_multiprocessors = 16;
 constexpr int attribute_capability_minor = 76;
 
-// A function that no symbol of the library names.
+// A function that is not an exported symbol.
 int unexported() { misuse("a function of MOBULA_SIMULATED_GPU's wraps= is called"); }
 
 bool is_device(int device) { return device >= 0 && device < static_cast<int>(devices().size()); }
@@ -283,7 +282,7 @@ int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return abi::success;
 }
 
-// The first forms: what a lookup without a version gives.
+// First forms, which a lookup without a version returns.
 #define SIMULATED_FIRST_FORM(name)                                                                \
   int name() {                                                                                    \
     misuse(                                                                                       \
@@ -305,7 +304,7 @@ SIMULATED_FIRST_FORM(cuIpcOpenMemHandle)
 SIMULATED_FIRST_FORM(cuGetProcAddress)
 #undef SIMULATED_FIRST_FORM
 
-// A call is found by its plain name; from its version on it is the second form.
+// Calls are looked up by their plain name; from a given version on, the result is the second form.
 int cuGetProcAddress_v2(const char* name, void** to, int version, unsigned long long, int* found) {
   static const std::map<std::string, int> second_forms{{"cuDeviceGetUuid", 11'040},
                                                        {"cuDeviceTotalMem", 3'020},

@@ -1,5 +1,5 @@
-// Pinned host memory of the simulated driver. A stream that copies from or to it keeps it: giving it back
-// meanwhile is misuse.
+// Pinned host memory of the simulated driver. A stream that copies from or to it holds it, and
+// freeing it in that time is misuse.
 #include <cstdlib>
 #include <map>
 #include <mutex>

@@ -1,5 +1,5 @@
-// Modules and kernels of the simulated driver: the kernels of deploy/gpu-check/kernels.ptx, by their names. A cycle is
-// one nanosecond.
+// Modules and kernels of the simulated driver: the kernels of deploy/gpu-check/kernels.ptx by name.
+// A cycle is one nanosecond.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -22,7 +22,7 @@ extern "C" {
 
 int cuModuleLoadData(void** module, const void* image) {
   if (const auto status = enter_context("cuModuleLoadData")) return status;
-  // PTX, or a compiled form of it that cannot be inspected here.
+  // PTX, or a compiled form that cannot be inspected here.
   const auto* const text = static_cast<const char*>(image);
   const bool compiled = std::memcmp(text, "\177ELF", 4) == 0;
   if (!compiled && std::strstr(text, ".entry spin(") == nullptr) return abi::invalid_value;

@@ -1,5 +1,5 @@
-// Device memory of the simulated driver: files that every process of the machine may map, at addresses of
-// which the host can read none. What a stream copies it sees through a mapping of its own.
+// Device memory of the simulated driver: files that all processes of the machine can map, at
+// addresses that the host cannot read. Streams access the memory through separate mappings.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t granularity = std::size_t{2} << 20;
 
-// Memory, from whichever process; its file is closed with the last that uses it here.
+// Memory of any process; its file is closed with the last user in this process.
 struct Memory {
   int fd = -1;
   int import_fd = -1;
@@ -37,7 +37,7 @@ struct Mapping {
   std::byte* look = nullptr;
   std::size_t size = 0;
   std::map<int, int> access;  // flags by device of this process
-  bool legacy = false;        // of cuMemAlloc
+  bool legacy = false;        // allocated with cuMemAlloc
   bool legacy_import = false;
   ~Mapping() {
     if (look != nullptr) ::munmap(look, size);
@@ -69,7 +69,7 @@ abi::Address reserve(std::size_t size) {
   return aligned;
 }
 
-// With the lock. The reservation around an address.
+// Reservation that contains the address. Requires the lock.
 std::map<abi::Address, std::size_t>::iterator reservation_of(abi::Address at) {
   auto after = tables().reserved.upper_bound(at);
   if (after == tables().reserved.begin()) return tables().reserved.end();
@@ -89,7 +89,7 @@ std::shared_ptr<Mapping> mapping_of_memory(std::shared_ptr<Memory> memory, std::
   return made;
 }
 
-// Its device's context is lost: what was issued there never runs.
+// The context of its device is lost, so issued work never runs.
 bool is_lost(const Mapping& mapping) {
   for (const auto& [device, flags] : mapping.access) {
     if (lost(device) != abi::success) return true;
@@ -131,7 +131,7 @@ Seen see(abi::Address at, std::size_t size, int device, bool writes) {
 
 namespace {
 
-// Both ends of a copy, piece by piece; host memory is itself.
+// Both ends of a copy, piece by piece; a host address maps to itself.
 struct Ends {
   Seen to, from;
 };
@@ -238,7 +238,7 @@ int cuMemExportToShareableHandle(void* to, abi::MemoryHandle handle, int type, u
   const std::scoped_lock lock(tables().mutex);
   const auto at = tables().handles.find(handle);
   if (at == tables().handles.end() || !at->second->exportable) return abi::invalid_value;
-  // Not closed on exec: nobody has promised it.
+  // Without close-on-exec, because the driver does not promise it.
   const int fd = ::fcntl(at->second->fd, F_DUPFD, 0);
   if (fd < 0) return abi::not_supported;
   std::memcpy(to, &fd, sizeof fd);
@@ -330,7 +330,7 @@ int cuMemSetAccess(abi::Address address, std::size_t size, const abi::AccessDesc
     const int here = devices()[static_cast<std::size_t>(device)].machine_index;
     const int place = at->second->memory->place;
     const int there = device_at(place);
-    // A slice reaches nothing but itself.
+    // A slice reaches only itself.
     const bool sliced = is_slice(place) || is_slice(simulatedGpuPlace(device));
     const bool reaches = sliced ? place == simulatedGpuPlace(device)
                                 : here == there || settings().all_peers || settings().peers.contains({here, there});
@@ -415,7 +415,7 @@ int cuPointerGetAttributes(unsigned count, int* attributes, void** values, abi::
   return abi::success;
 }
 
-// ---- memory of one piece, and its older way to other processes --------------------------------------
+// ---- memory in one piece, and its legacy export -------------------------------------------------
 
 int cuMemAlloc_v2(abi::Address* address, std::size_t size) {
   if (const auto status = enter_context("cuMemAlloc")) return status;
@@ -451,7 +451,7 @@ int cuMemFree_v2(abi::Address address) {
       misuse("cuMemFree of imported memory: cuIpcCloseMemHandle lets go of it");
     id = at->second->memory->id;
   }
-  drain(current_device() < 0 ? 0 : current_device());  // as CUDA does
+  drain(current_device() < 0 ? 0 : current_device());  // as in CUDA
   if (is_imported(id)) misuse("cuMemFree of memory that another process has imported");
   const std::scoped_lock lock(tables().mutex);
   const auto at = tables().mapped.find(address);

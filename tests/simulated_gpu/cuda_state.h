@@ -1,5 +1,5 @@
-// What the parts of the simulated driver share: the process's devices, contexts, streams, memory. Any thread
-// may call; each table has a lock.
+// Shared state of the simulated driver: devices, contexts, streams, and memory of the process.
+// Thread: any; each table has a lock.
 #pragma once
 
 #include <cstddef>
@@ -17,61 +17,65 @@ namespace abi = mobula::internal::cuda_abi;
 
 // A device as this process sees it.
 struct Device {
-  int machine_index = 0;  // which GPU of the machine
-  int slice = -1;         // of it, in MIG mode
+  int machine_index = 0;  // index of the GPU in the machine
+  int slice = -1;         // slice number in MIG mode; -1: whole device
 };
 
-// Begins every call: the process's own end for CUDA before cuInit is a status, after fork it is misuse.
-// A status other than 0 is to be returned.
+// Starts every call. A call before cuInit returns a status, and a call after fork is misuse. The
+// caller must return a status other than 0.
 abi::Status enter(const char* call);
-// The same of a call that needs a current context.
+// The same for a call that needs a current context.
 abi::Status enter_context(const char* call);
 const std::vector<Device>& devices();
 // Ordinal of the current context; -1 without one.
 int current_device();
-// The context of this device is lost from now on.
+// Marks the context of this device as lost.
 void lose_context(int device, abi::Status why);
 abi::Status lost(int device);
 
-// ---- memory --------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
-// Host addresses of a stretch of device memory, piece by piece, kept mapped as long as this lives; found
-// false if nothing is mapped there. Ends the process where the device has no access of that kind.
+// Host addresses of a range of device memory, piece by piece, mapped while this object lives.
+// `found` is false if nothing is mapped there. Ends the process if the device lacks this kind of
+// access.
 struct Seen {
   bool found = false;
   std::vector<std::span<std::byte>> pieces;
   std::vector<std::shared_ptr<void>> keeps;  // shared with the tables of memory
 };
 Seen see(abi::Address at, std::size_t size, int device, bool writes);
-// Whether an address is of a device at all.
+// True for device addresses.
 bool is_device_address(abi::Address at);
-// The pinned host memory around an address, kept as long as this lives; null for other memory.
+// Pinned host memory that contains the address, kept alive by the result; null for other memory.
 std::shared_ptr<void> pinned_at(abi::Address at);
 
-// ---- streams -------------------------------------------------------------------------------------
+// ---- streams ------------------------------------------------------------------------------------
 
 struct Stream;
-// Runs `operation` when what was issued on the stream before has ended. 0 or invalid_handle.
+// Runs `operation` after the work that was issued on the stream before. Returns 0 or
+// invalid_handle.
 abi::Status issue(abi::Stream stream, int device, std::function<void()> operation);
-// Everything that was issued on the device has ended.
+// Waits for all work issued on the device.
 void drain(int device);
-// Made without CU_STREAM_NON_BLOCKING.
+// True if created without CU_STREAM_NON_BLOCKING.
 bool is_blocking(abi::Stream stream);
 
-// ---- captures of work into graphs -----------------------------------------------------------------
+// ---- graph captures -----------------------------------------------------------------------------
 
-// Of the calling thread; what it was before.
+// Sets the mode of the calling thread; returns the previous one.
 int exchange_thread_mode(int mode);
-// As cuStreamIsCapturing answers: 0, 1, or 2 for one that is broken.
+// Result of cuStreamIsCapturing: 0, 1, or 2 for a broken capture.
 int capture_state(const void* stream);
-// Whether a stream that the legacy one waits for is being captured.
+// True if a stream that synchronizes with the legacy stream is being captured.
 bool implicit_capture(int device);
-// True: the stream is being captured, and the operation is now part of the graph.
+// Returns true if the stream is being captured; the operation is then part of the graph.
 bool captured(const void* stream, const std::function<void()>& operation);
-// What may not be done while a stream, or any of a device, is captured: breaks the capture, and says so.
+// Breaks the captures of a stream, or of all streams of a device, because of a forbidden call;
+// returns the status.
 abi::Status break_capture(const void* stream);
 abi::Status break_captures_of(int device);
-// The same for what is not safe beside a capture of global mode, by threads that are not in relaxed mode.
+// The same for calls that are unsafe during a capture in global mode, on threads that are not in
+// relaxed mode.
 abi::Status unsafe_call();
 void capture_event(const void* event, bool within);
 bool is_captured_event(const void* event);
@@ -80,21 +84,21 @@ bool is_captured_event(const void* event);
 
 namespace simulated_gpu {
 
-// For the simulated NCCL: on a stream that others may not use while they are forbidden to, by so many. The
-// operation runs also where the context is lost.
+// For the simulated NCCL: runs the operation also in a lost context. `forbid` changes the number of
+// users that forbid other work on the stream.
 void issue_kernel(abi::Stream stream, int device, std::function<void()> operation);
 void forbid(abi::Stream stream, int device, int by);
 
 }  // namespace simulated_gpu
 
-// By dlsym, for tests too.
+// Found by dlsym, by tests, too.
 extern "C" {
 int simulatedGpuCurrent();
-// Which GPU of the machine a device of this process is, with its slice: machine * 16 + slice + 1.
+// Location of a device of this process in the machine: machine index * 16 + slice + 1.
 int simulatedGpuPlace(int device);
-// A kernel that runs for so long and then writes `value` to memory: on a stream of the current device.
+// A kernel that runs for `milliseconds` and then writes `value`, on a stream of the current device.
 int simulatedGpuKernel(void* stream, unsigned long long at, std::size_t size, int value,
                        unsigned milliseconds);
-// A failure that loses the current context.
+// A failure after which the current context is lost.
 void simulatedGpuBreak(int status);
 }

@@ -1,5 +1,5 @@
-// Streams and events of the simulated driver. Each stream is a thread that runs its operations in order, each
-// a little late: streams overtake each other in an order that the seed gives.
+// Streams and events of the simulated driver. Each stream is a thread that runs its operations in
+// order with small delays, so the seed determines the order across streams.
 #include <unistd.h>
 
 #include <condition_variable>
@@ -61,7 +61,7 @@ struct Stream {
   const int device;
   const bool blocking;
   int forbidden = 0;  // guarded by the table's lock
-  std::mutex mutex;   // guards what follows
+  std::mutex mutex;   // guards the following members
   std::condition_variable changed;
   std::deque<std::function<void()>> waiting;
   std::size_t left = 0;
@@ -70,7 +70,7 @@ struct Stream {
 };
 
 struct Event {
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;  // guards the following members
   std::condition_variable changed;
   std::uint64_t recorded = 0;
   std::uint64_t over = 0;
@@ -92,7 +92,8 @@ Tables& tables() {
   return *made;
 }
 
-// Whoever uses it, uses it: null for none.
+// Resolves a stream handle; null if it is invalid. With `issues`, use of a forbidden stream is
+// misuse.
 std::shared_ptr<Stream> stream_of(abi::Stream handle, int device, bool issues) {
   Tables& all = tables();
   const std::scoped_lock lock(all.mutex);
@@ -192,7 +193,7 @@ int cuStreamDestroy_v2(abi::Stream stream) {
     gone = std::move(at->second);
     tables().streams.erase(at);
   }
-  return abi::success;  // what was issued ends first
+  return abi::success;  // issued work completes first
 }
 
 int cuStreamQuery(abi::Stream stream) {
@@ -277,7 +278,8 @@ int cuEventRecord(abi::Event event, abi::Stream stream) {
     const std::scoped_lock lock(found->mutex);
     number = ++found->recorded;
   }
-  // Records of different streams may pass in any order; each is over when all before it are.
+  // Records on different streams may complete in any order; each completes after all earlier work
+  // of its stream.
   return issue(stream, current_device(), [found, number] {
     const std::scoped_lock lock(found->mutex);
     found->over = std::max(found->over, number);

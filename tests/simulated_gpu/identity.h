@@ -1,5 +1,6 @@
-// What the GPUs of a simulated machine are called. The machine is the folder: two folders have no UUID in
+// UUIDs of the simulated GPUs. The machine is the directory, so two directories have no UUID in
 // common.
+// Thread: any (pure).
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@ namespace simulated_gpu {
 
 inline constexpr const char* device_name = "SIMULATED GPU";
 
-// Of a whole device with slice -1.
+// With slice -1, the UUID of a whole device.
 inline std::array<unsigned char, 16> uuid_of(int machine_index, int slice) {
   std::array<unsigned char, 16> uuid{};
   std::memcpy(uuid.data(), "SIMULATED", 9);

@@ -1,5 +1,6 @@
-// A simulated machine with GPUs, for one test: its folder, the words that configure it, and processes on it. The
-// test process itself never touches the simulated libraries, so that it may fork.
+// A simulated machine with GPUs for one test: its directory, its settings, and processes on it. The
+// test process itself never uses the simulated libraries, so it may fork.
+// Thread: owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +20,14 @@
 namespace mobula::internal {
 
 struct ProcessEnd {
-  bool ok = false;       // it ran to its end, and no expectation failed
-  bool aborted = false;  // as a misuse ends it
-  std::string said;      // what it wrote to its standard error
+  bool ok = false;       // ran to its end without a failed expectation
+  bool aborted = false;  // ended by abort, as after misuse
+  std::string said;      // standard error
 };
 
 class SimulatedMachine {
  public:
-  // `words`: as MOBULA_SIMULATED_GPU has them, without the folder.
+  // `words`: settings of MOBULA_SIMULATED_GPU, without the directory.
   explicit SimulatedMachine(std::string words = {}) : words_(std::move(words)) {
     struct statvfs room {};
     const bool memory = ::statvfs("/dev/shm", &room) == 0 &&
@@ -43,11 +44,11 @@ class SimulatedMachine {
   SimulatedMachine& operator=(const SimulatedMachine&) = delete;
 
   const std::string& folder() const { return folder_; }
-  // The value of MOBULA_SIMULATED_GPU, with `more` words besides.
+  // Value of MOBULA_SIMULATED_GPU with the additional settings `more`.
   std::string environment(const std::string& more = {}) const {
     return "folder=" + folder_ + " " + words_ + " " + more;
   }
-  // Makes the calling process one of this machine's.
+  // Makes the calling process a process of this machine.
   void enter(const std::string& more = {}) const {
     ::setenv("MOBULA_SIMULATED_GPU", environment(more).c_str(), 1);
     ::setenv("MOBULA_CUDA_LIBRARY", SIMULATED_CUDA, 1);
@@ -57,7 +58,7 @@ class SimulatedMachine {
 #endif
   }
 
-  // Runs a function in a process of its own, to its end.
+  // Runs a function in a separate process and waits for its end.
   ProcessEnd run(const std::function<void()>& body, const std::string& more = {}) const {
     return finish(start(body, more));
   }
@@ -102,7 +103,7 @@ class SimulatedMachine {
   std::string folder_;
 };
 
-// A process of a test ran to its end without a failed expectation.
+// Expects that a test process runs to its end without a failed expectation.
 #define EXPECT_RUNS(machine, ...)                          \
   do {                                                     \
     const auto ended_process = (machine).run(__VA_ARGS__); \

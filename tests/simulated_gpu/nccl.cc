@@ -1,5 +1,5 @@
-// The functions of the simulated NCCL. Communicators begin and launch on threads of their own; destroy and abort
-// wait for those, whatever the caller has to do meanwhile.
+// Functions of the simulated NCCL. Communicators start and launch on separate threads; destroy and
+// abort wait for these threads.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ struct Issued {
   Operation operation;
   Whole whole;
 };
-// What one communicator does in one group.
+// Work of one communicator in one group.
 struct Doing {
   abi::Stream stream = nullptr;
   std::vector<Operation> operations;
@@ -49,7 +49,7 @@ struct Doing {
 thread_local int group_depth = 0;
 thread_local std::vector<Issued> group;
 
-// One NCCL kernel at a time on a device; who is next is chance.
+// One NCCL kernel at a time per device; the next one is selected at random.
 class KernelPlaces {
  public:
   bool take(int device, const std::atomic<bool>& stopped) {
@@ -91,7 +91,7 @@ KernelPlaces& places() {
   return *made;
 }
 
-// NCCL is issued by one thread at a time on a device.
+// NCCL must be called by one thread at a time per device.
 class Issuing {
  public:
   explicit Issuing(int device) : at_(inside[static_cast<std::size_t>(device)]) {
@@ -129,7 +129,7 @@ std::uint64_t host_of_process() {
 
 void begin(Communicator& of, const std::string& root) {
   if (hangs("init")) wait_while_stopped_not(of);
-  drain(of.device);  // it waits for the whole device, whatever runs there
+  drain(of.device);  // waits for all work of the device, as the real library does
   ::usleep(static_cast<useconds_t>(settings().init_ms * 1000));
   const nccl::Status met = of.stopped ? nccl::internal_error : meet(of, root);
   of.state = met;
@@ -138,13 +138,13 @@ void begin(Communicator& of, const std::string& root) {
 void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whole& whole) {
   if (places().take(of.device, of.stopped)) {
     if (hangs("kernel")) wait_while_stopped_not(of);
-    // What a collective reads is what lies there when its kernel runs.
+    // A collective reads the memory when its kernel runs.
     const auto of_all = whole.kind == Collective::none ? std::vector<Operation>() : begin(whole, of);
     const bool moved = exchange(of, whole.kind == Collective::none ? operations : of_all);
     if (moved && whole.kind != Collective::none) finish(whole, of);
     if (moved && hangs("end")) wait_while_stopped_not(of);
     if (!moved) {
-      // A kernel waits for a peer that is gone until it is told to stop.
+      // A kernel waits for a missing peer until it is stopped.
       if (!of.stopped) of.state = nccl::remote_error;
       wait_while_stopped_not(of);
     }
@@ -153,10 +153,10 @@ void run_kernel(Communicator& of, const std::vector<Operation>& operations, Whol
   --of.kernels;
 }
 
-// Connects what has to be, then puts the kernel onto its stream.
+// Establishes the needed connections, then issues the kernel on its stream.
 void launch(Communicator& of, Doing doing) {
   const auto stream = doing.stream;
-  // Whom it needs is known without what it moves.
+  // The peers are known before the data is read.
   if (doing.whole.kind != Collective::none) doing.operations = begin(doing.whole, of);
   const bool connected = !hangs("connect") && connect_peers(of, doing.operations);
   if (!connected) wait_while_stopped_not(of);
@@ -248,7 +248,8 @@ nccl::Status add_whole(const char* name, Whole whole, const void* from, void* to
   if (reads > settings().most_bytes || writes > settings().most_bytes) return nccl::invalid_argument;
   whole.from = see_all(from, reads, of->device, false);
   whole.to = see_all(to, writes, of->device, true);
-  // In place is where its own part lies; else the two do not meet.
+  // In place means that the output is at the rank's own part of the input; otherwise the two must
+  // not overlap.
   if (reads > 0 && writes > 0) {
     const auto a = reinterpret_cast<std::uintptr_t>(from), b = reinterpret_cast<std::uintptr_t>(to);
     const std::size_t part = whole.count * size_of_type(whole.type) * static_cast<std::size_t>(of->self.rank);
@@ -297,7 +298,7 @@ const char* ncclGetErrorString(int status) {
   return status >= 0 && status < 8 ? names[status] : "unknown result code";
 }
 
-// Whoever asks is where the ranks meet, and has to live until they have.
+// The caller is the rendezvous of the ranks and must live until they have met.
 int ncclGetUniqueId(nccl::UniqueId* id) {
   if (const int fault = fault_of("ncclGetUniqueId")) return fault;
   const std::string name = random_name("root");
@@ -416,7 +417,8 @@ int ncclCommRevoke(nccl::Communicator handle, int) {
   return of.blocking ? nccl::success : nccl::in_progress;
 }
 
-// Waits for what is under way; without a revoke before it also for the peers, as it may.
+// Waits for work in progress; without an earlier revoke, for the peers, too, as the real library
+// may.
 int ncclCommDestroy(nccl::Communicator handle) {
   if (hangs("destroy")) never();
   Communicator* const of = of_handle(handle);
@@ -436,7 +438,7 @@ int ncclCommDestroy(nccl::Communicator handle) {
   return nccl::success;
 }
 
-// Ends what is under way, and waits until it has ended; joins the thread that begins.
+// Stops work in progress, waits for its end, and joins the starting thread.
 int ncclCommAbort(nccl::Communicator handle) {
   Communicator* const of = of_handle(handle);
   of->stopped = true;

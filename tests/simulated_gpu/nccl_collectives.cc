@@ -1,5 +1,5 @@
-// The collectives of the simulated NCCL: each rank sends what it gives to all who need it, and reduces what has come,
-// beginning with the last rank, so that nobody finds the order of ranks by accident.
+// Collectives of the simulated NCCL: each rank sends its input to all ranks that need it and
+// reduces the received data, last rank first, so that no test relies on rank order.
 #include <cstring>
 
 #include "collective/core/half.h"
@@ -43,7 +43,7 @@ void fold(const Whole& whole, std::size_t elements, std::byte* to, std::size_t r
   }
 }
 
-// Rounded after each step, as the real one may.
+// Rounds after each step, as the real library may.
 template <float (*Widen)(std::uint16_t), std::uint16_t (*Round)(float)>
 void fold_halves(const Whole& whole, std::size_t elements, std::byte* to, std::size_t ranks) {
   for (std::size_t i = 0; i < elements; ++i) {
@@ -59,7 +59,8 @@ void fold_halves(const Whole& whole, std::size_t elements, std::byte* to, std::s
 }
 
 void fold(const Whole& whole, std::size_t elements, std::byte* to, std::size_t ranks) {
-  const bool compares = whole.reduction == nccl::op_max || whole.reduction == nccl::op_min;  // else the sign is of no account
+  // signs matter only for comparisons
+  const bool compares = whole.reduction == nccl::op_max || whole.reduction == nccl::op_min;
   switch (whole.type) {
     case nccl::type_int8: return fold<std::int8_t>(whole, elements, to, ranks);
     case nccl::type_bytes: return fold<std::uint8_t>(whole, elements, to, ranks);

@@ -1,6 +1,6 @@
-// A communicator of the simulated NCCL, and what passes between its ranks: unix sockets in the machine's folder,
-// one for each direction of each pair, made when the first bytes go that way. Used by the threads that the
-// library itself starts, and by the callers of its functions.
+// Communicator of the simulated NCCL, and its data exchange: unix sockets in the machine's
+// directory, one per direction of each pair, created with the first bytes.
+// Thread: threads of the library, and callers of its functions.
 #pragma once
 
 #include <atomic>
@@ -21,10 +21,10 @@ struct RankName {
   int rank = 0;
   int ranks = 0;
   int version = 0;
-  int place = 0;           // which device of which machine
-  std::uint64_t host = 0;  // what it takes for its host
+  int place = 0;           // location of the device in the machine
+  std::uint64_t host = 0;  // host identity
   int several_ranks = 0;   // NCCL_MULTI_RANK_GPU_ENABLE
-  char listens[64] = {};   // in the folder
+  char listens[64] = {};   // name in the directory
 };
 
 struct Operation {
@@ -32,20 +32,21 @@ struct Operation {
   int peer = 0;
   std::size_t size = 0;
   Seen memory;
-  std::uint64_t announced_as = 0;  // of collectives: which one; both ends say the same
+  std::uint64_t announced_as = 0;  // operation of a collective; equal at both ends
 };
 
 enum class Collective : int { none, broadcast, all_reduce, reduce, all_gather, reduce_scatter };
 
-// What all ranks call: sends and receives, of copies in the host's memory, and what is done when all has come.
+// A collective call: sends and receives over copies in host memory, and the work after all data has
+// arrived.
 struct Whole {
   Collective kind = Collective::none;
-  std::size_t count = 0;  // elements, as the call has it
+  std::size_t count = 0;  // elements, as in the call
   int type = 0;
   int reduction = 0;
   int root = 0;
   Seen from, to;
-  std::vector<std::vector<std::byte>> of_ranks;  // what each has given, where this rank reads it
+  std::vector<std::vector<std::byte>> of_ranks;  // input of each rank that this rank reads
 };
 
 struct Communicator {
@@ -53,39 +54,39 @@ struct Communicator {
   int device = 0;
   bool blocking = true;
   std::atomic<nccl::Status> state{nccl::in_progress};
-  std::atomic<bool> stopped{false};  // what is under way ends
+  std::atomic<bool> stopped{false};  // stops work in progress
   bool revoked = false;
   bool finalized = false;
-  int taken = -1;  // of the device's memory
+  int taken = -1;  // descriptor for the accounted device memory
   int listener = -1;
   std::vector<RankName> all;
-  std::vector<int> to, from;    // sockets by rank; of the thread in progress
-  std::atomic<int> kernels{0};  // issued and not over
-  std::thread thread;           // the one in progress
+  std::vector<int> to, from;    // sockets by rank; used by the thread in progress
+  std::atomic<int> kernels{0};  // issued and not complete
+  std::thread thread;           // thread in progress
 
   ~Communicator();
 };
 
-// ---- nccl_wire.cc --------------------------------------------------------------------------------
+// ---- nccl_wire.cc -------------------------------------------------------------------------------
 
-// The place where ranks meet: answers them when all have come.
+// Rendezvous of the ranks: replies when all have arrived.
 void serve_root(int listener);
 int listen_at(const std::string& name);
-// All ranks' names, or why there are none: what the root says. Ends early when `of` is stopped.
+// Names of all ranks, or the reason of the root against them. Ends early when `of` is stopped.
 nccl::Status meet(Communicator& of, const std::string& root);
-// The sockets that these operations need. False when stopped.
+// Opens the sockets that these operations need. Returns false when stopped.
 bool connect_peers(Communicator& of, const std::vector<Operation>& operations);
-// Moves everything; false when it was stopped, or the other end is gone.
+// Moves all data; returns false when stopped, or if the peer is gone.
 bool exchange(Communicator& of, const std::vector<Operation>& operations);
 
-// ---- nccl_collectives.cc ---------------------------------------------------------------------------
+// ---- nccl_collectives.cc ------------------------------------------------------------------------
 
-// Bytes of an element; 0 for a type that there is not.
+// Bytes per element; 0 for an unknown type.
 std::size_t size_of_type(int type);
 // Bytes that this rank reads and writes.
 std::size_t bytes_from(const Whole& whole, const Communicator& of);
 std::size_t bytes_to(const Whole& whole, const Communicator& of);
-// `whole` stays where it is until finish().
+// `whole` must not move until `finish`.
 std::vector<Operation> begin(Whole& whole, const Communicator& of);
 void finish(Whole& whole, const Communicator& of);
 

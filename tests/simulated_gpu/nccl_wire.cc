@@ -27,7 +27,7 @@ bool ready(int socket, short events) {
   return ::poll(&look, 1, 2) > 0;
 }
 
-// Whole, unless stopped or the other end is gone.
+// Reads all bytes, unless stopped or the peer closed.
 bool read_all(int socket, void* to, std::size_t size, const std::atomic<bool>& stopped) {
   auto* at = static_cast<char*>(to);
   while (size > 0) {
@@ -151,17 +151,17 @@ bool connect_peers(Communicator& of, const std::vector<Operation>& operations) {
 
 namespace {
 
-// One operation under way: its size goes first.
+// An operation in progress; its size is sent first.
 struct Moving {
   const Operation* operation;
   int socket;
   std::uint64_t announced = 0;
-  std::size_t at = 0;  // of the announcement, then of the bytes
+  std::size_t at = 0;  // position in the announcement, then in the bytes
   bool announces = true;
   bool over = false;
 };
 
-// What can be moved now; false when the other end is gone.
+// Moves what is possible now; returns false if the peer closed.
 bool move_some(Moving& moving) {
   const Operation& operation = *moving.operation;
   std::byte* const bytes = operation.size == 0 ? nullptr : operation.memory.pieces.front().data();
@@ -207,7 +207,7 @@ bool exchange(Communicator& of, const std::vector<Operation>& operations) {
     bool over = true;
     std::vector<pollfd> waits;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      // To and from one peer in order.
+      // Operations with one peer run in order.
       const bool behind = std::any_of(
           all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
           [&](const Moving& before) { return !before.over && before.socket == all[i].socket; });

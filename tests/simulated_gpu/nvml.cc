@@ -1,5 +1,5 @@
-// The simulated management library: the same GPUs as the simulated driver's, which no mask hides, and what all
-// processes have taken of them.
+// Simulated management library: the GPUs of the simulated driver, unaffected by masks, and the
+// memory use of all processes.
 #include <cstring>
 
 #include "device/nvml_abi.h"
@@ -14,7 +14,7 @@ using namespace simulated_gpu;
 
 bool initialised = false;
 
-// A handle is the number of a device, or of a slice, from 1 on.
+// A handle is the number of a device or slice, starting at 1.
 constexpr int handles_per_device = 16;
 abi::Device handle(int device, int slice) {
   return reinterpret_cast<abi::Device>(
@@ -79,7 +79,7 @@ int nvmlDeviceGetMemoryInfo(abi::Device device, abi::Memory* memory) {
   const int place = place_of(device_of(device), slice_of(device));
   memory->total = memory_at(place);
   memory->used = taken_bytes(place);
-  // What its slices have is of a device as well.
+  // The use of a device includes that of its slices.
   for (int slice = 0; !is_slice(place) && slice < slices_of_a_device; ++slice) {
     memory->used += taken_bytes(place_of(device_of(device), slice));
   }

@@ -17,7 +17,7 @@ std::vector<std::string> parts_of(const std::string& text, char at) {
   return parts;
 }
 
-// "name@3" and what follows the next ':'.
+// Splits "name@3" and the text after the next ':'.
 std::pair<std::pair<std::string, int>, int> numbered(const std::string& text) {
   const auto number = text.find('@');
   const auto status = text.find(':');

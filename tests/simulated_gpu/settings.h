@@ -1,6 +1,6 @@
-// How the simulated GPUs of this process are to be: the words of MOBULA_SIMULATED_GPU, see README.md. Read
-// once, when the first library is asked for anything. Also what every part of them needs: the end of a
-// process that misused them, and chance with a seed.
+// Settings of the simulated GPUs of this process from MOBULA_SIMULATED_GPU (see README.md), read on
+// first use. Also the end of a misusing process, and seeded random numbers.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Settings {
 
 const Settings& settings();
 
-// Where memory is: a device, or a slice of one, which has memory of its own. Of a whole device with slice -1.
+// Location of memory: a device, or a slice with its own memory. A whole device has slice -1.
 inline constexpr int slices_of_a_device = 2;
 inline int place_of(int machine_index, int slice) { return machine_index * 16 + slice + 1; }
 inline int device_at(int place) { return place / 16; }
@@ -44,12 +44,12 @@ inline std::uint64_t memory_at(int place) {
   return is_slice(place) ? settings().memory / slices_of_a_device : settings().memory;
 }
 
-// One more call of that name in this process: the status with which it is to fail, or 0.
+// Counts a call of this name; returns the status with which it must fail, or 0.
 int fault_of(const char* call);
-// One more of what can hang: whether it does.
+// Counts an action that can hang; returns whether it must.
 bool hangs(const char* what);
 
-// The test that did this is wrong: says so, and ends the process.
+// Reports an error in the test and ends the process.
 [[noreturn]] void misuse(const char* what);
 
 // Any thread.

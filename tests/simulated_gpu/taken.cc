@@ -19,7 +19,7 @@
 namespace simulated_gpu {
 namespace {
 
-// What a file's name says: place, kind, process, bytes, id.
+// Parts of a file name: place, kind, process, bytes, id.
 struct Name {
   int place = 0;
   Taking what = Taking::memory;
@@ -48,7 +48,7 @@ std::optional<Name> name_from(const char* text) {
   return name;
 }
 
-// One process at a time looks or takes.
+// Serializes queries and allocations of all processes.
 class MachineLock {
  public:
   MachineLock()
@@ -65,7 +65,7 @@ class MachineLock {
   int fd_;
 };
 
-// What is held now; what is not is removed.
+// Entries that are in use; others are removed.
 std::vector<Name> held() {
   std::vector<Name> all;
   DIR* const folder = ::opendir(settings().folder.c_str());
@@ -103,8 +103,8 @@ std::uint64_t bytes_of_process(const std::vector<Name>& all) {
   return bytes;
 }
 
-// Memory that MPS lets this process allocate on its first device: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=256M" or
-// "0=2G", if a control daemon has its pipe in CUDA_MPS_PIPE_DIRECTORY.
+// Memory that MPS lets this process allocate on its first device: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
+// "0=256M" or "0=2G", if a control daemon has its pipe in CUDA_MPS_PIPE_DIRECTORY.
 std::uint64_t mps_limit() {
   const char* const directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   const char* const text = std::getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
@@ -156,7 +156,7 @@ std::vector<TakenBy> takers(int place) {
   for (const Name& each : all) {
     if (each.place == place && each.what == Taking::context) bytes[each.process] = 0;
   }
-  // Memory that outlived its process is nobody's.
+  // Memory that outlived its process belongs to no process.
   for (const Name& each : all) {
     const auto at = bytes.find(each.process);
     if (each.place == place && each.what != Taking::import && at != bytes.end())

@@ -1,6 +1,7 @@
-// What of each device's memory is taken, by all processes of the simulated machine: files in its folder, each
-// locked by who made it. The lock belongs to the open file, so it lives as long as any descriptor or mapping
-// of it, in whichever process, and not a moment longer. Any thread.
+// Accounting of device memory over all processes of the simulated machine: files in its directory,
+// each locked by its creator. The lock belongs to the open file, so it exists exactly as long as a
+// descriptor or mapping of the file in any process.
+// Thread: any.
 #pragma once
 
 #include <sys/types.h>
@@ -14,23 +15,24 @@ namespace simulated_gpu {
 enum class Taking : char { memory = 'm', context = 'c', communicator = 'n', import = 'i' };
 
 struct Taken {
-  int fd = -1;           // of success
+  int fd = -1;           // valid on success
   std::uint64_t id = 0;  // unique on the machine
 };
 
-// `place`: settings.h. `size` bytes of what is there, with a file of that size for memory. fd -1 where it has no more.
+// Accounts `size` bytes on `place` (see `settings.h`), with a file of that size for memory. `fd` is
+// -1 if the device has not enough.
 Taken take(int place, Taking what, std::uint64_t size, std::uint64_t id = 0);
 std::uint64_t taken_bytes(int place);
-// Whether somebody has memory `id` imported.
+// True if a process has imported memory `id`.
 bool is_imported(std::uint64_t id);
-// Of each process with a context there, what it has made there.
+// Bytes allocated on the device by each process with a context there.
 struct TakenBy {
   pid_t process;
   std::uint64_t bytes;
 };
 std::vector<TakenBy> takers(int place);
 
-// What a descriptor is of; id 0 for anything else.
+// Origin of a descriptor; id 0 for other files.
 struct TakenFile {
   std::uint64_t id = 0;
   int place = 0;

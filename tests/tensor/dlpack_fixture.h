@@ -1,4 +1,5 @@
-// DLPack tensors as other libraries make them: with a deleter that counts. One thread.
+// DLPack tensors as other libraries produce them, with a deleter that counts.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace mobula::testing {
 
 namespace dlpack = internal::dlpack;
 
-// One call's worth of memory that a producer hands out, once. Lives longer than what it handed out.
+// Memory that a producer hands out once. Must outlive the tensor.
 template <class Form, class Given>
 class Producer {
  public:
@@ -57,13 +58,13 @@ inline const dlpack::Managed& look(const DLManagedTensor* managed) {
   return *reinterpret_cast<const dlpack::Managed*>(managed);
 }
 
-// What an importer does when it is done.
+// Ends the use by an importer.
 template <class Given>
 void let_go(Given* managed) {
   look(managed).deleter(managed);
 }
 
-// The same, as a library gives it back that took it for its own: with another deleter.
+// The same tensor, returned by a library that took ownership, with another deleter.
 template <class Form, class Given>
 Given* passed_on(Given* managed) {
   struct Other {

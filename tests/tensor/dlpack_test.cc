@@ -134,7 +134,7 @@ TEST(Import, OfAnotherMajorVersionOnlyCallsTheDeleter) {
   for (const std::uint32_t major : {0u, 2u, 77u}) {
     Versioned producer(nullptr, {1});
     producer.form.version.major = major;
-    producer.form.tensor.shape = reinterpret_cast<std::int64_t*>(8);  // read by nobody
+    producer.form.tensor.shape = reinterpret_cast<std::int64_t*>(8);  // never read
     EXPECT_THROW(Tensor::from_dlpack(producer.give()), InvalidRequestError);
     EXPECT_EQ(producer.deleted, 1);
   }

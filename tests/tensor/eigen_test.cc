@@ -1,4 +1,4 @@
-// Eigen over a tensor's memory, without a copy.
+// Eigen over the memory of a tensor, without a copy.
 #include <Eigen/Core>
 
 #include <gtest/gtest.h>

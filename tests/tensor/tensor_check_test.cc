@@ -1,4 +1,4 @@
-// MOBULA_CHECK_TENSORS=1, for this whole program.
+// MOBULA_CHECK_TENSORS=1 for the whole program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

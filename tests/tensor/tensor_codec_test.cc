@@ -27,7 +27,7 @@ using ::testing::ElementsAre;
 
 using Numbers = std::vector<std::int64_t>;
 
-// Bytes where the store has them: at a multiple of 64, kept by an owner that is watched.
+// Bytes as in the store: aligned to 64, kept by an observed owner.
 struct InStore {
   template <class T>
   explicit InStore(const T& value) {
@@ -76,7 +76,7 @@ TEST(TensorValue, IsReadInPlaceFrozenAndKeepsTheObject) {
   EXPECT_TRUE(watched.expired());
 }
 
-// As a process writes what stays with it and is too small for that, and reads it.
+// Writes and reads a small tensor that stays in its process.
 Tensor read_again(const Tensor& tensor, detail::Origins origins, const std::function<void()>& meanwhile = nullptr) {
   const detail::OutgoingValue<Tensor> outgoing(tensor);
   outgoing.set_apart(Writer::all_inside, origins);
@@ -126,7 +126,7 @@ TEST(TensorOrigin, IsNotAliasedBecauseAValueSaysSo) {
   outgoing.set_apart(Writer::all_inside, detail::Origins::told);
   const auto bytes = detail::TensorStorage::allocate(outgoing.size_bytes(), false);
   ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
-  // Each byte before the elements with the bit that says so in one of them.
+  // Sets the flag bit in each byte before the elements, one at a time.
   int found = 0;
   for (std::size_t i = 0; i < bytes->size_bytes() - 20 * sizeof(int); ++i) {
     std::byte& each = bytes->bytes()[i];
@@ -152,7 +152,7 @@ TEST(TensorOrigin, OfAnotherProcessOrThatLiesIsWhatWasWritten) {
   ASSERT_TRUE(outgoing.write({bytes->bytes(), bytes->size_bytes()}));
   const auto read = [&] { return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes}); };
   ASSERT_EQ(read().data(), tensor.data());
-  // Each byte before the elements is another one; 24 of them are the origin.
+  // Changes each byte before the elements, one at a time; 24 of them are the origin.
   const std::size_t at = bytes->size_bytes() - 20 * sizeof(int);
   int found = 0;
   for (std::size_t i = 0; i < at; ++i) {
@@ -262,7 +262,7 @@ TEST(TensorValue, OnceWrittenIsApartFromTheTensor) {
   EXPECT_EQ(detail::decode<Tensor>(store.stored()).view<int>()[0], 0);
 }
 
-// A tensor's bytes by hand: after the value's header of 16 bytes.
+// Bytes of a tensor, built by hand after the value header of 16 bytes.
 struct Bytes {
   std::uint8_t bits = 0;
   std::uint8_t dtype = static_cast<std::uint8_t>(DType::int32);

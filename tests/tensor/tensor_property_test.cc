@@ -1,4 +1,5 @@
-// Random views of random tensors, against a reference that keeps, for every element, where it lies.
+// Random views of random tensors, compared with a reference that records the location of every
+// element.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +24,10 @@ using Numbers = std::vector<std::int64_t>;
 
 struct Reference {
   Numbers shape;
-  std::vector<std::size_t> places;  // of each element in the data, in order
+  std::vector<std::size_t> places;  // location of each element in the data, in order
 };
 
-// Same on every machine.
+// Equal on every machine.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
@@ -42,7 +43,7 @@ std::int64_t count_of(const Numbers& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// Calls see(index) for all indices in order.
+// Calls `see(index)` for all indices in order.
 template <class See>
 void each_index(const Numbers& shape, const See& see) {
   if (count_of(shape) == 0) return;
@@ -64,7 +65,7 @@ std::size_t position_in(const Numbers& shape, const Numbers& index) {
   return static_cast<std::size_t>(position);
 }
 
-// Whether some strides give these places in this shape; in which case they are found.
+// Returns whether strides exist that give these locations in this shape.
 bool has_strides(const Reference& reference) {
   Numbers strides(reference.shape.size(), 0);
   if (reference.places.empty()) return true;
@@ -137,7 +138,7 @@ class World {
     return static_cast<std::byte>(element * 37 + at * 101 + element / 256);
   }
 
-  // Whether the elements follow each other in memory.
+  // True if the elements are consecutive in memory.
   bool is_run() const {
     for (std::size_t i = 0; i < reference_.places.size(); ++i) {
       if (reference_.places[i] != reference_.places[0] + i) return false;
@@ -172,7 +173,7 @@ class World {
     }
   }
 
-  // What was written as it lay keeps its order.
+  // A tensor that was written in memory order keeps its order.
   void check_same_order(const Tensor& read) const {
     for (std::size_t i = 0; i < read.shape().size(); ++i) {
       if (read.shape()[i] > 1) {
@@ -199,7 +200,7 @@ class World {
         tensor_.transpose(static_cast<int>(a), static_cast<int>(b) - static_cast<int>(dimensions));
   }
 
-  // A random shape of as many elements: divisors of what is left.
+  // A random shape with the same number of elements, built from divisors.
   Numbers drawn_shape() {
     Numbers shape;
     std::int64_t left = tensor_.size();
@@ -226,7 +227,8 @@ class World {
     reference_ = wanted;
   }
 
-  // By DLPack: every `step`th of some elements of one dimension, with the offset beside the pointer.
+  // Through DLPack: every `step`th element of one dimension, with the offset separate from the
+  // pointer.
   void slice() {
     if (reference_.shape.empty() || tensor_.size() == 0) return;
     const auto which =
@@ -249,7 +251,7 @@ class World {
     import(cut, strides, offset);
   }
 
-  // A new first dimension of stride 0.
+  // A new first dimension with stride 0.
   void broadcast() {
     if (reference_.shape.size() > 4 || draw_.below(3) != 0) return;
     const std::int64_t extent = 1 + draw_.below(3);

@@ -1,4 +1,4 @@
-// torch::Tensor over a Mobula tensor's memory and back, without a copy.
+// torch::Tensor over the memory of a Mobula tensor and back, without a copy.
 #include <ATen/ATen.h>
 #include <ATen/DLConvertor.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using mobula::Tensor;
 
-// Our prototypes beside those that PyTorch was compiled with.
+// Our prototypes compared with those that PyTorch was compiled with.
 namespace ours = mobula::internal::dlpack;
 static_assert(sizeof(ours::TensorView) == sizeof(DLTensor) &&
               sizeof(ours::Managed) == sizeof(DLManagedTensor));
@@ -71,7 +71,7 @@ TEST(Torch, GoesThereAndBackForEveryTypeItHas) {
   }
 }
 
-// Why offsets are part of the pointer on export.
+// Reason for including the offset in the exported pointer.
 TEST(Torch, SeesTheRightElementsOfATensorWithAnOffset) {
   const at::Tensor whole = at::arange(10, at::kFloat);
   Tensor imported = Tensor::from_dlpack(at::toDLPack(whole));
@@ -82,7 +82,7 @@ TEST(Torch, SeesTheRightElementsOfATensorWithAnOffset) {
   EXPECT_EQ(seen[0].item<float>(), 4);
 }
 
-// Lets go of PyTorch's memory with the last look at it, once, whichever that is.
+// PyTorch's memory is released once, with the last view of it.
 TEST(Torch, ItsMemoryIsLetGoOfWithTheLastLook) {
   std::vector<float> memory(12, 1.f);
   int freed = 0;

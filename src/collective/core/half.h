@@ -1,5 +1,7 @@
-// 16-bit floats to 32-bit ones and back: rounded to nearest, ties to even; NaNs stay NaNs, what is too large
-// becomes infinite. Written without branches on data, so that compilers make vectors of loops over them. Pure.
+// Conversion between 16-bit and 32-bit floats: round to nearest, ties to even. NaNs stay NaNs, and
+// values above the range become infinite. The code has no branches on data, so that compilers
+// vectorize loops over it.
+// Thread: any (pure).
 #pragma once
 
 #include <bit>
@@ -19,9 +21,10 @@ inline std::uint16_t to_bfloat16(float value) {
 inline float from_float16(std::uint16_t bits) {
   const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
   const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7fffu) << 13;
-  // Moved to where exponents of 32-bit floats are by a product, which is exact, subnormal numbers included.
+  // A product moves the bits to the exponent range of 32-bit floats. It is exact, also for
+  // subnormal numbers.
   const float moved = std::bit_cast<float>(rest) * 0x1p112f;
-  const std::uint32_t special = rest | 0x7f800000u;  // infinite, or a NaN
+  const std::uint32_t special = rest | 0x7f800000u;  // infinite or NaN
   const std::uint32_t magnitude = rest >= 0x0f800000u ? special : std::bit_cast<std::uint32_t>(moved);
   return std::bit_cast<float>(sign | magnitude);
 }
@@ -31,7 +34,8 @@ inline std::uint16_t to_float16(float value) {
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Adding 0.5 puts the last bit that a subnormal 16-bit float has at the end of the sum, rounded.
+  // Adding 0.5 aligns the last bit of a subnormal 16-bit float with the last bit of the sum, so the
+  // addition rounds.
   const std::uint32_t small =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<std::uint32_t>(0.5f);
   const std::uint32_t infinite = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;

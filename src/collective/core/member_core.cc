@@ -18,11 +18,12 @@ const Mark mark_crossing("collective.two_send_to_each_other");
 const Mark mark_explained("collective.library_failed_and_words_say_why");
 const Mark mark_unexplained("collective.library_failed_and_nobody_says_why");
 
-// A member is at most one operation ahead; what comes beyond that is nonsense.
+// A member is at most one operation ahead; further messages are invalid.
 constexpr std::size_t most_heard = 8;
-// What members compare says with the library's version that this release also says what became of operations.
+// Suffix of the announced library version. It shows that this release reports the completion of
+// operations.
 constexpr std::string_view agreed_upon = " (agreed)";
-// How long the words of who has ended may take behind what the library says of it.
+// Delay of a member's last messages after the library reports its end.
 constexpr Duration words_within = 500ms;
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
@@ -43,7 +44,7 @@ std::string MemberCore::names(const Ranks& ranks) const {
   return fmt::format("{}", fmt::join(each, ", "));
 }
 
-// ---- what its owner wants ----------------------------------------------------------------------
+// ---- requests of the owner ----------------------------------------------------------------------
 
 bool MemberCore::starts(Time now, std::string doing, std::optional<Time> deadline) {
   MOBULA_CHECK(stage_ == Stage::idle, "a member does one thing at a time");
@@ -119,7 +120,7 @@ void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadl
   wait(Wait::offer, now, out);
 }
 
-// ---- words -------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 void MemberCore::say(std::optional<std::uint32_t> to, const Word& word, Commands& out) {
   out.push_back(SayWord{to, word});
@@ -151,7 +152,7 @@ void MemberCore::heard(Time now, std::uint32_t rank, Word word, Commands& out) {
     peer.accepted = true;
     peer.accepted_without = before == nullptr ? std::string() : before->text;
   } else if (word.kind == WordKind::let_go && communicator_ == Communicator::failed && !answers_) {
-    // There is none here either.
+    // This member has no communicator either.
   } else if (peer.heard.size() >= most_heard) {
     return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])}, out);
   } else {
@@ -176,7 +177,7 @@ MemberCore::Ranks MemberCore::missing() const {
     case Stage::hearing: break;
     case Stage::opening:
     case Stage::moving:
-      // Its own part goes on by itself: who waits there waits for others.
+      // The local part makes progress by itself and waits only for the other members.
       ranks = line_;
       std::erase(ranks, terms_.rank);
       return ranks;
@@ -239,7 +240,7 @@ void MemberCore::go_on(Time now, Commands& out) {
   }
 }
 
-// ---- what is decided ---------------------------------------------------------------------------
+// ---- verdicts -----------------------------------------------------------------------------------
 
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
@@ -275,7 +276,7 @@ void MemberCore::settle_way(Time now, Commands& out) {
       if (communicator_ == Communicator::open && !let_go_before_.empty()) let_go(let_go_before_, out);
       if (communicator_ == Communicator::failed && std::exchange(is_begun_, false)) {
         forget({WordKind::let_go});
-        stage_ = Stage::closing;  // and then here again
+        stage_ = Stage::closing;  // this function runs again after `closed`
         return;
       }
       auto why = why_not_by_device();
@@ -321,18 +322,19 @@ void MemberCore::moved(Time now, const std::optional<Failure>& failure, Commands
   if (answers_) return say_came(now, out);
   if (!failure) return done(out);
   Refusal own{Refusal::Kind::broken, {terms_.rank}, own_name() + ": " + failure->text};
-  if (way_ == Way::device) return explain(now, std::move(own));  // the library knows that something broke; words say who
+  // the library reports only a failure; messages name the member
+  if (way_ == Way::device) return explain(now, std::move(own));
   give_up(std::move(own), out);
 }
 
-// ---- of two ------------------------------------------------------------------------------------
+// ---- send and receive ---------------------------------------------------------------------------
 
 void MemberCore::accepted(Time now, Commands& out) {
   if (peers_[*other_].accepted) {
     let_go_before_ = peers_[*other_].accepted_without;
     return settle_way(now, out);
   }
-  // Both wait for the other to receive: both see it, and forget both offers.
+  // Both members send and neither receives. Both see it and drop both offers.
   mark_crossing.hit();
   (void)take(*other_, WordKind::offer);
   refuse({Refusal::Kind::mismatch, {terms_.rank, *other_},
@@ -346,25 +348,25 @@ void MemberCore::offered(Time now, Commands& out) {
   settle_way(now, out);
 }
 
-// ---- ends --------------------------------------------------------------------------------------
+// ---- failures and ends --------------------------------------------------------------------------
 
 void MemberCore::explain(Time now, Refusal unexplained) {
   unexplained_ = std::move(unexplained);
   for (const Peer& peer : peers_) {
-    // Also of a later operation: it was thought not to matter to this one.
+    // Also for a later operation that did not affect this one before.
     if (peer.gave_up) unexplained_ = {Refusal::Kind::broken, peer.gave_up->ranks, peer.gave_up->text};
   }
   explained_by_ = now + words_within;
   stage_ = Stage::explaining;
 }
 
-// Connections end in any order: who closes has said why before.
+// Connections close in any order, and the control message with the reason precedes the close.
 void MemberCore::wire_failed(Time now, std::uint32_t rank, const std::string& why) {
   if (rank >= size() || (stage_ != Stage::moving && stage_ != Stage::opening)) return;
   explain(now, {Refusal::Kind::broken, {rank}, fmt::format("{} is gone: {}", terms_.names[rank], why)});
 }
 
-// What others gave up after the operation under way does not end this one.
+// A member that gave up after the current operation does not end this one.
 bool MemberCore::heard_of_an_end(Commands& out) {
   if (over_) return true;
   for (const Peer& peer : peers_) {
@@ -388,18 +390,18 @@ void MemberCore::done(Commands& out) {
   (void)heard_of_an_end(out);
 }
 
-// The group is as it was.
+// The group stays usable.
 void MemberCore::refuse(Refusal why) {
   refused_ = std::move(why);
   stage_ = Stage::idle;
   together_ = false;
 }
 
-// Nothing more is done: the others hear why, and then the end of what this member says.
+// Makes the group unusable: sends the reason, then closes the connections.
 void MemberCore::give_up(Refusal why, Commands& out) {
   Word word;
   word.kind = WordKind::broken;
-  // The operation before this number is whole as far as this member goes.
+  // All operations before this number are complete on this member.
   word.number = number_ + (together_ ? 0 : 1);
   word.ranks = why.ranks;
   word.text = why.text;
@@ -407,7 +409,7 @@ void MemberCore::give_up(Refusal why, Commands& out) {
   out.push_back(CloseConnections{});
   const bool idle = stage_ == Stage::idle;
   over_ = why;
-  // Who asks again did not run out of time himself.
+  // A later call on this member did not time out itself.
   if (why.kind == Refusal::Kind::timed_out || why.kind == Refusal::Kind::cancelled) over_->kind = Refusal::Kind::broken;
   stage_ = Stage::idle;
   together_ = false;

@@ -1,19 +1,8 @@
-// What one member of a collective group decides: whether all have come and want the same, who is missing, which way
-// the elements go, whose turn it is, and what ends the group. Pure; not thread-safe. Its owner carries words,
-// memory, bytes and the communicator, and does what stage() says; what happens it tells. One operation at a time.
-//
-// Every operation begins with a meeting: each member says to each what it is about to do. All members have the same
-// words, and so come to the same verdict; nothing moves before. Where the group is of a communicator, or makes one,
-// members take the turns of their devices in the order of their processes' ids, each telling the next one: the order
-// in which transfers of two take theirs, so nobody waits in a circle.
-//
-// What goes by a communicator that an operation has begun (`useful`) is done when all who take part have said that
-// theirs came. Where one says that it lets go of the communicator instead, all do, and the very same operation goes by
-// way of the host; so does everything after it. Nobody is ahead of what he has said: whoever lets go says so before
-// what he says next, so that all know of each whether he had a communicator when he said what he wants.
-//
-// Who gives up says because of whom, and closes; the others name those. What a member gave up after an operation
-// that it has done does not end that one at others.
+// Core of one group member: checks the handshake of each operation, chooses the path of the
+// elements, orders device turns, and decides when the group is unusable. One operation at a time.
+// Thread: owner (pure).
+// Not: messages, memory, payload, and the communicator; the owner executes `stage()` and reports
+// the results.
 #pragma once
 
 #include <cstddef>
@@ -35,111 +24,131 @@
 namespace mobula::internal::collective {
 
 struct SayWord {
-  std::optional<std::uint32_t> to;  // none: to all others
+  std::optional<std::uint32_t> to;  // empty: all other members
   Word word;
 };
-// After what was said: nothing more is, and the others hear the end. Bytes under way are of no use.
+// After the messages: no further message follows, and the others see the end of the stream. Payload
+// in transit is discarded.
 struct CloseConnections {};
 using MemberCommand = std::variant<SayWord, CloseConnections>;
 
-// Whether elements go by a communicator of the members' devices.
+// Whether device tensors use a communicator of the members' devices.
 enum class Communication : std::uint8_t {
   never,
-  always,  // it is begun with the group
-  useful,  // it is begun by the first operation that is worth it; where it cannot be had, or fails, there is none
+  always,  // begun with the group
+  // begun by the first operation that is large enough; without one, or after a failure, tensors use
+  // the host
+  useful,
 };
 
 struct MemberTerms {
   std::uint32_t rank = 0;
-  std::vector<std::string> names;  // by rank, for people
+  std::vector<std::string> names;  // human-readable, by rank
   Communication communication = Communication::never;
-  std::size_t communicated_from = 256 * 1024;  // `useful`: bytes of one part from which it is worth it
+  // with `useful`: smallest part, in bytes, that uses a communicator
+  std::size_t communicated_from = 256 * 1024;
 };
 
-// What is known of all members when they are connected. By rank.
+// Facts about all members, known after the connections are established; by rank.
 struct MemberPlaces {
-  std::vector<std::string> processes;  // turns are taken in their order
-  std::vector<std::string> hosts;      // what their communicators take for their machines
-  std::string no_communicator;         // why there may be none; empty: there may
+  std::vector<std::string> processes;  // process ids, the order of turns
+  std::vector<std::string> hosts;      // host identities as NCCL sees them
+  std::string no_communicator;         // reason against a communicator; empty: allowed
 };
 
+// Each operation starts with a handshake: every member sends its operation to all others. All
+// members then have the same messages and reach the same verdict before bytes move. Members of a
+// communicator take the turns of their devices in the order of process ids, each notifying the next
+// one. Transfers use the same order, so no deadlock is possible.
+//
+// An operation over a communicator that an operation began (`useful`) is complete when all
+// participants have reported completion. If one member reports that it released the communicator,
+// all release it. The same operation then uses the host, and so do all later ones. A member reports
+// the release before its next message, so all members agree on the state of the communicator for
+// each handshake.
+//
+// A member that gives up names the responsible ranks and closes, and the others report the same
+// ranks. A member that gives up after a completed operation does not fail that operation at other
+// members.
 class MemberCore {
  public:
   using Commands = std::vector<MemberCommand>;
   using Ranks = std::vector<std::uint32_t>;
 
-  // What its owner does now, and tells when it has ended.
+  // The current action of the owner, which reports its end.
   enum class Stage : std::uint8_t {
-    idle,        // nothing: refused() says how the last operation ended
-    hearing,     // hears words of missing()
-    preparing,   // takes memory for agreed(), by way(): prepared(); again, where it is to go another way
-    beginning,   // makes what a communicator begins with: begun()
-    claiming,    // claims the turn of its device: turn_taken()
-    opening,     // begins the communicator with beginning(), or what else the group goes by: opened()
-    closing,     // takes the communicator down: closed()
-    moving,      // moves the bytes: moved()
-    explaining,  // hears words: they may say why bytes move no more
+    idle,        // none; `refused` has the result of the last operation
+    hearing,     // receive messages of `missing`
+    // obtain memory for `agreed` on path `way`, then `prepared`; repeated after a fallback
+    preparing,
+    beginning,   // create the communicator id, then `begun`
+    claiming,    // acquire the turn of the device, then `turn_taken`
+    opening,     // begin the communicator with `beginning`, or connect the plugin, then `opened`
+    closing,     // shut the communicator down, then `closed`
+    moving,      // move the bytes, then `moved`
+    explaining,  // receive messages that may explain a failed transfer
   };
   enum class Way : std::uint8_t { words, plan, device };
 
   explicit MemberCore(MemberTerms terms);
   void connected(MemberPlaces places) { places_ = std::move(places); }
 
-  // ---- what its owner wants: when idle ----
+  // ---- requests of the owner, in stage `idle` ----
   void open(Time now, std::optional<Time> deadline, Commands& out);
-  // `operand`: what goes with the word, where it is small.
+  // `operand`: sent with the handshake if it is small.
   void meet(Time now, const Operation& own, std::span<const std::byte> operand, std::optional<Time> deadline,
             Commands& out);
   void send(Time now, std::uint32_t to, const Operation& operation, std::optional<Time> deadline, Commands& out);
   void receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out);
 
-  // ---- what happens: what is out of place changes nothing ----
+  // ---- events; an unexpected event changes nothing ----
   void heard(Time now, std::uint32_t rank, Word word, Commands& out);
-  // All that was said is heard.
+  // The control channel of the member ended; all its messages were delivered.
   void cut_off(Time now, std::uint32_t rank, const std::string& why, Commands& out);
-  // Bytes neither come from it nor go there any more; what it says may come later, and say why.
+  // The payload stream of the member failed; its control messages may still explain the reason.
   void wire_failed(Time now, std::uint32_t rank, const std::string& why);
   void begun(Time now, Result<std::vector<std::byte>> beginning, Commands& out);
   void turn_taken(Time now, const std::optional<Failure>& failure, Commands& out);
   void opened(Time now, const std::optional<Failure>& failure, Commands& out);
-  // `failure`: the library may read and write for ever.
+  // With `failure`, the library may access the memory forever.
   void closed(Time now, const std::optional<Failure>& failure, Commands& out);
   void prepared(Time now, const std::optional<Failure>& failure, Commands& out);
   void moved(Time now, const std::optional<Failure>& failure, Commands& out);
-  // This member cannot go on with what is under way.
+  // The operation cannot continue on this member.
   void failed(Time now, const std::string& why, Commands& out);
   void cancelled(Time now, Commands& out);
-  // The group is destroyed, here.
+  // The group is destroyed on this member.
   void left(Time now, Commands& out);
-  // `moves_with`: whom its owner waits for while it moves bytes, or begins what is no communicator.
+  // `moves_with`: members that the owner waits for during a transfer, or while it connects a
+  // plugin.
   void tick(Time now, const Ranks& moves_with, Commands& out);
   std::optional<Time> next_deadline() const;
 
-  // ---- views ----
+  // ---- queries ----
   Stage stage() const { return stage_; }
-  // Of the last operation, when idle; nothing: it was done.
+  // Result of the last operation in stage `idle`; empty: success.
   const std::optional<Refusal>& refused() const { return refused_; }
-  // Why nothing more can be done.
+  // Reason why no operation is possible any more.
   const std::optional<Refusal>& over() const { return over_; }
-  // Whom it waits for.
+  // Members that this member waits for.
   Ranks missing() const;
   const Operation& agreed() const { return agreed_; }
   Way way() const { return way_; }
-  // Of a send or a receive; none: all members take part.
+  // Peer of a send or receive; empty: all members participate.
   std::optional<std::uint32_t> other() const { return other_; }
-  // By rank, of a meeting; what came with them.
+  // Handshake messages by rank, with their operands.
   const std::vector<Word>& said() const { return said_; }
   const std::vector<std::byte>& beginning() const { return beginning_; }
-  // The turn of its device is claimed, or may be given back.
+  // True while the turn of the device is needed.
   bool needs_turn() const { return needs_turn_; }
   bool has_communicator() const { return communicator_ == Communicator::open; }
-  // It could not be begun, or was let go of: from now on there is none.
+  // A communicator failed or was released; no other one follows.
   bool communicator_failed() const { return communicator_ == Communicator::failed; }
-  // Of `useful`: why elements of devices did not go by a communicator, the last time.
+  // With `useful`: reason why the last device tensors did not use a communicator.
   const std::string& no_communicator() const { return no_communicator_; }
-  // The devices that the communicator is of, by rank; empty without one.
+  // Devices of the communicator, by rank; empty without one.
   const std::vector<std::string>& devices() const { return devices_; }
-  // What is under way, and since when.
+  // Current operation and its start time.
   const std::string& doing() const { return doing_; }
   Time began() const { return began_; }
 
@@ -147,10 +156,10 @@ class MemberCore {
   enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened, came };
   enum class Communicator : std::uint8_t { none, opening, open, failed };
   struct Peer {
-    std::deque<Word> heard;           // that nothing has been done with
-    bool accepted = false;            // an offer of this member
-    std::string accepted_without = {};  // it had let go of its communicator by then: why
-    std::optional<Word> gave_up = {};  // the last that it said
+    std::deque<Word> heard;           // messages that are not processed yet
+    bool accepted = false;            // it accepted an offer of this member
+    std::string accepted_without = {};  // reason why it had released its communicator before
+    std::optional<Word> gave_up = {};  // its last message
   };
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.names.size()); }
@@ -164,7 +173,7 @@ class MemberCore {
   void wait(Wait wait, Time now, Commands& out);
   void go_on(Time now, Commands& out);
 
-  // What is decided once the words are there.
+  // Decisions after the messages have arrived.
   void conclude(Time now, Commands& out);
   void settle_way(Time now, Commands& out);
   std::string why_not_by_device() const;
@@ -197,12 +206,12 @@ class MemberCore {
 
   const MemberTerms terms_;
   MemberPlaces places_;
-  std::vector<Peer> peers_;  // by rank; its own place is empty
+  std::vector<Peer> peers_;  // by rank; the entry of this member is unused
   std::optional<Refusal> over_;
-  std::uint64_t number_ = 0;  // of the last operation of all members together
-  bool together_ = false;     // it is under way
+  std::uint64_t number_ = 0;  // number of the last operation of all members
+  bool together_ = false;     // that operation is in progress
 
-  // Of what is under way.
+  // Current operation:
   Stage stage_ = Stage::idle;
   Wait wait_ = Wait::meetings;
   std::string doing_;
@@ -215,26 +224,26 @@ class MemberCore {
   std::vector<Word> said_;
   Way way_ = Way::plan;
   std::optional<std::uint32_t> other_;
-  Ranks line_;  // who takes turns, in their order
+  Ranks line_;  // order of the device turns
   bool needs_turn_ = false;
-  bool sends_ = false;  // of two
-  bool answers_ = false;  // it goes by a communicator, and all say what became of their part
-  std::optional<std::string> own_answer_;  // what this member has said: why it let go, or nothing
-  std::string let_go_before_;  // why one had no communicator when it said what it wants
+  bool sends_ = false;  // send, not receive
+  bool answers_ = false;  // over a communicator: all members report their completion
+  std::optional<std::string> own_answer_;  // own report: reason of a release, or empty
+  std::string let_go_before_;  // reason why a member had no communicator at its handshake
   std::optional<Refusal> refused_;
 
-  // Of the communicator.
+  // Communicator:
   Communicator communicator_ = Communicator::none;
   std::vector<std::byte> beginning_;
-  bool is_begun_ = false;                   // its owner has begun it
-  std::optional<std::string> own_opening_;  // what this member has said of it: why it failed, or nothing
+  bool is_begun_ = false;                   // the owner has begun it
+  std::optional<std::string> own_opening_;  // own report: reason of a failure, or empty
   std::string no_communicator_;
   std::vector<std::string> devices_;
 };
 
-// Whether a library of devices reduces such elements so: invalid_argument where it does not.
+// Fails with invalid_argument if NCCL does not support this reduction of these elements.
 Result<void> check_for_library(const Operation& operation);
-// Whether the operands of a group of so many go with the words.
+// True if the operands are sent with the handshake in a group of this size.
 bool goes_with_words(const Operation& operation, std::size_t members);
 
 }  // namespace mobula::internal::collective

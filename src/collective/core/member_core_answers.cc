@@ -1,5 +1,5 @@
-// The part of a member that is of operations over a communicator that one of them has begun: what became of each
-// member's part, and what goes by way of the host instead.
+// Operations over a communicator that an operation began: reports of completion, and the fallback
+// to the host.
 #include <algorithm>
 #include <utility>
 
@@ -17,14 +17,14 @@ bool answers(const Word& word) { return word.kind == WordKind::came || word.kind
 
 }  // namespace
 
-// Why it had no communicator when it said this.
+// Release message of this member that precedes its message of this kind, if any.
 const Word* MemberCore::let_go_before(std::uint32_t rank, WordKind kind) const {
   const auto& heard = peers_[rank].heard;
   const auto at = std::ranges::find_if(heard, [kind](const Word& word) { return word.kind == kind || word.kind == WordKind::let_go; });
   return at == heard.end() || at->kind == kind ? nullptr : &*at;
 }
 
-// The first counts: who has said that its part came may let go of the communicator then.
+// The first report counts: after a report of completion, a member may release the communicator.
 const Word* MemberCore::answer_of(std::uint32_t rank) const {
   const auto& heard = peers_[rank].heard;
   const auto at = std::ranges::find_if(heard, answers);
@@ -37,7 +37,7 @@ void MemberCore::forget(std::initializer_list<WordKind> kinds) {
   }
 }
 
-// Between operations: before this member says what it wants.
+// Runs between operations, before this member's next handshake.
 void MemberCore::notice_who_let_go(Commands& out) {
   if (communicator_ != Communicator::open) return;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -49,7 +49,8 @@ void MemberCore::notice_who_let_go(Commands& out) {
   }
 }
 
-// It is taken down when that is safe: where the way of what is under way is settled, or is left.
+// Marks the communicator as failed. It is shut down when the path of the current operation is
+// settled or abandoned.
 void MemberCore::let_go(const std::string& why, Commands& out) {
   communicator_ = Communicator::failed;
   devices_.clear();
@@ -61,7 +62,7 @@ void MemberCore::let_go(const std::string& why, Commands& out) {
   say(std::nullopt, word, out);
 }
 
-// Whoever has let go takes part no more: what is under way would never end.
+// A member that released the communicator no longer participates, so the operation would never end.
 bool MemberCore::stops_moving(Time now, Commands& out) {
   if (!answers_ || communicator_ != Communicator::open) return false;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -90,7 +91,7 @@ void MemberCore::say_came(Time now, Commands& out) {
   wait(Wait::came, now, out);
 }
 
-// All who take part have the same answers, and so come to the same end.
+// All participants have the same reports and reach the same verdict.
 void MemberCore::conclude_moving(Time now, Commands& out) {
   std::string why;
   std::ranges::sort(line_);

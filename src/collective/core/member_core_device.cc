@@ -1,4 +1,4 @@
-// The part of a member that is of a communicator of devices: whether there is one, its beginning, turns.
+// The communicator of the members' devices: conditions, creation, and turns.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ const Mark mark_not_opened("collective.communicator_could_not_be_begun");
 
 }  // namespace
 
-// The same at all members: they have the same words.
+// All members get the same result, because they have the same messages.
 std::string MemberCore::why_not_by_device() const {
   if (communicator_ == Communicator::failed) return no_communicator_;
   if (size() == 1) return "nccl: the group has one member";
@@ -27,7 +27,8 @@ std::string MemberCore::why_not_by_device() const {
   if (auto sound = check_for_library(agreed_); !sound) return sound.error().text;
   if (communicator_ == Communicator::open) {
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
-      // Of two, who sends says where its operand lies; what is received comes to lie on the communicator's.
+      // The sender announces the device of its operand; a receiver's result is on the
+      // communicator's device.
       if (other_ && (sends_ ? rank != terms_.rank : rank != *other_)) continue;
       const std::string& lies = other_ ? agreed_.device : said_[rank].operation.device;
       if (lies != devices_[rank]) return fmt::format("nccl: the operand of {} does not lie on the communicator's GPU", terms_.names[rank]);
@@ -51,7 +52,7 @@ std::string MemberCore::why_not_by_device() const {
   return {};
 }
 
-// ---- the communicator --------------------------------------------------------------------------
+// ---- communicator -------------------------------------------------------------------------------
 
 void MemberCore::open_communicator(Time now, Commands& out) {
   communicator_ = Communicator::opening;
@@ -99,7 +100,7 @@ const Word* MemberCore::failed_opening() const {
   return nullptr;
 }
 
-// This member's part will never be open: it says so, and is quiet before elements go another way.
+// Reports that this member's part failed, and shuts it down before the elements use another path.
 void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
   if (terms_.communication == Communication::always) return give_up({Refusal::Kind::broken, {terms_.rank}, std::move(why)}, out);
   own_opening_ = std::move(why);
@@ -118,7 +119,7 @@ void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
 void MemberCore::closed(Time now, const std::optional<Failure>& failure, Commands& out) {
   if (stage_ != Stage::closing) return;
   if (answers_ && failure) {
-    // Its operands are not this member's to use.
+    // The library may still access the operands.
     return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
   }
   needs_turn_ = false;
@@ -127,12 +128,12 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
   settle_way(now, out);
 }
 
-// All have said what became of their part.
+// All members have reported.
 void MemberCore::conclude_opening(Time now, Commands& out) {
   std::string why = *own_opening_;
   if (const Word* failed = failed_opening(); failed != nullptr && why.empty()) why = failed->text;
   if (!why.empty() && std::exchange(is_begun_, false)) {
-    stage_ = Stage::closing;  // and then here again
+    stage_ = Stage::closing;  // this function runs again after `closed`
     return;
   }
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
@@ -143,7 +144,7 @@ void MemberCore::conclude_opening(Time now, Commands& out) {
   if (why.empty()) {
     for (const Word& each : said_) devices_.push_back(each.operation.device);
   } else {
-    // Turns of an opening that has ended half way are of no use.
+    // Turns of an abandoned attempt are invalid.
     forget({WordKind::turn, WordKind::begin});
     no_communicator_ = "nccl: " + why;
   }
@@ -178,7 +179,7 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   stage_ = opens ? Stage::opening : Stage::moving;
 }
 
-// ---- what a library can do ---------------------------------------------------------------------
+// ---- limits of the library ----------------------------------------------------------------------
 
 Result<void> check_for_library(const Operation& operation) {
   const bool reduces = operation.kind == OperationKind::all_reduce || operation.kind == OperationKind::reduce ||

@@ -31,7 +31,7 @@ bool reduces(OperationKind kind) {
   return kind == OperationKind::all_reduce || kind == OperationKind::reduce || kind == OperationKind::reduce_scatter;
 }
 
-// Without what is left open, so that equal keys are words that agree.
+// Encodes an announcement with open fields filled in, so that equal keys mean agreement.
 std::vector<std::byte> key_of(const Operation& operation, const Operation& root) {
   Operation closed = operation;
   if (operation.open && operation.kind == root.kind && operation.root == root.root) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t ring_slots = 4;
 
-// Bytes of elements, divided among members as evenly as can be.
+// Range of elements divided among members as evenly as possible.
 class Parts {
  public:
   Parts(std::size_t elements, std::size_t item, std::size_t members)
@@ -59,7 +59,7 @@ class Author {
   std::uint32_t next() const { return static_cast<std::uint32_t>(plan_.steps.size()); }
   std::uint32_t peer_after(std::uint32_t distance) const { return (rank_ + distance) % members_; }
   std::size_t chunk() const { return std::max(options_.chunk_bytes / item_, std::size_t{1}) * item_; }
-  // Slots for what comes from all others at once.
+  // Chunk size for which the slots for all other members fit into the scratch limit.
   std::size_t chunk_from_all() const {
     const std::size_t room = std::max(options_.most_scratch / (2 * members_) / item_, std::size_t{1}) * item_;
     return std::min(chunk(), room);
@@ -100,7 +100,7 @@ void Author::receive_chunks(std::uint32_t peer, Place to, std::size_t length) {
   if (length != 0) receive(peer, to, length);
 }
 
-// ---- broadcast ---------------------------------------------------------------------------------
+// ---- broadcast ----------------------------------------------------------------------------------
 
 void Author::broadcast() {
   if (rank_ == operation_.root) copy({Area::input, 0}, {Area::output, 0}, bytes_);
@@ -109,7 +109,8 @@ void Author::broadcast() {
   broadcast_tree();
 }
 
-// Ranks are counted from the root. In each round whoever has it gives it to one more.
+// Ranks are counted from the root. In each round, every member that has the data sends it to one
+// more.
 void Author::broadcast_tree() {
   const std::uint32_t own = (rank_ + members_ - operation_.root) % members_;
   const auto rank_of = [&](std::uint32_t counted) { return (counted + operation_.root) % members_; };
@@ -142,19 +143,20 @@ void Author::broadcast_chain() {
   }
 }
 
-// ---- reductions --------------------------------------------------------------------------------
+// ---- reductions ---------------------------------------------------------------------------------
 
-// Part p goes round from rank p+1 on, is reduced by each, and is whole at rank p. With `gather` all parts then
-// go round once more. Without, `output` is this member's part alone.
+// Part p starts at rank p+1, is reduced by each rank in turn, and is complete at rank p. With
+// `gather` all parts then travel around the ring once more. Without it, `output` is only this
+// member's part.
 void Author::ring_reduce(const Parts& parts, bool gather) {
   const std::uint32_t to = peer_after(1);
   const std::uint32_t from = peer_after(members_ - 1);
   const std::size_t size = chunk();
   plan_.scratch_bytes = ring_slots * size;
-  std::vector<std::uint32_t> slot_free(ring_slots, 0);  // the step that frees it, plus one
+  std::vector<std::uint32_t> slot_free(ring_slots, 0);  // step that frees the slot, plus one
   std::size_t slot = 0;
   const auto part_at = [&](std::uint32_t back) { return (rank_ + 2 * members_ - back) % members_; };
-  // Partial results on their way are kept in the output where it is whole, else behind the slots.
+  // Partial results are stored in the output if it holds all parts, otherwise after the slots.
   const std::size_t travelling = plan_.scratch_bytes;
   std::size_t longest = 0;
   for (std::uint32_t part = 0; part < members_; ++part) longest = std::max(longest, parts.length(part));
@@ -164,8 +166,9 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
     if (part == rank_) return Place{Area::output, 0};
     return Place{Area::scratch, travelling + (round % 2) * longest};
   };
-  std::vector<std::uint32_t> ready;       // by chunk: the step after which it may be sent on
-  std::vector<std::uint32_t> sent_before;  // by chunk: sends of the round before last, from the same memory
+  std::vector<std::uint32_t> ready;       // by chunk: the step after which it may be forwarded
+  // by chunk: sends of the round before last from the same memory
+  std::vector<std::uint32_t> sent_before;
   for (std::uint32_t round = 0; round + 1 < members_; ++round) {
     const std::uint32_t sends = part_at(round + 1);
     const std::uint32_t takes = part_at(round + 2);
@@ -191,7 +194,8 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
                                                  : receive(from, landing, length, slot_free[slot] - 1, 1);
       Place target = partial(takes, round);
       target.offset += at;
-      // Memory of partial results is used again two rounds later: what was sent from it is gone by then.
+      // Memory of partial results is reused two rounds later, after the sends from it have
+      // completed.
       std::uint32_t first = received;
       std::uint32_t count = 1;
       if (!gather && i < sent_before.size()) {
@@ -229,7 +233,7 @@ void Author::ring_reduce(const Parts& parts, bool gather) {
   }
 }
 
-// Everybody reduces its own part. With `gather` the parts then go to all, one chunk behind.
+// Each member reduces its own part. With `gather` each part is then sent to all, one chunk behind.
 void Author::reduce_from_all(const Parts& parts, bool gather) {
   const std::size_t size = chunk_from_all();
   const std::size_t stage = (members_ - 1) * size;
@@ -282,12 +286,13 @@ void Author::reduce_scatter() {
   reduce_from_all(parts, false);
 }
 
-// Everybody reduces a part, and the root gathers them.
+// Each member reduces one part, and the root gathers the parts.
 void Author::reduce() {
   const Parts parts(elements_, item_, members_);
   const std::size_t whole = parts.length(rank_);
   const bool is_root = rank_ == operation_.root;
-  // Others have no output: their part is reduced in scratch memory, behind what the reduction needs.
+  // Other ranks have no output: they reduce their part in scratch memory after the area of the
+  // reduction.
   if (in_ring()) {
     ring_reduce(parts, false);
   } else {
@@ -311,7 +316,7 @@ void Author::reduce() {
   }
 }
 
-// ---- parts that are not reduced ----------------------------------------------------------------
+// ---- operations without reduction ---------------------------------------------------------------
 
 void Author::all_gather() {
   copy({Area::input, 0}, {Area::output, rank_ * bytes_}, bytes_);

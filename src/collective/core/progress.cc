@@ -9,7 +9,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-constexpr std::size_t work_window = 64;  // steps that are looked at
+constexpr std::size_t work_window = 64;  // steps that are examined
 
 }  // namespace
 
@@ -51,7 +51,8 @@ void Progress::finish(std::uint32_t index) {
   fresh_ = true;
 }
 
-// In the order of the plan. Those far behind wait for steps that are not done: plans go forwards.
+// Runs local steps in plan order. Only a window of steps is examined, because later steps depend on
+// earlier ones.
 void Progress::work() {
   while (fresh_) {
     fresh_ = false;

@@ -1,6 +1,6 @@
-// How far one member has come with its plan: what it may send to whom and receive from whom now. What needs
-// nobody else (copies, reductions) it does itself, in the memory that it was given. Its owner moves bytes and
-// says how many. Pure, for one thread.
+// Progress of one member through its plan: the bytes that it may send and receive now. Copies and
+// reductions run inside this class. The owner moves bytes and reports their number.
+// Thread: owner (pure).
 #pragma once
 
 #include <cstddef>
@@ -17,28 +17,29 @@ struct Memory {
   std::span<const std::byte> input;
   std::span<std::byte> output;
   std::span<std::byte> scratch;
-  std::shared_ptr<const void> owner = nullptr;  // keeps it for who goes on using it when the call has ended
+  // keeps the memory alive after the call, for a library that still uses it
+  std::shared_ptr<const void> owner = nullptr;
 };
 
 class Progress {
  public:
-  // `plan` and the memory stay until the end.
+  // `plan` and the memory must outlive this object.
   Progress(const Operation& operation, const Plan& plan, std::uint32_t rank, std::uint32_t members, Memory memory);
 
   bool done() const { return left_ == 0; }
-  // Empty where nothing can go to, or come from, that rank now.
+  // Empty if nothing can be sent to, or received from, that rank now.
   std::span<const std::byte> to_send(std::uint32_t peer);
   std::span<std::byte> to_receive(std::uint32_t peer);
   void sent(std::uint32_t peer, std::size_t bytes);
   void received(std::uint32_t peer, std::size_t bytes);
-  // Whether something is still to come from, or go to, that rank.
+  // True if bytes to or from that rank are outstanding.
   bool waits_for(std::uint32_t peer) const;
 
  private:
   struct Line {
     std::vector<std::uint32_t> steps;
     std::size_t next = 0;
-    std::size_t moved = 0;  // bytes of the next
+    std::size_t moved = 0;  // bytes of step `next`
   };
   bool may_start(std::uint32_t step);
   void finish(std::uint32_t step);
@@ -55,12 +56,12 @@ class Progress {
   const Memory memory_;
   std::vector<Line> sends_;     // by rank
   std::vector<Line> receives_;  // by rank
-  std::vector<std::uint32_t> own_;  // steps that need nobody else, in order
-  std::size_t own_next_ = 0;        // those before are done
+  std::vector<std::uint32_t> own_;  // local steps, in order
+  std::size_t own_next_ = 0;        // all local steps before it are complete
   std::vector<bool> done_;
-  std::vector<std::uint32_t> checked_;  // by step: how many of those before it are known to be done
+  std::vector<std::uint32_t> checked_;  // by step: number of its predecessors known to be complete
   std::size_t left_ = 0;
-  bool fresh_ = true;  // something was done since work() looked
+  bool fresh_ = true;  // a step has completed since the last `work`
 };
 
 }  // namespace mobula::internal::collective

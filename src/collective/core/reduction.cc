@@ -12,7 +12,7 @@
 namespace mobula::internal::collective {
 namespace {
 
-// Elements are worked on in blocks that fit the first cache, copied to where they are aligned.
+// Elements are processed in blocks that fit the L1 cache, copied to aligned memory.
 constexpr std::size_t block_elements = 512;
 
 template <class T>
@@ -21,7 +21,8 @@ struct Wrapping {
 };
 template <class T>
 requires(std::is_integral_v<T>) struct Wrapping<T> {
-  // Unsigned and at least an int: neither a sum nor a product of promoted ones overflows.
+  // Unsigned and at least as wide as int, so that neither sums nor products of promoted operands
+  // overflow.
   using Type = std::conditional_t<sizeof(T) < 4, std::uint32_t, std::make_unsigned_t<T>>;
 };
 
@@ -33,18 +34,18 @@ inline T reduced(T left, T right) {
   } else if constexpr (kind == ReduceKind::product) {
     return static_cast<T>(static_cast<Wide>(left) * static_cast<Wide>(right));
   } else if constexpr (std::is_floating_point_v<T>) {
-    // Comparisons with a NaN are false: the left one stays if it is one, and so does the right one.
+    // Comparisons with a NaN are false, so a NaN on either side is the result.
     const bool take_left = kind == ReduceKind::min ? left < right : left > right;
     const T chosen = take_left ? left : right;
     return left != left ? left : chosen;
   } else if constexpr (!std::is_arithmetic_v<T>) {
-    return left;  // complex numbers: refused before
+    return left;  // complex numbers, which `check` rejects
   } else {
     return kind == ReduceKind::min ? std::min(left, right) : std::max(left, right);
   }
 }
 
-// Each element is true or false, whatever its byte is.
+// Each nonzero byte counts as true.
 template <ReduceKind kind>
 inline std::uint8_t joined(std::uint8_t left, std::uint8_t right) {
   const bool any = kind == ReduceKind::sum || kind == ReduceKind::max;
@@ -146,7 +147,7 @@ template <ReduceKind kind>
 void fold_as(DType dtype, std::size_t bytes, std::span<const std::byte* const> operands, double by, std::byte* to) {
   if (dtype == DType::float16) return fold_halves<kind, &from_float16, &to_float16>(bytes / 2, operands, by, to);
   if (dtype == DType::bfloat16) return fold_halves<kind, &from_bfloat16, &to_bfloat16>(bytes / 2, operands, by, to);
-  // Block by block, so that what is reduced stays in the cache; `to` may be any of the operands.
+  // Processed by blocks, so that the data stays in the cache; `to` may be any of the operands.
   std::array<std::byte, block_elements * 16> block;
   for (std::size_t at = 0; at < bytes; at += block.size()) {
     const std::size_t some = std::min(block.size(), bytes - at);

@@ -1,4 +1,5 @@
-// Why an operation of a collective group has not been done. A value.
+// Reason why an operation of a collective group was not executed.
+// Thread: any (plain value).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,16 @@ namespace mobula::internal::collective {
 
 struct Refusal {
   enum class Kind : std::uint8_t {
-    invalid,    // no group could do it; nobody was told
-    mismatch,   // the members do not want the same; nothing has moved, and the group is as it was
-    broken,     // a member has ended or given up: the group can do nothing more
-    timed_out,  // the same, because of this member's deadline
-    cancelled,  // the same, because this call was
-    destroyed,  // the group is gone
+    invalid,  // invalid in every group; no message was sent
+    // the members request different operations; nothing has moved, and the group stays usable
+    mismatch,
+    broken,     // a member ended or gave up; the group is unusable
+    timed_out,  // like `broken`, because of this member's deadline
+    cancelled,  // like `broken`, because this call was cancelled
+    destroyed,  // the group was destroyed
   };
   Kind kind = Kind::broken;
-  std::vector<std::uint32_t> ranks;  // who differs, is missing, or has ended
+  std::vector<std::uint32_t> ranks;  // members that differ, are missing, or have ended
   std::string text;
 };
 

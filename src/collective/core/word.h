@@ -1,4 +1,5 @@
-// What one member of a collective group says to another, as it travels: short frames beside the bytes. Values.
+// Control messages between the members of a collective group, and their wire format.
+// Thread: any (plain values).
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,17 @@
 
 namespace mobula::internal::collective {
 
-// Values travel: append only.
+// The values are part of the wire format: append only.
 enum class WordKind : std::uint8_t {
-  meeting = 1,  // here I am, for operation `number` of the group; small operands come along
-  broken = 2,   // the group can do nothing more: because of `ranks`
-  offer = 3,    // of send(): an operand is here for you
-  accept = 4,   // of receive(): let it come
-  begin = 5,    // of the first rank: what a communicator begins with comes along
-  turn = 6,     // I have the turn of my device: take yours
-  opened = 7,   // my part of a communicator is open, or `text` says why it never will be
-  came = 8,     // my part of what goes by the communicator has been done
-  let_go = 9,   // I use my part of the communicator no more; `text` says why. Once
+  meeting = 1,  // handshake of operation `number`; carries small operands
+  broken = 2,   // the sender's group is unusable because of `ranks`
+  offer = 3,    // send: an operand is ready for the receiver
+  accept = 4,   // receive: the receiver is ready
+  begin = 5,    // from rank 0: the id that begins a communicator
+  turn = 6,     // the sender has the turn of its device; the next rank may take its own
+  opened = 7,   // the sender's part of the communicator is open, or failed because of `text`
+  came = 8,     // the sender's part of an operation over the communicator has completed
+  let_go = 9,   // the sender no longer uses the communicator because of `text`; sent once
 };
 
 struct Word {
@@ -35,11 +36,11 @@ struct Word {
   friend bool operator==(const Word&, const Word&) = default;
 };
 
-inline constexpr std::size_t max_word_bytes = 16 * 1024;  // of its written form
-inline constexpr std::size_t max_text_bytes = 2048;       // what is longer is cut
+inline constexpr std::size_t max_word_bytes = 16 * 1024;  // encoded size
+inline constexpr std::size_t max_text_bytes = 2048;       // longer text is truncated
 
 std::vector<std::byte> encode(const Word& word);
-// corrupt for what no member of this version says.
+// Fails with corrupt on input that no member of this version sends.
 Result<Word> decode_word(std::span<const std::byte> bytes);
 
 }  // namespace mobula::internal::collective

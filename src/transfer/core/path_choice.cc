@@ -13,7 +13,7 @@ class Judge {
  public:
   explicit Judge(const PathQuestion& question) : q_(question) {}
 
-  // Empty: it can be taken.
+  // Empty: the path is usable.
   std::string why_not(DirectPath path) const {
     if (q_.from.process == q_.to.process && path != DirectPath::inproc) return "both ends are in one process";
     const auto where = misplaced(path);

@@ -1,19 +1,6 @@
-// By which paths bytes could go from one process to another, best first, and for each other path the first
-// rule that refuses it. A function of what both processes have said of themselves; it asks nobody.
-//
-//   inproc    the same process
-//   cuda_ipc  device to device on one machine: the same device, or one that reaches it
-//   shm       host to host on one machine
-//   nccl      device to device elsewhere, over a trusted fabric, by equal versions
-//   ucx       host to host between machines with RDMA, over a trusted fabric
-//   tcp       host to host between machines; sealed unless the fabric is trusted
-//   staged    whatever has a device at one end at least
-//   store     whatever is left
-//
-// gloo and nixl are taken by name alone: tcp is as fast and breaks less. A way of host memory that is named brings device
-// memory, too, by way of the host's. What is named is taken alone, or first where
-// others may stand in for it. Bytes of NCCL, gloo, UCX, and NIXL are not sealed, so between machines they need
-// a fabric that is declared trusted.
+// Chooses the paths between two processes, best first, with the first rule that rejects each other
+// path. The result depends only on the capabilities that both processes have sent.
+// Thread: any (pure).
 #pragma once
 
 #include <map>
@@ -26,27 +13,27 @@
 
 namespace mobula::internal::transfer {
 
-// What one process says of one path.
+// Support for one path in one process.
 struct PathSupport {
-  std::string why_not;  // empty: it has it
-  std::string version;  // that has to be equal on both sides; empty: any
+  std::string why_not;  // empty: supported
+  std::string version;  // must be equal on both sides; empty: any
 };
 
-// What a process says of itself to those it may exchange tensors with.
+// Capabilities that a process sends to its peers.
 struct ProcessReach {
   ProcessId process;
-  std::string machine;  // what processes with common memory have in common: boot and namespaces
-  std::map<DirectPath, PathSupport> paths;  // what is not named it does not have
-  bool rdma = false;                        // its UCX has a way that needs no help of the other side
-  bool ucx_devices = false;                 // and reads device memory
-  bool several_ranks_per_device = false;    // its NCCL lets two processes share a device
+  std::string machine;  // id of the boot and namespaces, equal for processes that can share memory
+  std::map<DirectPath, PathSupport> paths;  // a path that is not listed is not supported
+  bool rdma = false;                        // UCX has a transport that needs no action of the peer
+  bool ucx_devices = false;                 // UCX reads device memory
+  bool several_ranks_per_device = false;    // NCCL allows two processes on one device
 };
 
-// Where bytes lie, or are to lie.
+// Location of bytes, present or wanted.
 struct BytePlace {
   std::string device;      // UUID; empty: host memory
   bool in_arena = true;    // host: in memory that others can map
-  bool exportable = true;  // device: memory whose handle others can open
+  bool exportable = true;  // device: other processes can open a handle of the memory
   bool is_device() const { return !device.empty(); }
 };
 
@@ -54,8 +41,8 @@ struct PathQuestion {
   ProcessReach from, to;
   BytePlace source, destination;
   bool trusted = false;        // the fabric between the two machines
-  bool peer_access = false;    // between the two devices, as the node's agent has seen
-  bool may_alias = true;       // the same process may have the same memory
+  bool peer_access = false;    // between the two devices, as the agent reported
+  bool may_alias = true;       // within one process, the result may share the memory
   std::optional<DirectPath> named{};
   bool allow_fallback = false;
 };
@@ -67,15 +54,30 @@ struct PathRefusal {
 };
 
 struct PathChoice {
-  std::vector<DirectPath> paths;  // in the order in which to try them
+  std::vector<DirectPath> paths;  // order of attempts
   std::vector<PathRefusal> refusals;
-  std::size_t better = 0;  // the first so many are of ways that would have been taken before any of `paths`
-  bool sealed = false;            // what the first of them sends cannot be read on its way
+  std::size_t better = 0;  // leading `refusals` that rank above all of `paths`
+  bool sealed = false;            // the first path encrypts
 };
 
-// Whether it is tried before the other one where none is named.
+// Returns true if `path` is tried before `than` when no path is named.
 bool is_better(DirectPath path, DirectPath than);
 
+// Rules, in order of preference:
+//
+//   inproc    is used within one process.
+//   cuda_ipc  connects devices of one machine: the same device, or devices with peer access.
+//   shm       connects host memory within one machine.
+//   nccl      connects other devices, on a trusted fabric, with equal versions.
+//   ucx       connects host memory between machines with RDMA, on a trusted fabric.
+//   tcp       connects host memory between machines. It encrypts unless the fabric is trusted.
+//   staged    carries device memory of one or both ends through the host.
+//   store     serves all other cases.
+//
+// gloo and nixl are used only if named, because tcp is as fast and fails less. A named path is the
+// only candidate, or the first one if fallback is allowed. A named host-memory path carries device
+// memory through the host. NCCL, gloo, UCX, and NIXL do not encrypt. Between machines they need a
+// trusted fabric.
 PathChoice choose_paths(const PathQuestion& question);
 
 }  // namespace mobula::internal::transfer

@@ -13,7 +13,7 @@ constexpr std::size_t max_candidates = 256;
 
 Pull::Pull(PullWish wish, std::uint64_t bytes)
     : key(wish.key), size_bytes(wish.size_bytes), chunk_bytes(bytes), argument(wish.argument) {
-  // Nothing, too, is read from somebody who has it.
+  // An empty object has one chunk, so that it is read from a source, too.
   const std::uint64_t count = std::max<std::uint64_t>(1, (size_bytes + bytes - 1) / bytes);
   chunks.assign(static_cast<std::size_t>(count), Chunk::missing);
   first_ = static_cast<std::size_t>(wish.spread % count);

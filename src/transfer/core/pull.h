@@ -1,5 +1,6 @@
-// One pull: its chunks, where each is to be had, and what is known of the nodes that may have them.
-// The rows of a PullQueue, which decides; not thread-safe.
+// State of one pull: its chunks, the sources of each chunk, and the state of each source.
+// `PullQueue` owns these rows and makes the decisions.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,11 @@ namespace mobula::internal::transfer {
 // A node that may have the bytes.
 struct Source {
   enum class State : unsigned char {
-    known,    // to be asked
-    asked,    // by `ask`
-    open,     // may be read from
-    busy,     // has no room for readers now: asked again at `due`
-    closing,  // not any more; what was asked for is being cut
+    known,    // not asked yet
+    asked,    // request `ask` is pending
+    open,     // readable
+    busy,     // at its limit of readers; asked again at `due`
+    closing,  // given up; its reads are being aborted
     over,
   };
   NodeId node{};
@@ -25,27 +26,28 @@ struct Source {
   AskId ask = 0;
   ReadRight right{};
   bool partial = false;
-  std::vector<bool> there{};    // partial: which chunks
-  std::size_t under_way = 0;    // chunks of this pull
-  int failures = 0;             // in a row
-  Time failed_at;               // the latest of them: what was asked for before fails with it
+  std::vector<bool> there{};    // partial source: chunks that it has
+  std::size_t under_way = 0;    // chunks of this pull in transit
+  int failures = 0;             // consecutive
+  Time failed_at;               // most recent failure; earlier requests fail with it
   int busy_rounds = 0;
-  std::optional<Time> due{};    // asked: by then; busy, or open after a failure: not before
-  std::optional<Time> began{};  // when the first chunk was asked for
-  Time ended{};                 // of chunks: when the last came, or failed
-  std::uint64_t bytes = 0;      // that came
+  // asked: deadline of the reply; busy, or open after a failure: earliest next request
+  std::optional<Time> due{};
+  std::optional<Time> began{};  // time of the first chunk request
+  Time ended{};                 // time of the last chunk completion or failure
+  std::uint64_t bytes = 0;      // received
 
   bool waits() const { return state == State::asked || state == State::busy; }
 };
 
 struct Pull {
   enum class Stage : unsigned char {
-    waiting,    // for its turn
-    placing,    // its owner looks for room
-    parked,     // and will have it later
+    waiting,    // not admitted yet
+    placing,    // the owner allocates memory
+    parked,     // waits for memory, without counting as admitted
     running,
-    finishing,  // all is there, and is being checked
-    ending,     // waits until nobody writes any more
+    finishing,  // complete, being verified
+    ending,     // waits until no chunk is being written
   };
   enum class Chunk : unsigned char { missing, under_way, there };
 
@@ -57,13 +59,13 @@ struct Pull {
   bool has(const Source& source, std::uint32_t number) const {
     return !source.partial || (number < source.there.size() && source.there[number]);
   }
-  // The chunk to read from this source next: of those that it has the one that the fewest others
-  // have, so that what only one node has spreads first. Looks at a bounded number of them.
+  // Chooses the next chunk to read from this source: a chunk of the source that the fewest other
+  // sources have, so that rare chunks spread first. Examines a bounded number of chunks.
   std::optional<std::uint32_t> pick(const Source& source);
   void mark(std::uint32_t number, Chunk state);
   void add_source(NodeId node);
   Source* source_of(NodeId node);
-  // Of all that were read from.
+  // Contributions of all sources that were read from.
   std::vector<PullShare> shares() const;
   PullProgress progress() const;
   bool counted() const { return stage != Stage::waiting && stage != Stage::parked; }
@@ -77,9 +79,9 @@ struct Pull {
   std::vector<Source> sources{};
   std::vector<Chunk> chunks;
   std::size_t chunks_there = 0;
-  std::size_t under_way = 0;  // chunks, those that are being cut too
-  std::optional<Failure> failure{};  // of the source that failed last
-  std::optional<Failure> outcome{};  // ending: with this
+  std::size_t under_way = 0;  // chunks in transit, aborted ones included
+  std::optional<Failure> failure{};  // most recent failure of a source
+  std::optional<Failure> outcome{};  // result of an ending pull
   std::optional<Time> stalled_by{};
   Time wanted{};
 
@@ -89,7 +91,7 @@ struct Pull {
   }
 
   std::size_t first_;         // chunk number at position 0
-  std::size_t position_ = 0;  // before it nothing is missing
+  std::size_t position_ = 0;  // no chunk before this position is missing
 };
 
 }  // namespace mobula::internal::transfer

@@ -20,7 +20,8 @@ const Mark mark_budget("transfer.bytes_in_flight_at_their_limit");
 const Mark mark_late("transfer.chunk_too_late");
 const Mark mark_recalled("transfer.leave_to_read_taken_back");
 
-constexpr std::uint64_t oldest_first_every = 4;  // turns; else arguments are first
+// every n-th admission takes the oldest pull; the others prefer arguments
+constexpr std::uint64_t oldest_first_every = 4;
 
 void take_earlier(std::optional<Time>& first, std::optional<Time> other) {
   if (other && (!first || *other < *first)) first = other;
@@ -33,7 +34,7 @@ std::string name_of(const PullKey& key) {
 
 }  // namespace
 
-// ---- wishes ------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 Result<PullId> PullQueue::want(Time now, PullWish wish, std::vector<PullCommand>& out) {
   if (const auto at = by_key_.find(wish.key); at != by_key_.end()) {
@@ -84,7 +85,7 @@ void PullQueue::add_source(Time now, PullId id, NodeId node, std::vector<PullCom
   settle(now, id, out);
 }
 
-// ---- turns -------------------------------------------------------------------------------------
+// ---- admission ----------------------------------------------------------------------------------
 
 void PullQueue::admit(std::vector<PullCommand>& out) {
   while (running_ < options_.max_pulls) {
@@ -127,7 +128,7 @@ void PullQueue::refused(Time, PullId id, Failure why, std::vector<PullCommand>& 
   end(id, std::move(why), out);
 }
 
-// ---- what nodes say ----------------------------------------------------------------------------
+// ---- replies of nodes ---------------------------------------------------------------------------
 
 void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
                          std::vector<PullCommand>& out) {
@@ -154,7 +155,7 @@ void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
         source->state = State::busy;
         source->due = now + options_.busy_pause;
       } else if (busy) {
-        pull.failure->code = ErrorCode::unavailable;  // nothing is exhausted here
+        pull.failure->code = ErrorCode::unavailable;  // the local node has free resources
       }
     } else if (!sound) {
       pull.failure =
@@ -247,7 +248,7 @@ void PullQueue::node_dead(Time now, NodeId node, std::vector<PullCommand>& out) 
   for (const PullId id : touched) settle(now, id, out);
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- deadlines ----------------------------------------------------------------------------------
 
 void PullQueue::tick(Time now, std::vector<PullCommand>& out) {
   std::vector<ChunkId> overdue;
@@ -310,7 +311,7 @@ std::optional<Time> PullQueue::next_deadline() const {
   return first;
 }
 
-// ---- one pull ----------------------------------------------------------------------------------
+// ---- state of one pull --------------------------------------------------------------------------
 
 void PullQueue::settle(Time now, PullId id, std::vector<PullCommand>& out) {
   Pull& pull = pulls_.at(id);
@@ -353,8 +354,8 @@ void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCom
   }
 }
 
-// Something is under way, or will be. Where all depends on what others are still to get, it does
-// so for a while only.
+// Returns false if no source remains. A pull that depends on chunks which other nodes still pull
+// may wait at most `stalled_within`.
 bool PullQueue::can_go_on(Time now, Pull& pull) const {
   bool anybody = pull.under_way > 0, soon = pull.under_way > 0;
   for (Source& source : pull.sources) {
@@ -387,7 +388,7 @@ void PullQueue::assign(Time now, std::vector<PullCommand>& out) {
   for (const Turn turn : {Turn::first, Turn::argument, Turn::other}) {
     for (bool given = true; given;) {
       given = false;
-      // In turn, after the one that was served last.
+      // In rotation, after the pull that was served last.
       std::vector<PullId> order(active_.upper_bound(last_served_), active_.end());
       order.insert(order.end(), active_.begin(), active_.upper_bound(last_served_));
       if (turn == Turn::first) {
@@ -438,8 +439,9 @@ bool PullQueue::assign_one(Time now, PullId id, std::vector<PullCommand>& out) {
   return true;
 }
 
-// One that has failed lately serves only where nobody else can. Among the others the one from which
-// the least is under way; at equal terms one that is fetching it too, to spare who has it.
+// Prefers sources without a recent failure. Among these, selects the source with the fewest chunks
+// in transit, and at equal load a source that is still pulling the object, to relieve complete
+// holders.
 Source* PullQueue::best_source(Time now, Pull& pull, std::uint32_t& number) const {
   Source* best = nullptr;
   bool healthy = false;
@@ -470,7 +472,7 @@ std::size_t PullQueue::under_way_from(NodeId node) const {
   return at == under_way_.end() ? 0 : at->second;
 }
 
-// ---- failures and ends -------------------------------------------------------------------------
+// ---- failures and ends --------------------------------------------------------------------------
 
 void PullQueue::cut(Flight& flight, ChunkId id, std::optional<Failure> why,
                     std::vector<PullCommand>& out) {
@@ -480,7 +482,7 @@ void PullQueue::cut(Flight& flight, ChunkId id, std::optional<Failure> why,
   out.push_back(CutChunk{id});
 }
 
-// What breaks takes several chunks with it: those count as one failure.
+// A broken connection fails several chunks at once, which count as one failure.
 void PullQueue::source_failed(Time now, Pull& pull, Source& source, Failure why, Time began,
                               std::vector<PullCommand>& out) {
   pull.failure = std::move(why);
@@ -508,7 +510,8 @@ void PullQueue::close(Pull& pull, Source& source, std::vector<PullCommand>& out)
   }
 }
 
-// Only when nothing is read from it any more: it may do with the bytes what it likes then.
+// Requires that no read from the source is active, because the source may free the bytes after
+// this.
 void PullQueue::release(Pull& pull, Source& source, std::vector<PullCommand>& out) {
   source.state = State::over;
   asks_.erase(source.ask);

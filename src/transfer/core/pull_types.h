@@ -1,5 +1,5 @@
-// What is pulled from other nodes, the limits on it, and what a queue of pulls asks of its owner.
-// Plain values.
+// Values of the queue that pulls objects from other nodes: requests, limits, and commands.
+// Thread: any (plain values).
 #pragma once
 
 #include <compare>
@@ -17,10 +17,10 @@
 namespace mobula::internal::transfer {
 
 using PullId = std::uint64_t;   // 0: none
-using AskId = std::uint64_t;    // one question to one node; what PullRequest calls its pull
-using ChunkId = std::uint64_t;  // one attempt at one chunk
+using AskId = std::uint64_t;    // one request to one node; the `pull` field of `PullRequest`
+using ChunkId = std::uint64_t;  // one attempt to read one chunk
 
-// An object, or a program file by the hash of its bytes; the other one is empty.
+// An object, or a program file identified by the hash of its bytes; the other member is empty.
 struct PullKey {
   ObjectId object;
   Hash128 file;
@@ -29,17 +29,20 @@ struct PullKey {
 
 struct PullOptions {
   std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
-  std::size_t max_pulls = 16;                       // that have a place, or look for one
-  std::uint64_t max_bytes = std::uint64_t{256} << 20;  // asked for and not there yet
-  std::size_t chunks_per_source = 8;                // under way from one node, for all pulls
-  std::size_t max_sources = 4;                      // that one pull reads from at once
+  std::size_t max_pulls = 16;                       // admitted pulls, with or without memory
+  std::uint64_t max_bytes = std::uint64_t{256} << 20;  // requested and not yet received
+  std::size_t chunks_per_source = 8;                // in transit from one node, over all pulls
+  std::size_t max_sources = 4;  // nodes that one pull reads from at the same time
   std::size_t max_waiting = 65536;
-  Duration answer_within = 10s;  // to a PullRequest
-  Duration chunk_within = 5s;    // plus what is under way from the node, at the least speed
+  Duration answer_within = 10s;  // for the reply to a `PullRequest`
+  // in addition to the transfer time, at `least_bytes_per_second`, of the bytes in transit from the
+  // node
+  Duration chunk_within = 5s;
   std::uint64_t least_bytes_per_second = std::uint64_t{4} << 20;
-  Duration stalled_within = 10s;  // while nobody has what is missing, and some are getting it
-  Duration retry_pause = 50ms;    // after the first failure of a source, doubled for each
-  int source_failures = 5;        // in a row: it is given up
+  // while the missing chunks exist only at nodes that still pull them
+  Duration stalled_within = 10s;
+  Duration retry_pause = 50ms;    // after the first failure of a source; doubles with each failure
+  int source_failures = 5;        // consecutive failures before a source is given up
   Duration busy_pause = 100ms;
   int busy_rounds = 100;
 };
@@ -47,12 +50,12 @@ struct PullOptions {
 struct PullWish {
   PullKey key{};
   std::uint64_t size_bytes = 0;
-  std::vector<NodeId> sources{};  // to be asked in this order
+  std::vector<NodeId> sources{};  // sources in the order in which they are asked
   bool argument = false;          // a call waits for it
-  std::uint64_t spread = 0;       // different readers begin with different chunks
+  std::uint64_t spread = 0;  // selects the first chunk, so that readers start at different chunks
 };
 
-// What a source has answered, which goes with every request to it.
+// Permission to read from a source; part of each request to it.
 struct ReadRight {
   std::string token;
   std::string secret;
@@ -60,28 +63,28 @@ struct ReadRight {
   friend bool operator==(const ReadRight&, const ReadRight&) = default;
 };
 
-// Its turn has come: find room for it, then tell `placed`, `waits_for_room` or `refused`.
+// The pull is admitted: allocate memory, then call `placed`, `waits_for_room`, or `refused`.
 struct BeginPull {
   PullId pull = 0;
   PullKey key;
   std::uint64_t size_bytes = 0;
   friend bool operator==(const BeginPull&, const BeginPull&) = default;
 };
-// Ask `from` for leave to read (PullRequest); tell `answered`.
+// Request permission to read from `from` (`PullRequest`), then call `answered`.
 struct AskSource {
   AskId ask = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const AskSource&, const AskSource&) = default;
 };
-// `from` need not keep it for this question any more (PullOver).
+// The source may release the object (`PullOver`).
 struct ReleaseSource {
   AskId ask = 0;
   NodeId from;
   PullKey key;
   friend bool operator==(const ReleaseSource&, const ReleaseSource&) = default;
 };
-// Read these bytes; tell `fetched`.
+// Read these bytes, then call `fetched`.
 struct FetchChunk {
   ChunkId chunk = 0;
   PullId pull = 0;
@@ -91,52 +94,52 @@ struct FetchChunk {
   ReadRight right;
   friend bool operator==(const FetchChunk&, const FetchChunk&) = default;
 };
-// Cut it short; `fetched` still follows.
+// Abort the read; `fetched` still follows.
 struct CutChunk {
   ChunkId chunk = 0;
   friend bool operator==(const CutChunk&, const CutChunk&) = default;
 };
-// Others may read this chunk here from now on.
+// The chunk is complete, so other nodes may read it here.
 struct ChunkThere {
   PullId pull = 0;
   PullKey key;
   std::uint32_t number = 0;
   friend bool operator==(const ChunkThere&, const ChunkThere&) = default;
 };
-// All bytes of a file are there: check them, then tell `completed`.
+// All bytes of a file are received: verify them, then call `completed`.
 struct CompletePull {
   PullId pull = 0;
   friend bool operator==(const CompletePull&, const CompletePull&) = default;
 };
-// What one node gave of it, or was asked for in vain.
+// Contribution of one source to a pull.
 struct PullShare {
   NodeId from;
   std::uint64_t bytes = 0;
-  Time began;  // with the first that was asked for
-  Time ended;  // the last that came, or failed
+  Time began;  // time of the first request
+  Time ended;  // time of the last completion or failure
   bool sealed = false;
   friend bool operator==(const PullShare&, const PullShare&) = default;
 };
-// How far one is that is not over.
+// Progress of a pull that has not ended.
 struct PullProgress {
   enum class Wait : unsigned char {
     none,
-    turn,    // others come first
-    placing, // room is looked for
-    room,    // there is none, until something goes
-    sources, // nobody has given leave to read yet
+    turn,    // waits for admission
+    placing, // memory is being allocated
+    room,    // no memory; waits until some is released
+    sources, // no source has granted access yet
   };
   PullKey key;
   Wait wait = Wait::none;
   std::uint64_t size_bytes = 0;
   std::uint64_t there_bytes = 0;
-  std::vector<NodeId> sources{};  // that may be read from, the one that gave most first
-  bool sealed = false;            // what they send
+  std::vector<NodeId> sources{};  // readable sources, the largest contributor first
+  bool sealed = false;            // encrypted on the wire
   Time wanted{};
-  std::optional<Time> began{};    // when the first chunk was asked for
-  std::optional<Failure> failure{};  // of the source that failed last
+  std::optional<Time> began{};    // time of the first chunk request
+  std::optional<Failure> failure{};  // most recent failure of a source
 };
-// The pull is over and its number is forgotten; nobody writes any more.
+// The pull has ended, no chunk is being written, and its id is no longer valid.
 struct PullDone {
   PullId pull = 0;
   PullKey key;

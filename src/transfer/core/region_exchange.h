@@ -1,10 +1,10 @@
-// Tensors between processes: what this one has for others, and what it wants of them. Pure; owned by one
-// core; not thread-safe. It knows ids, sizes, paths and turns; bytes, memory and connections are its owner's,
-// who carries out the commands. The rules are in the parts: region_pulls.h for who wants, region_serves.h for
-// who has, region_steps.h for paths on which both act at once.
-//
-// Whatever peers say is untrusted: what is unknown, old or out of place changes nothing. Messages between
-// two processes are in order and complete until `peer_gone`; after that nothing of before is heard again.
+// Core of the tensor exchange of one process: the tensors that it offers and the tensors that it
+// pulls. The rules are in `region_pulls.h`, `region_serves.h`, and `region_steps.h` (two-sided
+// paths). Messages of peers are untrusted: unknown, outdated, and misplaced ones change nothing.
+// Messages between two processes are ordered and complete until `peer_gone`, and no earlier one
+// arrives after that.
+// Thread: owner.
+// Not: bytes, memory, and connections; the owner carries out the commands.
 #pragma once
 
 #include <optional>
@@ -26,58 +26,58 @@ class RegionExchange {
   RegionExchange(const RegionExchange&) = delete;
   RegionExchange& operator=(const RegionExchange&) = delete;
 
-  // ---- what it has ----
-  // Complete, and readable for anybody. `lane`: the device of this process that has it.
+  // ---- registered tensors ----
+  // Registers a complete, readable tensor. `lane`: ordinal of its device.
   void publish(Time now, ObjectId object, std::uint64_t size_bytes, std::uint32_t lane, Commands& out);
-  // Nobody has a ref of it any more, or of a copy: its memory is wanted for something else. FreeRegions follows
-  // when nobody can reach it.
+  // The last ref was released, or the memory of a replica is needed. `FreeRegions` follows when no
+  // process can access the bytes.
   void retire(Time now, ObjectId object, Commands& out);
-  // It has to leave this process: StoreRegions follows when nobody is being given it.
+  // Moves the tensor out of this process: `StoreRegions` follows when no offer is active.
   void evacuate(Time now, ObjectId object, Commands& out);
-  // Success: FreeRegions follows.
+  // On success, `FreeRegions` follows.
   void stored(Time now, ObjectId object, const std::optional<Failure>& failure, Commands& out);
 
-  // ---- what it wants ----
+  // ---- pulls ----
   Result<std::vector<RegionPullId>> want(Time now, std::vector<RegionWish> together, bool arguments, Commands& out);
   void unwant(Time now, RegionPullId pull, Commands& out);
   void located(Time now, ObjectId object, const RegionsLocated& answer, Commands& out);
-  // Best first; none: it is not to be had there.
+  // `paths` is ordered by preference; empty: the replica holder is not usable.
   void reached(Time now, RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths, Commands& out);
 
-  // ---- turns of devices, for what is no transfer ----
-  // TurnTaken follows; numbers are the caller's.
+  // ---- turns of devices for other work ----
+  // `TurnTaken` follows. `claim` is a number of the caller.
   void claim_turn(Time now, std::uint32_t lane, std::uint64_t claim, Commands& out);
   void return_turn(Time now, std::uint64_t claim, Commands& out);
 
-  // ---- what happens ----
+  // ---- events ----
   void heard(Time now, ProcessId from, const RegionMessage& message, Commands& out);
-  // It answers to partings: what carries nothing from it may be closed.
+  // The holder supports closing idle connections.
   void may_part(ProcessId holder) { pulls_.may_part(holder); }
-  // It is dead, or what was said between the two is void for another reason.
+  // The peer has exited, or the connections with it are invalid.
   void peer_gone(Time now, ProcessId peer, Commands& out);
   void exported(Time now, OperationId operation, const Result<std::string>& ticket, Commands& out);
-  // Bytes have moved.
+  // A transport reports progress.
   void progressed(Time now, OperationId operation);
-  // Of Fetch and Issue, cancelled or not, and of Unexport.
+  // Reported for `Fetch` and `Issue`, cancelled or not, and for `Unexport`.
   void ended(Time now, OperationId operation, const std::optional<Failure>& failure, Commands& out);
   void tick(Time now, Commands& out);
   std::optional<Time> next_deadline() const;
 
-  // ---- views ----
+  // ---- queries ----
   bool has(ObjectId object) const { return serves_.has(object); }
   bool has_copy(ObjectId object) const { return serves_.has_copy(object); }
   std::uint64_t bytes_reserved() const { return pulls_.bytes_reserved(); }
   std::size_t pulls() const { return pulls_.size(); }
   std::size_t serves() const { return serves_.serves(); }
-  // Holders that it has asked, and not parted from.
+  // Number of connections to holders.
   std::size_t ties() const { return pulls_.ties(); }
   std::size_t open_channels() const { return steps_.open_channels(); }
-  // Nothing goes on, and no turn is held.
+  // True if nothing is in progress and no turn is held.
   bool is_idle() const;
 
  private:
   void begin(Time now, Commands& out);
-  // Steps that have ended go on where they were begun.
+  // Processes the results of two-sided sides.
   void settle();
 
   RegionContext context_;

@@ -1,5 +1,6 @@
-// How a large tensor is cut into parts, which readers give on before they have all of it. Both sides come to the
-// same cut by themselves, since they have said that they cut by the same number. Pure functions.
+// Division of a large tensor into chunks, which readers relay before they have the whole tensor.
+// Both sides compute the same division, because they agree on `part_bytes`.
+// Thread: any (pure).
 #pragma once
 
 #include <cstdint>
@@ -15,22 +16,22 @@ struct RegionSpan {
   friend bool operator==(const RegionSpan&, const RegionSpan&) = default;
 };
 
-// Of one tensor; a larger one has larger parts.
+// Chunks of one tensor; a larger tensor has larger chunks.
 inline constexpr std::uint64_t max_parts = 256;
 
-// Each but the last has so many bytes: `part_bytes` (> 0), or a multiple.
+// Bytes of each chunk except the last: `part_bytes` (> 0) or a multiple of it.
 inline std::uint64_t bytes_of_part(std::uint64_t size_bytes, std::uint64_t part_bytes) {
   const std::uint64_t least = part_bytes * max_parts;
   return part_bytes * (size_bytes <= least ? 1 : (size_bytes - 1) / least + 1);
 }
 
-// At least one. Parts are numbered from 1.
+// At least one. Chunks are numbered from 1.
 inline std::uint32_t parts_of(std::uint64_t size_bytes, std::uint64_t part_bytes) {
   const std::uint64_t each = bytes_of_part(size_bytes, part_bytes);
   return size_bytes == 0 ? 1 : static_cast<std::uint32_t>((size_bytes - 1) / each + 1);
 }
 
-// Where part `part` (of parts_of) lies; 0 is all of it.
+// Range of chunk `part`, at most `parts_of`; 0 is the whole tensor.
 inline RegionSpan span_of(std::uint64_t size_bytes, std::uint64_t part_bytes, std::uint32_t part) {
   if (part == 0) return {0, size_bytes};
   const std::uint64_t each = bytes_of_part(size_bytes, part_bytes);
@@ -38,8 +39,8 @@ inline RegionSpan span_of(std::uint64_t size_bytes, std::uint64_t part_bytes, st
   return {offset, size_bytes - offset < each ? size_bytes - offset : each};
 }
 
-// In which order `reader` asks for them: each reader begins somewhere else, so that soon each has some that others
-// do not.
+// Order in which `reader` requests the chunks. Readers start at different chunks, so that they soon
+// have chunks to exchange.
 inline std::vector<std::uint32_t> order_of_parts(std::uint32_t parts, ProcessId reader) {
   std::vector<std::uint32_t> order;
   const auto first = static_cast<std::uint32_t>(reader.bits().low % parts);

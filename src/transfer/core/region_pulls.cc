@@ -23,7 +23,7 @@ const Mark mark_part_in_line("regions.part_in_line");
 
 }  // namespace
 
-// ---- room --------------------------------------------------------------------------------------
+// ---- admission ----------------------------------------------------------------------------------
 
 Result<std::vector<RegionPullId>> RegionPulls::want(std::vector<RegionWish> together, bool arguments) {
   for (const auto& wish : together) {
@@ -87,7 +87,7 @@ void RegionPulls::admit() {
   }
 }
 
-// What begins may end at once, and the line with it.
+// A pull can end within `begin`, and its queue with it.
 void RegionPulls::begin_parts(ProcessId holder) {
   for (auto at = part_lines_.find(holder); at != part_lines_.end(); at = part_lines_.find(holder)) {
     auto& line = at->second;
@@ -157,7 +157,7 @@ void RegionPulls::unwant(RegionPullId id) {
         std::erase_if(*line, [](const Batch& batch) { return batch.pulls.empty(); });
       }
       finish(id, cancelled);
-      return admit();  // the others of its batch may fit now
+      return admit();  // the rest of the batch may fit now
     case Stage::in_line:
     case Stage::parting:
     case Stage::reaching:
@@ -171,7 +171,7 @@ void RegionPulls::unwant(RegionPullId id) {
   }
 }
 
-// ---- tries -------------------------------------------------------------------------------------
+// ---- attempts -----------------------------------------------------------------------------------
 
 void RegionPulls::next_try(RegionPullId id, Pull& pull) {
   while (!pull.holders.empty() && !(pull.holders.front().keeps && pull.holders.front().paths.empty()) &&
@@ -186,7 +186,7 @@ void RegionPulls::next_try(RegionPullId id, Pull& pull) {
   context_.out->push_back(Reach{id, holder.process});
 }
 
-// ---- keepers -----------------------------------------------------------------------------------
+// ---- replica holders ----------------------------------------------------------------------------
 
 void RegionPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectPath> paths) {
   const auto at = pulls_.find(id);
@@ -205,7 +205,8 @@ void RegionPulls::reached(RegionPullId id, ProcessId keeper, std::vector<DirectP
   ask(id, pull);
 }
 
-// Each at most once, and never one that is a holder anyway: whoever sends in circles gets nowhere.
+// Follows each redirect at most once and never to a known holder, so that redirects in a circle
+// have no effect.
 void RegionPulls::follow(Pull& pull, const std::vector<ProcessId>& keepers) {
   constexpr std::size_t most_named = 4;
   for (std::size_t i = 0; i < std::min(keepers.size(), most_named); ++i) {
@@ -233,7 +234,7 @@ void RegionPulls::shun(ProcessId keeper) {
   if (shunned_.size() < context_.options.max_keepers_shunned) shunned_[keeper] = context_.now + context_.options.keeper_pause;
 }
 
-// ---- asking ------------------------------------------------------------------------------------
+// ---- requests -----------------------------------------------------------------------------------
 
 void RegionPulls::look_up(RegionPullId id, Pull& pull) {
   if (pull.lookups >= context_.options.lookups) return finish(id, pull.last);
@@ -308,7 +309,7 @@ void RegionPulls::try_failed(Pull& pull, Failure why, bool holder_is_out, bool p
   note(pull, why.text);
   pull.last = std::move(why);
   auto& holder = pull.holders.front();
-  if (holder_is_out || holder.keeps) {  // one that only keeps it is not asked twice
+  if (holder_is_out || holder.keeps) {  // a replica holder gets one attempt
     pull.gone.insert(holder.process);
     pull.holders.pop_front();
   } else if (path_is_out || ++holder.failures >= context_.options.failures_per_path) {
@@ -323,7 +324,7 @@ void RegionPulls::move_on(RegionPullId id, Pull& pull) {
   next_try(id, pull);
 }
 
-// ---- what holders say --------------------------------------------------------------------------
+// ---- replies of holders -------------------------------------------------------------------------
 
 RegionPulls::Pull* RegionPulls::asked(ProcessId from, TransferId transfer, RegionPullId& id) {
   const auto at = transfers_.find(transfer);
@@ -333,7 +334,7 @@ RegionPulls::Pull* RegionPulls::asked(ProcessId from, TransferId transfer, Regio
   return pull.holders.front().process == from ? &pull : nullptr;
 }
 
-// What it says to what is not wanted any more; who is being parted from has heard so, or will.
+// Reports that a transfer is no longer needed. A connection that is closing needs no report.
 void RegionPulls::say_left(ProcessId from, TransferId transfer) {
   if (!ties_.is_parting(from)) context_.send(from, RegionsLeft{transfer, 0});
 }
@@ -341,7 +342,7 @@ void RegionPulls::say_left(ProcessId from, TransferId transfer) {
 void RegionPulls::heard(ProcessId from, const RegionsReady& message) {
   RegionPullId id = 0;
   auto* pull = asked(from, message.transfer, id);
-  // A question that was repeated may begin anew what had been refused before.
+  // The reply to a repeated request can restart an offer that was rejected before.
   if (pull == nullptr) return say_left(from, message.transfer);
   if (pull->stage != Stage::asking) return;
   const auto path = path_of(*pull);
@@ -367,7 +368,8 @@ void RegionPulls::heard(ProcessId from, const RegionsWait& message) {
   if (pull == nullptr) return say_left(from, message.transfer);
   if (pull->stage != Stage::asking) return;
   pull->asked_again = false;
-  pull->due = context_.now + context_.options.answer_within;  // also of a keeper: it has answered
+  // for replica holders, too, after their first reply
+  pull->due = context_.now + context_.options.answer_within;
 }
 
 void RegionPulls::heard(ProcessId from, const RegionsRefused& message) {
@@ -391,7 +393,7 @@ void RegionPulls::heard(ProcessId from, const RegionsParted& message) {
   for (const auto id : waiting) ask(id, pulls_.at(id));
 }
 
-// Something of it is under way, or others are sent here for what is its.
+// True if a pull from the holder is in progress, or if chunks of its objects are relayed here.
 bool RegionPulls::wants_from(ProcessId holder) const {
   const bool wants = std::ranges::any_of(pulls_, [&](const auto& each) {
     const Pull& pull = each.second;
@@ -414,7 +416,7 @@ void RegionPulls::refused(RegionPullId id, Pull& pull, const RegionsRefused& mes
       try_failed(pull, why, true, false);
       break;
     case RegionRefusal::redirected:
-      pull.holders.front().may_redirect = false;  // where the copies are gone it waits here
+      pull.holders.front().may_redirect = false;  // without a replica, the request waits here
       follow(pull, message.others);
       break;
     case RegionRefusal::wrong_size: try_failed(pull, why, true, false); break;
@@ -425,9 +427,9 @@ void RegionPulls::refused(RegionPullId id, Pull& pull, const RegionsRefused& mes
   move_on(id, pull);
 }
 
-// ---- moving ------------------------------------------------------------------------------------
+// ---- transfers ----------------------------------------------------------------------------------
 
-// The bytes do not come, or are not wanted: first it has to be quiet.
+// Ends the transfer after a failure or a cancellation, once the transport no longer writes.
 void RegionPulls::stop_moving(RegionPullId id, Pull& pull) {
   const bool steps = pull.stage == Stage::stepping;
   pull.stage = Stage::leaving;
@@ -438,7 +440,7 @@ void RegionPulls::stop_moving(RegionPullId id, Pull& pull) {
   }
   const SideKey side{pull.holders.front().process, pull.transfer, true};
   if (!steps_.has(side)) return quiet(id, pull);
-  steps_.stop(side);  // its news goes on from here
+  steps_.stop(side);  // `side_news` continues
 }
 
 void RegionPulls::quiet(RegionPullId id, Pull& pull) {
@@ -498,7 +500,7 @@ void RegionPulls::complete(RegionPullId id, Pull& pull) {
   finish(id, RegionsHere{});
 }
 
-// ---- time and deaths ---------------------------------------------------------------------------
+// ---- deadlines and deaths -----------------------------------------------------------------------
 
 void RegionPulls::peer_gone(ProcessId peer) {
   ties_.gone(peer);

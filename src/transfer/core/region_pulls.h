@@ -1,10 +1,9 @@
-// What this process wants of others' tensors. What is wanted together has room together, or waits for it,
-// arguments of tasks before the rest; what is larger than all the room there is comes alone. Holders are
-// tried in turn, each by the wish's paths in order, and each try is a transfer of its own; when none is left
-// the owner is asked who has it. Of a part the holder may name keepers of copies: they are reached and tried first,
-// with little patience, and what they fail to give comes from the holder. A pull ends once: with the bytes, with "it is in the object store", or with
-// the failure of the last try. Its room is taken until nobody writes there any more. Not thread-safe: a
-// part of RegionExchange.
+// Pulls of tensors from other processes. A request reserves memory for all its tensors together;
+// arguments precede other requests. Each attempt is a separate transfer, by holder and path; then
+// holders are looked up. A holder may redirect a chunk to a replica holder, which is tried first
+// with a short timeout. A pull ends once: bytes received, in the store, or the failure of the last
+// attempt. Its reservation lasts until no transport writes to the memory.
+// Thread: owner (part of `RegionExchange`). Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +26,10 @@ class RegionPulls {
   RegionPulls(RegionContext& context, RegionSteps& steps, RegionServes& serves)
       : context_(context), steps_(steps), serves_(serves), ties_(context) {}
 
-  // One pull for each, in their order. Fails with invalid_argument for a wish without a path, with
-  // resource_exhausted where too many wait.
+  // Creates one pull per request, in order. Fails with invalid_argument for a request without a
+  // path, and with resource_exhausted if too many requests wait.
   Result<std::vector<RegionPullId>> want(std::vector<RegionWish> together, bool arguments);
-  // It ends as cancelled, when it is quiet.
+  // Ends the pull as cancelled, once no transport writes to its memory.
   void unwant(RegionPullId pull);
   void located(ObjectId object, const RegionsLocated& answer);
   void reached(RegionPullId pull, ProcessId keeper, std::vector<DirectPath> paths);
@@ -42,7 +41,7 @@ class RegionPulls {
   void may_part(ProcessId holder) { ties_.may_part(holder); }
   bool ended(OperationId operation, const std::optional<Failure>& failure);
   bool progressed(OperationId operation);
-  // Of a side that receives.
+  // Result of a receiving side.
   void side_news(const SideNews& news);
   void peer_gone(ProcessId peer);
   void tick();
@@ -54,36 +53,36 @@ class RegionPulls {
 
  private:
   enum class Stage : std::uint8_t {
-    queued,   // for room
-    in_line,  // has it; too many parts are asked for
-    looking,  // for holders
-    reaching, // a keeper
-    parting,  // the connection to one of them is being closed; then it is asked
-    asking,   // one of them
-    moving,   // one-sided
-    stepping, // two-sided
-    leaving,  // until its operation is quiet
+    queued,   // waits for memory
+    in_line,  // has memory; too many chunks are requested from this holder
+    looking,  // waits for the result of a lookup of holders
+    reaching, // connects to a replica holder
+    parting,  // waits until the idle connection to the holder is closed, then asks
+    asking,   // waits for the reply of a holder
+    moving,   // one-sided transfer
+    stepping, // two-sided transfer
+    leaving,  // waits until the operation no longer accesses memory
   };
   struct Holder {
     ProcessId process;
-    std::size_t path = 0;   // of the wish, to be tried next
-    int failures = 0;       // by it
+    std::size_t path = 0;   // index of the next path to try
+    int failures = 0;       // on this path
     bool may_redirect = true;
-    bool keeps = false;     // a copy, as another holder has said
-    std::vector<DirectPath> paths{};  // of a keeper; the wish's are the others'
+    bool keeps = false;     // a replica holder, named in a redirect
+    std::vector<DirectPath> paths{};  // set for a replica holder only
   };
   struct Batch {
     std::uint64_t bytes = 0;
-    std::vector<RegionPullId> pulls;  // that have not begun
+    std::vector<RegionPullId> pulls;  // not started
   };
   struct Pull {
     RegionWish wish;
-    ProcessId line{};  // of parts, that it is in or has left
+    ProcessId line{};  // chunks: holder whose queue contains or contained the pull
     Stage stage = Stage::queued;
-    std::deque<Holder> holders{};  // the first is being tried
-    std::set<ProcessId> gone{};    // have said so, or have ended
+    std::deque<Holder> holders{};  // the first one is being tried
+    std::set<ProcessId> gone{};    // without the elements, or dead
     TransferId transfer = 0;
-    RegionChannel channel{};  // stepping, and leaving after that
+    RegionChannel channel{};  // valid in `stepping` and the following `leaving`
     OperationId operation = 0;
     bool asked_again = false;
     bool unwanted = false;
@@ -97,7 +96,7 @@ class RegionPulls {
   };
 
   void admit();
-  // Of a holder, as far as so many of its parts may be asked for.
+  // Starts queued chunks of a holder, up to `max_parts_asked`.
   void begin_parts(ProcessId holder);
   void begin(RegionPullId id, Pull& pull);
   std::uint64_t bytes_of(const RegionWish& wish) const;
@@ -115,7 +114,7 @@ class RegionPulls {
   void say_pull(Pull& pull);
   void say_left(ProcessId from, TransferId transfer);
   bool wants_from(ProcessId holder) const;
-  // This try has failed, and its path or its holder may be tried no further.
+  // Records a failed attempt and drops its path or its holder if they must not be tried again.
   void try_failed(Pull& pull, Failure why, bool holder_is_out, bool path_is_out);
   void move_on(RegionPullId id, Pull& pull);
   void refused(RegionPullId id, Pull& pull, const RegionsRefused& message);
@@ -132,14 +131,15 @@ class RegionPulls {
   RegionServes& serves_;
   RegionTies ties_;
   std::map<RegionPullId, Pull> pulls_;
-  std::deque<Batch> arguments_, others_;  // that wait for room
+  std::deque<Batch> arguments_, others_;  // waiting for memory
   std::size_t waiting_ = 0;
   struct PartLine {
     std::deque<RegionPullId> waiting{};
-    std::size_t asked = 0;  // have left it, and not ended
+    std::size_t asked = 0;  // started and not ended
   };
-  std::map<ProcessId, PartLine> part_lines_;  // by the first holder: one that is silent holds up its own alone
-  std::map<ProcessId, Time> shunned_;  // keepers, until when
+  // by first holder, so that a silent holder delays only its own queue
+  std::map<ProcessId, PartLine> part_lines_;
+  std::map<ProcessId, Time> shunned_;  // replica holders to avoid, each with the end of that time
   std::map<TransferId, RegionPullId> transfers_;
   std::map<OperationId, RegionPullId> operations_;
   std::uint64_t reserved_ = 0;

@@ -52,7 +52,7 @@ void RegionServes::retire(ObjectId object) {
 void RegionServes::evacuate(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr) return;
-  if (row->is_copy) return retire(object);  // whose it is has it as well
+  if (row->is_copy) return retire(object);  // its producer has all bytes
   row->leaving = true;
   settle(object);
 }
@@ -75,7 +75,7 @@ void RegionServes::stored(ObjectId object, const std::optional<Failure>& failure
   settle(object);
 }
 
-// ---- readers -----------------------------------------------------------------------------------
+// ---- readers ------------------------------------------------------------------------------------
 
 std::size_t RegionServes::most_at_once(const Row& row, const Serve& serve) const {
   if (serve.part != 0) return context_.options.max_serves_of_part;
@@ -266,7 +266,8 @@ void RegionServes::heard(ProcessId from, const RegionsTaken& message) {
   const bool is_new = std::ranges::find(part.copies, from) == part.copies.end();
   if (!is_new || part.copies.size() >= context_.options.max_copies_known) return;
   part.copies.push_back(from);
-  // Who waits has somebody to go to now: every other one, where this process has nothing else to send, else all.
+  // Waiting readers can be redirected now: all of them if this process is busy with other offers,
+  // otherwise every second one.
   const bool is_busy = counted_ > part.counted;
   bool goes = false;
   for (const auto id : std::vector<ServeId>(part.waiting.begin(), part.waiting.end())) {
@@ -294,7 +295,7 @@ void RegionServes::heard(ProcessId from, const RegionCopyGone& message) {
   for (auto& [number, part] : row->parts) std::erase(part.copies, from);
 }
 
-// It has nothing under way, or says so at least.
+// The reader reports that it has no pull in progress.
 void RegionServes::heard(ProcessId from, const RegionsParting& message) {
   end_all_of(from);
   for (auto& [object, row] : rows_) {
@@ -324,7 +325,7 @@ void RegionServes::end(ServeId id, bool taken) {
       const SideKey side{serve.peer, serve.transfer, false};
       if (!steps_.has(side)) return unexport(id, serve);
       serve.stage = Stage::stopping;
-      return taken ? steps_.finish(side) : steps_.stop(side);  // its news goes on from here
+      return taken ? steps_.finish(side) : steps_.stop(side);  // `side_news` continues
     }
     case Stage::stopping:
     case Stage::unexporting: return;
@@ -356,7 +357,7 @@ bool RegionServes::ended(OperationId operation) {
   return true;
 }
 
-// Its row in all tables goes; the object's other readers go on.
+// Removes the offer from all tables; other readers of the object continue.
 void RegionServes::gone(ServeId id) {
   const auto at = serves_.find(id);
   const auto object = at->second.object;
@@ -436,7 +437,7 @@ std::optional<Time> RegionServes::next_deadline() const {
   return due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
 }
 
-// It may be written into the store while it is read; it is freed when nobody is being given it.
+// Readers may continue during the copy to the store; the bytes are freed when no offer is active.
 void RegionServes::settle(ObjectId object) {
   auto* row = rows_.find(object);
   if (row == nullptr || row->storing) return;

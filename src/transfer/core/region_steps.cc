@@ -42,7 +42,8 @@ void RegionSteps::begin_step(SideId id, Side& side) {
   side.epoch = row_of(side).epoch;
   if (is_lower(side)) return ask_turn(id, side);
   side.phase = Phase::waiting;
-  side.due.reset();  // the holder's turn may be far away; it is watched by its messages' absence alone
+  // no timeout: the wait for a turn is unbounded, and a dead peer is detected otherwise
+  side.due.reset();
   say(side, RegionStep::Phase::wanted);
 }
 
@@ -97,7 +98,7 @@ void RegionSteps::issue(SideId id, Side& side) {
 
 void RegionSteps::heard(ProcessId from, const RegionStep& message) {
   const auto at = by_key_.find({from, message.transfer, !message.from_receiver});
-  if (at == by_key_.end()) return;  // it was stopped meanwhile, and the peer is told so
+  if (at == by_key_.end()) return;  // stopped; the peer is notified separately
   const SideId id = at->second;
   auto& side = sides_.at(id);
   if (side.phase == Phase::issued && message.step == side.step + 1) {
@@ -109,7 +110,7 @@ void RegionSteps::heard(ProcessId from, const RegionStep& message) {
   if (message.epoch != channel.epoch) {
     mark_late_step.hit();
     if (message.epoch > channel.epoch) raise_epoch(side.terms.channel, message.epoch);
-    // A step that was begun anew by both is what goes on; one that only we knew of is void.
+    // A step that both sides restarted continues; a step of an older epoch fails.
     if (message.epoch < channel.epoch || side.phase == Phase::issued) {
       return fail(id, {ErrorCode::unavailable, "the channel has been opened anew"});
     }
@@ -176,7 +177,7 @@ void RegionSteps::step_done(SideId id, Side& side) {
   if (receives && side.moved == side.terms.size_bytes) return end(id, {side.key});
   pass_turn(id, side.terms.channel.lane);
   const auto at = sides_.find(id);
-  if (at == sides_.end()) return;  // what others did with their turns has ended it
+  if (at == sides_.end()) return;  // ended by `pass_turn`
   if (receives) return begin_step(id, at->second);
   if (const auto early = std::exchange(at->second.early, std::nullopt)) heard(at->second.key.peer, *early);
 }
@@ -188,7 +189,7 @@ void RegionSteps::break_channel(const Side& side) {
 
 void RegionSteps::fail(SideId id, Failure why) {
   auto& side = sides_.at(id);
-  if (side.operation != 0) {  // it has to be quiet first
+  if (side.operation != 0) {  // the operation must end first
     context_.out->push_back(Cancel{side.operation});
     side.phase = Phase::stopping;
     side.due.reset();
@@ -253,7 +254,7 @@ void RegionSteps::stop(const SideKey& key) {
     side.due.reset();
     return;
   }
-  // The other side may have issued its half, now or with what is on its way.
+  // The peer may have issued its half, or may be about to issue it.
   if (side.phase == Phase::has_turn) break_channel(side);
   end(id, {key, std::nullopt, true});
 }

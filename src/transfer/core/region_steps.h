@@ -1,9 +1,10 @@
-// The two-sided transfers of this process, whichever side it is: opening a channel and moving chunks are
-// steps that both processes issue while both have the turn of their devices (turns.h). The process with
-// the lower id takes its turn first and says so; the other one takes its own, issues and says so; then
-// the first one issues. What fails, or stops, costs the channel: its epoch rises on both sides. So does what idles:
-// each side lets go of it by its own clock, and whoever does so first is heard by its epoch when it is wanted again.
-// Not thread-safe: a part of RegionExchange.
+// Two-sided transfers of this process, as sender or receiver. Opening a channel and moving bytes
+// are steps that both processes issue while both have the turn of their device (`turns.h`). The
+// process with the lower id takes its turn first and reports it; the peer takes its turn, issues,
+// and reports; then the first one issues. A failed or stopped step breaks the channel: its epoch
+// rises on both sides. Each side also closes an idle channel by its own clock; the peer learns of
+// it from the higher epoch.
+// Thread: owner (part of `RegionExchange`).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace mobula::internal::transfer {
 
-// What the parts of an exchange share while it handles one event.
+// State that the parts of an exchange share during one event.
 struct RegionContext {
   ProcessId self;
   RegionOptions options;
@@ -35,7 +36,7 @@ struct SideKey {
   friend auto operator<=>(const SideKey&, const SideKey&) = default;
 };
 
-// A two-sided way between a device here and one of the peer.
+// A two-sided channel between a local device and a device of the peer.
 struct RegionChannel {
   ProcessId peer;
   DirectPath path = DirectPath::nccl;
@@ -46,14 +47,14 @@ struct RegionChannel {
 struct SideTerms {
   RegionChannel channel;
   ObjectId object;
-  RegionPullId pull = 0;  // of the receiver
+  RegionPullId pull = 0;  // set on the receiving side
   std::uint64_t size_bytes = 0;
 };
 
-// What became of a side, which is gone then.
+// Final result of a side, which no longer exists.
 struct SideNews {
   SideKey key;
-  std::optional<Failure> failure{};  // else all bytes are there (receiver only), or it was stopped
+  std::optional<Failure> failure{};  // empty: all bytes arrived (receiver only), or it was stopped
   bool stopped = false;
 };
 
@@ -61,12 +62,13 @@ class RegionSteps {
  public:
   explicit RegionSteps(RegionContext& context) : context_(context) {}
 
-  // After RegionsReady, on both sides.
+  // Called on both sides after `RegionsReady`.
   void begin(const SideKey& key, const SideTerms& terms);
   void heard(ProcessId from, const RegionStep& message);
-  // Ends as stopped, at once or when its operation is quiet. Nothing if there is no such side.
+  // Stops a side at once, or when its operation no longer accesses memory. No effect on an unknown
+  // side.
   void stop(const SideKey& key);
-  // The same of a side whose peer has all it wants: what goes on here is let come to its end.
+  // The same for a peer that has all bytes: a running operation is not cancelled.
   void finish(const SideKey& key);
   void stop_all_with(ProcessId peer);
   bool ended(OperationId operation, const std::optional<Failure>& failure);
@@ -75,14 +77,14 @@ class RegionSteps {
   std::optional<Time> next_deadline() const;
   std::vector<SideNews> take_news() { return std::exchange(news_, {}); }
 
-  // The turn of a device for something that others do with several processes: in line like a side, and told by
-  // TurnTaken. Who claims in several processes does so in the order of their ids, and so waits in no circle.
+  // Requests the turn of a device for other work; `TurnTaken` follows. A caller with claims in
+  // several processes must acquire them in the order of process ids, which prevents deadlock.
   void claim(std::uint32_t lane, std::uint64_t claim);
-  // Gives it back, or leaves the line.
+  // Returns the turn, or leaves the queue.
   void unclaim(std::uint64_t claim);
 
   std::uint64_t epoch(const RegionChannel& channel) const;
-  // A later one that the peer has named; what is older is taken down.
+  // The peer named a later epoch; older state is destroyed.
   void raise_epoch(const RegionChannel& channel, std::uint64_t epoch);
   bool has(const SideKey& key) const { return by_key_.contains(key); }
   std::size_t size() const { return sides_.size(); }
@@ -91,10 +93,10 @@ class RegionSteps {
 
  private:
   enum class Phase : std::uint8_t {
-    idle,      // holder: until the receiver begins a step
-    waiting,   // receiver: for a lower holder's turn
-    in_line,   // for the turn of this process
-    has_turn,  // the lower one: until the other has it, too
+    idle,      // holder: until the receiver starts a step
+    waiting,   // receiver: until a holder with a lower id has its turn
+    in_line,   // queued for the local turn
+    has_turn,  // lower id: until the peer has its turn
     issued,
     stopping,
   };
@@ -105,12 +107,12 @@ class RegionSteps {
     std::uint32_t step = 0;
     std::uint64_t moved = 0;
     bool opens = false;
-    bool is_last = false;     // nothing comes after the running step
-    std::uint64_t epoch = 0;  // of the running step
+    bool is_last = false;     // no step follows the running one
+    std::uint64_t epoch = 0;  // epoch of the running step
     OperationId operation = 0;
     std::optional<Time> due{};
-    std::optional<Failure> why{};      // stopping: for this
-    std::optional<RegionStep> early{};  // of the next step, which the other side has begun
+    std::optional<Failure> why{};      // stopping: the reason
+    std::optional<RegionStep> early{};  // request for the next step, received early
   };
   struct ChannelRow {
     std::uint64_t epoch = 0;
@@ -131,7 +133,7 @@ class RegionSteps {
   void break_channel(const Side& side);
   bool is_used(const RegionChannel& channel) const;
   std::optional<Time> idle_at(const ChannelRow& row) const;
-  // The side is gone; others may have its turn.
+  // Removes the side and passes its turn on.
   void end(SideId id, SideNews news);
   void pass_turn(SideId id, std::uint32_t lane);
   struct Claim {
@@ -146,7 +148,7 @@ class RegionSteps {
   std::map<OperationId, SideId> operations_;
   std::map<RegionChannel, ChannelRow> channels_;
   std::map<std::uint64_t, Claim> claims_;
-  std::map<SideId, std::uint64_t> claiming_;  // who is in line for them
+  std::map<SideId, std::uint64_t> claiming_;  // claims in the queue, by taker
   std::vector<SideNews> news_;
   SideId last_ = 0;
 };

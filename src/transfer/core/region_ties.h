@@ -1,7 +1,7 @@
-// Whom this process gets tensors from, and since when it has not: a connection that carries nothing is closed after a
-// while, and made again when something is wanted. Who receives decides it, since nothing is said over that connection
-// but for what it wants: it says so, says nothing more, and closes when the holder has said so, too. What is wanted
-// meanwhile waits for that. Not thread-safe: a part of RegionExchange.
+// Tracks idle connections to tensor holders and closes them after `part_after`. The receiver
+// decides, because the connection carries only its requests. It sends `RegionsParting`, sends
+// nothing more, and closes when the holder has replied. New requests wait for the reply.
+// Thread: owner (part of `RegionExchange`).
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ class RegionTies {
  public:
   explicit RegionTies(RegionContext& context) : context_(context) {}
 
-  // It answers to partings; others' connections stay.
+  // The holder supports closing; connections to other holders stay open.
   void may_part(ProcessId holder) { may_.insert(holder); }
-  // Something is said or done for what is wanted from there.
+  // Restarts the idle time of the connection.
   void used(ProcessId holder);
-  // Nothing may be said to it before parted().
+  // True from the close request to `parted`; nothing may be sent to the holder then.
   bool is_parting(ProcessId holder) const;
-  // False for what answers nothing.
+  // Returns false if the reply matches no request.
   bool parted(ProcessId holder, std::uint64_t round);
   void gone(ProcessId holder);
-  // `is_busy`: something of there is wanted, or given on.
+  // `is_busy`: a pull from the holder is in progress, or its chunks are relayed here.
   void tick(const std::function<bool(ProcessId)>& is_busy);
   std::optional<Time> next_deadline() const;
   std::size_t size() const { return ties_.size(); }
@@ -34,7 +34,7 @@ class RegionTies {
  private:
   struct Tie {
     Time used{};
-    std::uint64_t parting = 0;  // its round
+    std::uint64_t parting = 0;  // number of the close request; 0: none
   };
   std::optional<Time> due(ProcessId holder, const Tie& tie) const;
 

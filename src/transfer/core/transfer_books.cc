@@ -10,7 +10,7 @@ bool has_path(const AskTransfers& asked, DirectPath path) {
   return asked.paths.empty() || std::ranges::find(asked.paths, path) != asked.paths.end();
 }
 
-// Of what is forgotten nobody knows which object it was, and whose.
+// Dropped entries are counted by path and result only; object and job are unknown.
 bool is_asked_for(const AskTransfers& asked, DirectPath path, bool failed) {
   if ((asked.failed_only && !failed) || (asked.arrived_only && failed)) return false;
   return has_path(asked, path);
@@ -69,7 +69,7 @@ void TransferBooks::add(TransferRecord record) {
   latest_.pop_front();
 }
 
-// ---- what is told of it ------------------------------------------------------------------------
+// ---- replies ------------------------------------------------------------------------------------
 
 bool TransferAnswer::has_room() {
   if (told_.transfers.size() < asked_.limit) return true;

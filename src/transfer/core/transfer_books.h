@@ -1,5 +1,6 @@
-// What has come to one process, or to the store of one node: tensors, operations of groups that it took part in,
-// objects. The latest of them, and counts by path of all. And the answer to who asks for them. Not thread-safe.
+// Log of the transfers to one process, or to the store of one node: tensors, operations of groups,
+// objects. Keeps the most recent entries and counts per path, and builds the reply to a query.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@
 
 namespace mobula::internal::transfer {
 
-// One way here, or one that ended without what was to come.
+// One completed or failed transfer to this process.
 struct TransferRecord {
   ObjectId object{};
-  DirectPath path = DirectPath::store;  // the store also where nothing was tried
+  DirectPath path = DirectPath::store;  // `store` also if nothing was attempted
   bool failed = false;
-  bool fell_back = false;               // another path was named, or tried before
+  bool fell_back = false;               // another path was named, or an earlier attempt failed
   std::int64_t size_bytes = 0;
   Duration queued{};
   Duration moved{};
@@ -29,28 +30,28 @@ struct TransferRecord {
   bool encrypted = false;
   ProcessId holder{};
   std::vector<DirectPath> failed_tries{};
-  std::vector<std::string> refusals{};  // of paths that were not taken, and of tries that failed
-  std::string group{};      // an operation of this one; empty: a tensor that was pulled
+  std::vector<std::string> refusals{};  // reasons against other paths, and of failed attempts
+  std::string group{};      // collective group of an operation; empty: a pulled tensor
   std::string operation{};
   std::int64_t sent_bytes = 0;
-  NodeId holder_node{};  // as in TransferFact
+  NodeId holder_node{};  // as in `TransferFact`
   JobId job{};
 };
 
 class TransferBooks;
 
-// What is told to one who asks, up to his limit: first what is on its way, in the order in which it is added, then
-// what has ended. What he has not asked for is passed over, what is beyond his limit is counted.
+// Builds the reply to a query, up to its limit: active transfers in the order of `add`, then
+// completed ones. Transfers that match the query beyond the limit are counted.
 class TransferAnswer {
  public:
   explicit TransferAnswer(const AskTransfers& asked) : asked_(asked) {
     told_.request = asked.request;
     told_.knows_under_way = true;
   }
-  // Where it is not, nothing on its way need be added.
+  // If false, no active transfers need to be added.
   bool asks_for_under_way() const { return !asked_.under_way.empty(); }
   void add(TransferFact under_way);
-  // The last thing that is added.
+  // Must be the last call before `take`.
   void add(const TransferBooks& ended, Time now);
   TransfersTold take() { return std::move(told_); }
 
@@ -66,9 +67,9 @@ class TransferBooks {
   static constexpr std::size_t max_remembered = 1024;
 
   void add(TransferRecord record);
-  // The latest ones, oldest first.
+  // Most recent transfers, oldest first.
   const std::deque<TransferRecord>& latest() const { return latest_; }
-  // What has ended.
+  // Reply with the completed transfers.
   TransfersTold told(Time now, const AskTransfers& asked) const;
   TransfersCounted counted() const;
   bool empty() const { return ended_ == 0; }
@@ -79,7 +80,8 @@ class TransferBooks {
   std::deque<TransferRecord> latest_;
   std::map<DirectPath, TransferCount> counts_;
   std::uint64_t ended_ = 0;
-  std::map<std::pair<DirectPath, bool>, std::uint64_t> forgotten_;  // by path and whether they failed
+  // dropped entries, by path and failure
+  std::map<std::pair<DirectPath, bool>, std::uint64_t> forgotten_;
 };
 
 }  // namespace mobula::internal::transfer

@@ -1,6 +1,7 @@
-// Whose turn it is on each device of this process: of what two processes do together, one thing at a time
-// goes on per device, in the order in which turns were asked for. Who holds a turn here may wait for one
-// in a process with a higher id, never the other way round: so no circle of waiting can form. Not thread-safe.
+// Turns of the devices of this process: one two-sided step per device at a time, in request order.
+// A holder of a turn may wait for a turn in a process with a higher id, never the reverse, so no
+// deadlock is possible.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,15 @@ class Turns {
  public:
   using Taker = std::uint64_t;
 
-  // True if it has its turn at once; else it is in line.
+  // Returns true if the turn is granted immediately; otherwise the taker is queued.
   bool ask(std::uint32_t lane, Taker taker);
-  // Gives its turn back, or leaves the line. Returns who has a turn now for that.
+  // Releases the turn or leaves the queue. Returns the taker that has the turn as a result.
   std::optional<Taker> leave(std::uint32_t lane, Taker taker);
   bool has(std::uint32_t lane, Taker taker) const;
   std::size_t in_line() const;
 
  private:
-  std::map<std::uint32_t, std::deque<Taker>> lines_;  // the first of each has its turn
+  std::map<std::uint32_t, std::deque<Taker>> lines_;  // the first entry has the turn
 };
 
 }  // namespace mobula::internal::transfer

@@ -33,11 +33,11 @@ GroupWorld::GroupWorld(std::uint64_t seed, const GroupPlan& plan, GroupMutation 
 
 GroupWorld::~GroupWorld() = default;
 
-// ---- history -----------------------------------------------------------------------------------
+// ---- history ------------------------------------------------------------------------------------
 
 void GroupWorld::at(Time when, std::function<void()> what) { events_.push({when, ++numbers_, std::move(what)}); }
 
-// Later while it is stopped, never when it is dead.
+// Runs later while the process is stopped, and never when it is dead.
 void GroupWorld::at_process(int index, Duration low, Duration high, std::function<void()> what) {
   at(now_ + times_.between(low, high), [this, index, what = std::move(what)] {
     const auto& process = *processes_[static_cast<std::size_t>(index)];
@@ -74,7 +74,7 @@ std::string GroupWorld::run() {
   return wrong_.empty() ? at_the_end() : wrong_;
 }
 
-// ---- script ------------------------------------------------------------------------------------
+// ---- script -------------------------------------------------------------------------------------
 
 void GroupWorld::make_groups() {
   Random script = random_.fork("script");
@@ -132,7 +132,8 @@ void GroupWorld::make_groups() {
       round.operation.root = static_cast<std::uint32_t>(script.below(n));
       const auto count = static_cast<std::int64_t>(script.chance(100) ? 0 : script.chance(400) ? script.between(1200, 3000) : script.between(1, 300));
       round.operation.shape = {(count + n - 1) / n * n};
-      // Who waits for one that comes late is late for the others: those histories have no operations of two.
+      // A member that waits for a late one is late itself, so these histories have no pair
+      // operations.
       if (!plan_.absences && script.chance(plan_.pairs ? 700 : 200)) {
         const auto from = static_cast<std::uint32_t>(script.below(n));
         round.pair = {from, (from + 1 + static_cast<std::uint32_t>(script.below(n - 1))) % n};
@@ -299,7 +300,7 @@ void GroupWorld::round_ended(Seat& seat) {
   at_process(seat.process, 10s, 10s, begin);
 }
 
-// ---- a member's owner --------------------------------------------------------------------------
+// ---- owner of a member --------------------------------------------------------------------------
 
 void GroupWorld::step(Seat& seat, const Act& act) {
   if (!wrong_.empty() || !processes_[static_cast<std::size_t>(seat.process)]->alive) return;
@@ -347,7 +348,7 @@ void GroupWorld::say(Seat& seat, std::uint32_t rank, const Word& word) {
   });
 }
 
-// A fault: what has come here is taken for what has come everywhere.
+// Mutation: a completion here counts as a completion at all members.
 void GroupWorld::believe_that_all_came(Seat& seat) {
   for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
     Word word;
@@ -411,7 +412,7 @@ void GroupWorld::wake(Seat& seat) {
   seat.wakes = due;
   const Duration wait = std::max<Duration>(*due - now_, 0ms);
   at_process(seat.process, wait, wait, [this, &seat] {
-    // What has come while it could not run is heard first.
+    // Messages that arrived during a stop are processed first.
     at_process(seat.process, 5ms, 5ms, [this, &seat] {
       seat.wakes.reset();
       MemberCore::Ranks ranks;

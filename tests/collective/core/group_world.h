@@ -1,12 +1,10 @@
-// Simulated collective groups: members' cores in a handful of processes, words on links with delays, bytes in pipes,
-// turns of devices from the processes' real exchanges of tensors, transfers beside them, communicators that only do
-// what a library promises; and where the plan says so, members that want something else, come late, are cancelled,
-// leave, die, stop, have no memory, and libraries that are missing or fail. One thread, one seed.
-//
-// It checks that every operation ends at every member, in the same way as its script and the faults allow: with the
-// right bytes, or with an error that names who is at fault; that nothing moves before all have come; that a mismatch
-// leaves the group whole; that one thing at a time goes on per device, and nobody waits in a circle; that connections
-// are closed and turns given back. What is right it computes itself, from the script.
+// Simulated collective groups: real cores in several processes, links with delays, pipes, device
+// turns from real tensor exchanges, and communicators with only the promises of the library. The
+// plan injects faults. It checks that each operation ends at each member as script and faults
+// allow: with the right bytes, or with an error that names the responsible rank. A mismatch leaves
+// the group intact, each device runs one operation at a time, no wait forms a cycle, and
+// connections and turns are released. Expected values are computed from the script.
+// Thread: owner (one seed).
 #pragma once
 
 #include <deque>
@@ -29,24 +27,24 @@ namespace mobula::internal::collective {
 
 struct GroupPlan {
   int processes = 4;
-  int groups = 1;  // of some of them each
+  int groups = 1;  // each with some of the processes
   int rounds = 8;
   Communication communication = Communication::never;
-  bool transfers = false;  // between the processes' devices, meanwhile
+  bool transfers = false;  // between the processes' devices, in parallel
   bool mismatches = false;
-  bool absences = false;   // members that come after the others' time-outs
+  bool absences = false;   // members that arrive after the timeouts of the others
   bool cancels = false;
   bool leaves = false;
   bool deaths = false;
   bool no_memory = false;
   bool stops = false;
   bool library_faults = false;
-  bool pairs = false;  // most operations are of two
+  bool pairs = false;  // most operations are sends and receives
 };
 
-// A deliberate fault, for proving that the checks see it.
+// Deliberate fault, to prove that the checks detect it.
 struct GroupMutation {
-  std::function<bool(std::uint32_t from, Word&)> word{};  // false: it is not said
+  std::function<bool(std::uint32_t from, Word&)> word{};  // false: the message is not sent
   std::function<void(const Operation& own, Word&)> heard{};
   std::function<std::string(const std::string& process, int group)> order{};
   bool nothing_is_closed = false;
@@ -55,18 +53,18 @@ struct GroupMutation {
   bool believes_that_all_have_come = false;
   bool wires_end_like_words = false;
   bool believes_that_all_came = false;
-  bool tells_nobody_else = false;  // who lets go of a communicator in an operation of two
+  bool tells_nobody_else = false;  // a member that releases the communicator in a pair operation
 };
 
 class GroupWorld {
  public:
   GroupWorld(std::uint64_t seed, const GroupPlan& plan, GroupMutation mutation = {});
   ~GroupWorld();
-  // The first thing that is wrong; empty: nothing.
+  // Returns the first violation; empty: none.
   std::string run();
-  // The last things that happened, for people.
+  // Most recent events, human-readable.
   std::string story() const;
-  // What happened, over all members: operations that were done, by way, and refused, by kind.
+  // Events over all members: completed operations by path, and refused ones by kind.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:
@@ -89,7 +87,7 @@ class GroupWorld {
   void begin_round(Seat& seat);
   void round_ended(Seat& seat);
 
-  // ---- a member's owner
+  // ---- owner of a member
   using Act = std::function<void(MemberCore&, Commands&)>;
   void step(Seat& seat, const Act& act);
   void carry_out(Seat& seat, const Commands& commands);
@@ -148,7 +146,7 @@ class GroupWorld {
   std::uint64_t numbers_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<std::unique_ptr<Group>> groups_;
-  std::map<std::pair<int, int>, Time> last_arrival_;  // of transfers' messages
+  std::map<std::pair<int, int>, Time> last_arrival_;  // of messages of tensor transfers
   std::deque<std::string> told_;
   std::map<std::string, int> counts_;
   std::string wrong_;

@@ -1,4 +1,4 @@
-// What must hold in a simulated world of groups, computed from the script alone.
+// Invariants of a simulated world of groups, computed from the script alone.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,7 +47,7 @@ std::vector<std::byte> GroupWorld::input_of(const Group& group, const Round& rou
   return bytes_of(notes(round.number, rank, parts * count_of(operation)));
 }
 
-// By rank, all that a member gets.
+// By rank: the expected output of a member.
 std::vector<std::byte> GroupWorld::output_of(const Group& group, const Round& round, std::uint32_t rank) const {
   const Operation& operation = round.operation;
   const std::uint32_t n = group.size();
@@ -91,7 +91,7 @@ std::vector<std::byte> GroupWorld::output_of(const Group& group, const Round& ro
   return bytes_of(all);
 }
 
-// ---- one member's ------------------------------------------------------------------------------
+// ---- one member ---------------------------------------------------------------------------------
 
 void GroupWorld::check_outcome(Seat& seat) {
   const Group& group = *seat.group;
@@ -106,7 +106,7 @@ void GroupWorld::check_outcome(Seat& seat) {
       return;
     }
     if (seat.core->way() == MemberCore::Way::plan) {
-      // What a reduction leaves where nobody gets it is nobody's.
+      // The remains of a reduction at a member without output are unspecified.
       const auto right = output_of(group, round, seat.rank);
       if (!right.empty() && seat.output != right) violation(who + " gives other bytes than it should");
       return;
@@ -121,13 +121,13 @@ void GroupWorld::check_outcome(Seat& seat) {
   if (why.kind == Refusal::Kind::invalid) return violation(who + " is refused as invalid: " + why.text);
   if (why.kind == Refusal::Kind::mismatch) {
     if (!round.odd) return violation(who + " is a mismatch, and all want the same: " + why.text);
-    // What most say is right; of two, what the first says.
+    // The majority is right; of two members, the first one.
     const std::uint32_t named = group.size() == 2 ? 1 : *round.odd;
     if (why.ranks != std::vector<std::uint32_t>{named}) violation(fmt::format("{} names {} for a mismatch, not {}", who, why.ranks, named));
     if (seat.core->over() && group.culprits.empty()) violation(who + " was a mismatch, and the group is broken");
     return;
   }
-  // Who is stopped may have the turn of a device that others of its transfers wait for.
+  // A stopped process may have a device turn that others need.
   if (plan_.stops && plan_.communication != Communication::never) return;
   if (group.culprits.empty()) return violation(fmt::format("{} fails, and nothing is wrong: {}", who, why.text));
   Time first = now_;
@@ -144,7 +144,7 @@ void GroupWorld::check_outcome(Seat& seat) {
   if (!plan_.absences && now_ - std::max(first, outcome.began) > 3s) violation(who + " hears of an end too late");
 }
 
-// ---- all of them -------------------------------------------------------------------------------
+// ---- all members --------------------------------------------------------------------------------
 
 std::string GroupWorld::check_round(const Group& group, std::size_t number) const {
   const Round& round = group.rounds[number];
@@ -155,7 +155,7 @@ std::string GroupWorld::check_round(const Group& group, std::size_t number) cons
     done = done || !outcome.refused;
     failed = failed || (outcome.refused && outcome.refused->kind != Refusal::Kind::mismatch);
   }
-  // Who ended may have given a result to some before.
+  // A member that ended may have delivered a result to some members before.
   std::set<std::string> ways;
   for (const auto& seat : group.seats) {
     const Outcome& outcome = seat->outcomes[number];
@@ -164,7 +164,7 @@ std::string GroupWorld::check_round(const Group& group, std::size_t number) cons
   if (ways.size() > 1) return fmt::format("group {}: operation {} is {}", group.index, number, fmt::join(ways, ", and elsewhere "));
   if (round.odd && done) return fmt::format("group {}: operation {} is done by some, and a mismatch", group.index, number);
   if (!done || !failed || round.pair || round.opens) return {};
-  // Who died may have been needed to the end. Who gave up an operation later than one it has done is not.
+  // A dead member may have been needed to the end. A member that gave up a later operation was not.
   if (group.why.contains("died") || group.why.contains("stopped") || group.why.contains("library fails")) return {};
   for (const auto& [rank, when] : group.culprits) {
     const Outcome& outcome = group.seats[rank]->outcomes[number];

@@ -10,7 +10,7 @@ namespace mobula::internal::collective {
 
 using transfer::RegionCommand;
 
-// ---- turns -------------------------------------------------------------------------------------
+// ---- turns --------------------------------------------------------------------------------------
 
 void GroupWorld::claim(Seat& seat) {
   auto& process = *processes_[static_cast<std::size_t>(seat.process)];
@@ -41,13 +41,13 @@ void GroupWorld::leave_device(int index, const std::string& by) {
   if (process.on_device == by) process.on_device.clear();
 }
 
-// ---- communicators -----------------------------------------------------------------------------
+// ---- communicators ------------------------------------------------------------------------------
 
-// Goes on when all who belong to it have done the same; one alone waits for ever.
+// Continues when all participants have issued the same operation; one alone waits forever.
 void GroupWorld::issue(Seat& seat, bool opens) {
   Group& group = *seat.group;
   const Round& round = group.rounds[seat.round];
-  // What begins with the group begins as its members come.
+  // A communicator of the group begins while members are still arriving.
   if (!round.opens) expect_all_there(seat, opens ? "opens its communicator" : "issues its operation");
   seat.issued = opens ? fmt::format("group {} opens", group.index) : fmt::format("group {} operation {}", group.index, seat.round);
   tell(seat.process, fmt::format("group {} rank {} issues {}", group.index, seat.rank, seat.issued));
@@ -86,7 +86,7 @@ void GroupWorld::issue(Seat& seat, bool opens) {
   }
 }
 
-// The library lets go of the device some time after it has been told to.
+// The library releases the device some time after the request.
 void GroupWorld::be_quiet(Seat& seat, std::function<void()> then) {
   seat.becomes_quiet = true;
   at_process(seat.process, 0ms, 50ms, [this, &seat, then = std::move(then)] {
@@ -96,7 +96,7 @@ void GroupWorld::be_quiet(Seat& seat, std::function<void()> then) {
   });
 }
 
-// ---- transfers ---------------------------------------------------------------------------------
+// ---- transfers ----------------------------------------------------------------------------------
 
 void GroupWorld::add_transfers() {
   Random work = random_.fork("transfers");
@@ -104,7 +104,7 @@ void GroupWorld::add_transfers() {
     const auto object = ObjectId::of(static_cast<unsigned>(100 + i));
     const auto from = static_cast<int>(work.below(processes_.size()));
     const auto to = (from + 1 + static_cast<int>(work.below(processes_.size() - 1))) % plan_.processes;
-    const std::uint64_t bytes = work.below(200'000'000);  // some chunks
+    const std::uint64_t bytes = work.below(200'000'000);  // several steps
     at_process(from, 0ms, 0ms, [this, from, object, bytes] {
       std::vector<RegionCommand> out;
       processes_[static_cast<std::size_t>(from)]->exchange->publish(now_, object, bytes, 0, out);

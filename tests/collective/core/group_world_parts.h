@@ -1,19 +1,20 @@
-// The parts of a simulated world of collective groups. Of group_world*.cc alone.
+// Inner types of the simulated world of collective groups, for `group_world*.cc` only.
+// Thread: owner.
 #pragma once
 
 #include "collective/core/group_world.h"
 
 namespace mobula::internal::collective {
 
-// What the script says of one operation of a group.
+// Script of one operation of a group.
 struct GroupWorld::Round {
   std::size_t number = 0;
-  Operation operation;  // without what is of one member alone
-  std::optional<std::pair<std::uint32_t, std::uint32_t>> pair{};  // who sends to whom
-  bool opens = false;      // the communicator of a group that has one from the start
-  bool on_devices = false;  // operands lie there
+  Operation operation;  // without fields of a single member
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> pair{};  // sender and receiver
+  bool opens = false;      // opens the communicator of a group that has one from the start
+  bool on_devices = false;  // operands are in device memory
   std::optional<std::uint32_t> odd{}, absent{}, cancelled{}, without_memory{}, kernel_fails{};
-  bool fails_at_its_end = false;  // when it has done its part at the others
+  bool fails_at_its_end = false;  // after its part is complete at the other members
 };
 
 struct GroupWorld::Outcome {
@@ -40,25 +41,25 @@ struct GroupWorld::Seat {
   std::vector<std::byte> input, output, scratch;
   Plan plan;
   std::optional<Progress> progress;
-  std::vector<std::deque<std::byte>> pipes;  // to each other
-  std::set<std::uint32_t> ended_wires;       // that it knows of
+  std::vector<std::deque<std::byte>> pipes;  // to each other member
+  std::set<std::uint32_t> ended_wires;       // known ends of payload streams
   bool pumps = false;
   std::uint64_t claim = 0;
   std::string issued;  // on its device
   bool becomes_quiet = false;
-  bool went_by_device = false;  // what is under way
+  bool went_by_device = false;  // the current operation
   std::optional<Time> wakes;
-  std::map<std::uint32_t, Time> last_word;  // to each other
+  std::map<std::uint32_t, Time> last_word;  // to each other member
 };
 
 struct GroupWorld::Group {
   int index = 0;
-  bool ends_are_seen_on_wires = false;  // as TCP's are, and those of shared memory are not
+  bool ends_are_seen_on_wires = false;  // as with TCP; shared memory does not report ends
   std::vector<std::unique_ptr<Seat>> seats;
   std::vector<Round> rounds;
   std::map<std::uint32_t, Time> culprits;
   std::set<std::string> why;
-  std::map<std::string, std::set<std::uint32_t>> kernels;  // who has issued them
+  std::map<std::string, std::set<std::uint32_t>> kernels;  // members that issued each kernel
   std::optional<std::uint32_t> without_library{}, cannot_open{};
   bool cannot_begin = false;
 

@@ -1,4 +1,4 @@
-// Collective groups under seeds and faults, and what the checks see when the code is wrong.
+// Collective groups with random seeds and faults, and mutations that the checks must detect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// MOBULA_GROUP_SEEDS=N: so many histories of each.
+// MOBULA_GROUP_SEEDS=N: number of histories of each kind.
 std::uint64_t seeds() {
   const char* text = std::getenv("MOBULA_GROUP_SEEDS");
   return text == nullptr ? 100 : std::strtoull(text, nullptr, 10);
@@ -95,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(Histories, Groups, testing::ValuesIn(cases()),
 
 struct Mutated {
   const char* name;
-  std::vector<std::string> where;  // which histories are looked through
+  std::vector<std::string> where;  // histories that are searched
   GroupMutation mutation;
 };
 

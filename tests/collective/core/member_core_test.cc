@@ -1,5 +1,5 @@
-// A member of a group that may begin a communicator, beside what the simulated world of groups has none of: members of
-// earlier releases, and libraries that never let go.
+// A member that may begin a communicator, in cases that the simulated world of groups lacks:
+// members of earlier releases, and libraries that never release memory.
 #include "collective/core/member_core.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 const Time start = Time::from_ns(1'000'000'000);
 
-// Rank 0 of two, whose other member is played by the test.
+// Rank 0 of two; the test plays the other member.
 struct Pair {
   Pair() : core({.rank = 0, .names = {"rank 0", "rank 1"}, .communication = Communication::useful}) {
     core.connected({.processes = {"a", "b"}, .hosts = {"host", "host"}, .no_communicator = {}});
@@ -22,7 +22,8 @@ struct Pair {
     word.text = text;
     core.heard(start, 1, word, out);
   }
-  // Both reduce as much on their GPUs; what the other says of its library.
+  // Both members reduce an equal amount on their GPUs; `library` is the version that the other
+  // member announces.
   void meet(const std::string& library, std::uint64_t number = 1) {
     Operation own;
     own.kind = OperationKind::all_reduce;
@@ -37,7 +38,7 @@ struct Pair {
     word.operation.library = library;
     core.heard(start, 1, word, out);
   }
-  // Until the first operation moves by the communicator.
+  // Up to the first transfer over the communicator.
   void begin() {
     meet(said()->operation.library);
     core.begun(start, std::vector<std::byte>(128), out);
@@ -50,7 +51,7 @@ struct Pair {
     ASSERT_EQ(core.stage(), MemberCore::Stage::moving);
     ASSERT_EQ(core.way(), MemberCore::Way::device);
   }
-  // What a member of this release says of such an operation.
+  // Handshake message of a member of this release.
   static const Word* said() {
     static Pair other;
     if (other.out.empty()) other.meet("");
@@ -67,7 +68,7 @@ struct Pair {
   MemberCore::Commands out;
 };
 
-// They would never say what came.
+// They would never report completion.
 TEST(GroupMember, BeginsNoCommunicatorWithEarlierReleases) {
   Pair pair;
   pair.meet("2.28.9");
@@ -104,7 +105,7 @@ TEST(GroupMember, GoesByTheHostWhereTheOtherLetsGoAfterItsOwnCame) {
   EXPECT_FALSE(pair.core.refused());
   EXPECT_FALSE(pair.core.over());
   EXPECT_EQ(pair.core.no_communicator(), "nccl: rank 1: its library fails");
-  // What is heard of it later changes nothing.
+  // A later release message has no effect.
   pair.hear(WordKind::let_go, "something else");
   pair.meet(Pair::said()->operation.library, 2);
   EXPECT_EQ(pair.core.way(), MemberCore::Way::plan);
@@ -112,7 +113,7 @@ TEST(GroupMember, GoesByTheHostWhereTheOtherLetsGoAfterItsOwnCame) {
   EXPECT_EQ(pair.count(WordKind::let_go), 1);
 }
 
-// The library may still write what another way would read.
+// The library could still write memory that another path would read.
 TEST(GroupMember, IsGoneWhoseLibraryNeverLetsGo) {
   Pair pair;
   pair.begin();
@@ -125,7 +126,7 @@ TEST(GroupMember, IsGoneWhoseLibraryNeverLetsGo) {
   EXPECT_EQ(pair.core.refused()->text, "rank 0 is gone: its communicator cannot be ended");
 }
 
-// The other's pair with a third may have let go of it meanwhile.
+// The other member may have released its communicator in an operation with a third one.
 TEST(GroupMember, KnowsWhetherAnotherHadACommunicatorWhenItSaidWhatItWants) {
   Pair pair;
   pair.begin();
@@ -137,7 +138,7 @@ TEST(GroupMember, KnowsWhetherAnotherHadACommunicatorWhenItSaidWhatItWants) {
   some.device = "GPU-0";
   pair.core.send(start, 1, some, std::nullopt, pair.out);
   pair.hear(WordKind::let_go, "rank 1: its library fails");
-  EXPECT_EQ(pair.core.stage(), MemberCore::Stage::hearing);  // for what it accepts
+  EXPECT_EQ(pair.core.stage(), MemberCore::Stage::hearing);  // for the acceptance
   pair.hear(WordKind::accept);
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::closing);
   pair.core.closed(start, std::nullopt, pair.out);

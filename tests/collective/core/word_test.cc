@@ -1,5 +1,5 @@
-// What members say to each other: its bytes, as earlier versions wrote them (tests/golden/GroupWord.hex, a line for each
-// kind; MOBULA_WRITE_GOLDEN=1 writes the file), and what is no word.
+// Control messages: their bytes as earlier versions wrote them, and invalid messages.
+// `tests/golden/GroupWord.hex` has one line per kind; MOBULA_WRITE_GOLDEN=1 writes the file.
 #include "collective/core/word.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(GroupWords, ThatNoMemberSaysAreRefused) {
     EXPECT_TRUE(refused(bytes)) << name;
   }
   auto broken = encode(words().at("broken"));
-  broken[9] = std::byte{255};  // more ranks than there are
+  broken[9] = std::byte{255};  // more ranks than the message contains
   EXPECT_TRUE(refused(broken));
   Word talkative;
   talkative.kind = WordKind::opened;

@@ -1,6 +1,6 @@
-// The driver program of the stage `cluster`: scenarios on a running cluster with one GPU, through the public interface.
-// It prints its findings as JSON lines, which the stage records. Executors reach the CUDA driver and NVML by dlopen, as
-// user code does.
+// The driver program of the stage `cluster`: scenarios on a running cluster with one GPU, through
+// the public interface. It prints its findings as JSON lines, which the stage records. Executors
+// reach the CUDA driver and NVML by dlopen, as user code does.
 //   gpu_check_driver SCENARIO [brief] [WORDS…]
 #include <mobula/mobula.h>
 
@@ -35,7 +35,7 @@ const Device gpu{Device::cuda, 0};
 constexpr std::int64_t mib = 1 << 20;
 bool brief = false;
 
-// ---- findings ------------------------------------------------------------------------------------
+// ---- findings -----------------------------------------------------------------------------------
 
 std::string quoted(const std::string& text) {
   std::string made = "\"";
@@ -69,7 +69,7 @@ std::string range_of(std::vector<double> all, double factor, const char* unit) {
   return text.str();
 }
 
-// ---- clocks, NVML, CUDA --------------------------------------------------------------------------
+// ---- clocks, NVML, CUDA -------------------------------------------------------------------------
 
 std::int64_t clock_ns(clockid_t clock) {
   timespec now{};
@@ -186,7 +186,7 @@ class Cuda {
   void* library_;
 };
 
-// ---- tasks and actors ----------------------------------------------------------------------------
+// ---- tasks and actors ---------------------------------------------------------------------------
 
 struct DeviceView {
   std::vector<std::string> gpu_ids;
@@ -352,7 +352,7 @@ T got(const mobula::ObjectRef<T>& ref, int timeout_s = 30) {
   return mobula::get(ref, seconds(timeout_s));
 }
 
-// ---- scenarios -----------------------------------------------------------------------------------
+// ---- scenarios ----------------------------------------------------------------------------------
 
 void masks() {
   const auto with = got(mobula::task<view_devices>.options(with_gpus(1)).remote());
@@ -448,7 +448,8 @@ void over_share(const std::string& policy) {
   holds("--gpu-over-share " + policy + ": the next task has the whole GPU", next.status == 0);
 }
 
-// Executors that have just ended may still release memory: polls until the amount stays the same for a moment.
+// Executors that have just ended may still release memory: polls until the amount stays the same
+// for a moment.
 std::int64_t settled_used_bytes(const Nvml& nvml) {
   std::int64_t used = nvml.used_bytes();
   const std::int64_t quiet = brief ? 20'000'000 : 400'000'000, end = now_ns() + 5'000'000'000;

@@ -16,8 +16,8 @@ struct CommandEnd {
   std::string out;  // standard output and standard error, at most 64 KiB of the end
 };
 
-// `variables` are set on top of this process's environment; an empty value removes one. `on_line` is called for each
-// complete line as it arrives.
+// `variables` are set on top of this process's environment; an empty value removes one. `on_line`
+// is called for each complete line as it arrives.
 CommandEnd run_command(const std::vector<std::string>& words,
                        const std::map<std::string, std::string>& variables, Duration limit,
                        const std::function<void(const std::string&)>& on_line = {});

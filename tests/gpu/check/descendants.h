@@ -9,8 +9,8 @@ namespace mobula::internal::gpu_check {
 // Makes this process the parent of orphans below it (PR_SET_CHILD_SUBREAPER).
 void adopt_orphans();
 
-// Kills and reaps every process below this one. Returns false if some still run after `timeout`, for example in an
-// uninterruptible call of the driver.
+// Kills and reaps every process below this one. Returns false if some still run after `timeout`,
+// for example in an uninterruptible call of the driver.
 bool end_descendants(Duration timeout);
 
 }  // namespace mobula::internal::gpu_check

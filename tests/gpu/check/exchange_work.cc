@@ -60,10 +60,10 @@ class ExchangeWork::Impl {
   NodeId node_;
   std::shared_ptr<exchange::GpuDevices> gpus_;  // shared with the exchange
   std::uint64_t wishes_ = 0;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::map<std::uint64_t, Arrival> arrivals_;  // by wish
-  std::unique_ptr<exchange::TensorExchange> exchange_;  // last: it tells what has arrived
+  std::map<std::uint64_t, Arrival> arrivals_;  // by request
+  std::unique_ptr<exchange::TensorExchange> exchange_;  // last: it reports completions
 };
 
 Result<void> ExchangeWork::Impl::start(const Json& order) {
@@ -113,7 +113,7 @@ Result<void> ExchangeWork::Impl::start(const Json& order) {
 Result<Json> ExchangeWork::Impl::publish(const Json& order) {
   const std::uint64_t object = order.at("object"), size = order.at("bytes");
   const int lane = gpus_->landing({});
-  // Nothing to have is a byte that nobody looks at.
+  // An empty tensor uses a byte that is never read.
   auto taken = gpus_->take(lane, std::max<std::uint64_t>(size, 1));
   if (!taken) return taken.error();
   std::vector<std::byte> bytes(size);

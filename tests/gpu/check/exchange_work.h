@@ -1,6 +1,6 @@
-// What a peer does with Mobula's own exchange of tensors: it makes elements on the GPU that others may have, and
-// pulls those of others by the way that is named, or fails. The agents and the head are not in it: who may speak to
-// whom is said by tickets that the stage signs for all.
+// Exchange of tensors in a peer: it registers elements on the GPU and pulls those of others by a
+// named path, without fallback.
+// Thread: owner. Not: agents and head; the stage signs tickets for all peers instead.
 #pragma once
 
 #include <memory>
@@ -10,23 +10,23 @@
 
 namespace mobula::internal::gpu_check {
 
-// For all peers of one stage: whose word on a ticket they believe, in hex.
+// For all peers of one stage: the key that verifies their tickets, in hex.
 Json fresh_cluster();
 
 class ExchangeWork {
  public:
-  // `cluster` of fresh_cluster(), `number` of this process, `host` by which it takes others for another machine,
-  // `folder` for its sockets.
+  // `cluster` from fresh_cluster(), `number` of this process, `host` that identifies its machine to
+  // others, `folder` for its sockets.
   static Result<std::unique_ptr<ExchangeWork>> start(const Json& order);
   ~ExchangeWork();
   ExchangeWork(const ExchangeWork&) = delete;
   ExchangeWork& operator=(const ExchangeWork&) = delete;
 
-  // `object`, `bytes`: numbered elements on the GPU; answers with a ref to them.
+  // `object`, `bytes`: registers numbered elements on the GPU and returns a ref to them.
   Result<Json> publish(const Json& order);
-  // `ref`, `path`: waits for them, and looks at them.
+  // `ref`, `path`: pulls the elements and compares them.
   Result<Json> pull(const Json& order);
-  // Nobody has it from here on.
+  // Ends the registration.
   Result<Json> retire(const Json& order);
 
  private:

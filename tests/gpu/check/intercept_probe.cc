@@ -1,7 +1,8 @@
-// A library with the SONAME libcuda.so.1 for the stage `interception`: it is preloaded before the real driver, replaces
-// the calls that allocate device memory or report its amount, and writes a report at exit. Everything else goes to the
-// real driver, which is its dependency under the path $ORIGIN/real_libcuda.so. An experiment, not the product: it loads
-// the driver at the start of the process and counts requested bytes.
+// A library with the SONAME libcuda.so.1 for the stage `interception`, preloaded before the real
+// driver. It replaces the calls that allocate device memory or report its amount, and writes a
+// report at exit. All other calls go to the real driver, which is its dependency under the path
+// $ORIGIN/real_libcuda.so. An experiment, not the product: it loads the driver at process start and
+// counts requested bytes.
 //   MOBULA_INTERCEPT_LIMIT   bytes that the process may allocate; not set: no limit
 //   MOBULA_INTERCEPT_REPORT  file to which the report is appended as one JSON line
 // Thread: any. Uses no C++ library, so that it loads into any process.
@@ -81,7 +82,8 @@ void note(unsigned long long key, unsigned long long bytes) {
     return;
   }
 }
-// Later entries may have probed past a freed one, so a lookup goes through the whole table in the worst case.
+// Later entries may have probed past a freed one, so a lookup goes through the whole table in the
+// worst case.
 unsigned long long forget(unsigned long long key) {
   for (unsigned long long i = 0, at = key * 0x9e3779b97f4a7c15ull >> 48; i < buckets;
        ++i, at = (at + 1) % buckets) {
@@ -130,7 +132,8 @@ void released(Hook which, unsigned long long key) {
   used -= forget(key);
 }
 
-// Replaces a pointer that equals one of the real functions. `name` without an equal pointer is an escape.
+// Replaces a pointer that equals one of the real functions. `name` without an equal pointer is an
+// escape.
 void replace(const char* name, void** to, int version, unsigned long long flags) {
   const Locked locked;
   ++lookups;

@@ -1,5 +1,5 @@
-// Names of the driver functions that allocate or release device memory or report its amount. An enforced share
-// has to replace them. Plain names, as cuGetProcAddress takes them.
+// Names of the driver functions that allocate or release device memory or report its amount. An
+// enforced share has to replace them. Plain names, as cuGetProcAddress takes them.
 // Thread: any. Not: versions; the driver chooses the form by the version that the caller requests.
 #pragma once
 

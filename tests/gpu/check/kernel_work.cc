@@ -200,7 +200,8 @@ Result<Json> compare_pointers(const std::string& library) {
       reinterpret_cast<cuda_abi::GetProcAddress*>(::dlsym(handle, "cuGetProcAddress_v2"));
   if (find == nullptr)
     return failure(ErrorCode::not_found, library + " has no cuGetProcAddress_v2");
-  // Some functions are exported under names that no header defines any more, so every suffix is tried.
+  // Some functions are exported under names that no header defines any more, so every suffix is
+  // tried.
   constexpr std::array suffixes{"",      "_v2",      "_v3",      "_v4",     "_ptds",
                                 "_ptsz", "_v2_ptds", "_v2_ptsz", "_v3_ptsz"};
   int compared = 0, equal = 0;

@@ -1,6 +1,7 @@
-// Kernels of the checks on a peer's device: loads them, launches them, and measures calls of the driver that Mobula
-// itself does not use.
-// Thread: owner. Errors: not_found for a missing kernel file or driver function, else the driver's failure.
+// Kernels of the checks on a peer's device: loads them, launches them, and measures calls of the
+// driver that Mobula itself does not use.
+// Thread: owner. Errors: not_found for a missing kernel file or driver function, else the driver's
+// failure.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,8 @@ class KernelWork {
 
   // Starts one block of `spin` for `ticks` cycles on a separate stream and returns while it runs.
   Result<Json> spin(const Json& order);
-  // Launches `spin` with `blocks` blocks of `threads` threads in a loop for `seconds`; the number of launches that completed.
+  // Launches `spin` with `blocks` blocks of `threads` threads in a loop for `seconds`; the number
+  // of launches that completed.
   Result<Json> spin_repeatedly(const Json& order);
   // Launches an empty kernel `count` times; launches per second.
   Result<Json> launch_rate(const Json& order);
@@ -45,11 +47,12 @@ void* function_of_driver(const GpuContext& context, const char* name);
 
 // Allocates and frees `bytes` with cuMemAlloc `count` times; pairs per second.
 Result<Json> allocation_rate(const GpuContext& context, const Json& order);
-// Allocates `bytes` with cuMemAlloc and keeps them: {"allocated": false, "error": …} if the driver refuses.
+// Allocates `bytes` with cuMemAlloc and keeps them: {"allocated": false, "error": …} if the driver
+// refuses.
 Result<Json> allocate_directly(const GpuContext& context, const Json& order);
 
-// Compares the pointers of cuGetProcAddress with those of dlsym for the functions that a share has to replace, over
-// versions 3020 to 13000 and flags 0, 1 and 2.
+// Compares the pointers of cuGetProcAddress with those of dlsym for the functions that a share has
+// to replace, over versions 3020 to 13000 and flags 0, 1 and 2.
 Result<Json> compare_pointers(const std::string& library);
 // The path of the CUDA driver's file.
 Result<Json> library_path();

@@ -1,5 +1,6 @@
-// The program of the run on a GPU: runs the stages, renders pages and the index, and compares records.
-// Exit codes: 0 passed; 1 a stage failed, or records differ; 2 wrong use; 3 no stage passed; 128 + N ended by signal N.
+// The program of the run on a GPU: runs the stages, renders pages and the index, and compares
+// records. Exit codes: 0 passed; 1 a stage failed, or records differ; 2 wrong use; 3 no stage
+// passed; 128 + N ended by signal N.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What peers do on the GPU, order by order.
+// Orders that peers execute on the GPU.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -24,7 +24,7 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-constexpr std::uint64_t piece = 8u << 20;  // bytes that the host looks at at once
+constexpr std::uint64_t piece = 8u << 20;  // bytes that the host compares at a time
 
 cuda_abi::Address address_of(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
@@ -88,7 +88,7 @@ class Work {
     return stream_->synchronize();
   }
 
-  // How many of the first `size` bytes are not `value`.
+  // Number of the first `size` bytes that differ from `value`.
   Result<std::uint64_t> others(std::span<const std::byte> bytes, std::uint64_t size, int value) {
     const GpuContext::Current current(*context_);
     std::vector<std::byte> host(std::min(size, piece));
@@ -130,8 +130,8 @@ class Work {
     return Json{{"wrong_bytes", *wrong}};
   }
 
-  // Copies of `bytes` on the device, out of what is imported and within this process's own memory; and that what
-  // has come is right.
+  // Copies `bytes` on the device, from imported memory and within this process's own memory, and
+  // verifies the result.
   Result<Json> copies(const Json& order) {
     const std::uint64_t size = order.at("bytes");
     auto target = DeviceMapping::create(context_, size);
@@ -157,7 +157,7 @@ class Work {
     return Json{{"between_s", *between}, {"within_s", *within}, {"wrong_bytes", *wrong}};
   }
 
-  // To host memory and back.
+  // Copies to host memory and back.
   Result<Json> by_host(const Json& order) {
     const std::uint64_t size = order.at("bytes");
     auto target = DeviceMapping::create(context_, size);
@@ -174,7 +174,7 @@ class Work {
     return Json{{"seconds", seconds_since(begin)}};
   }
 
-  // What an arena of `share` bytes gives; then, beside it, `rogue` bytes straight from the driver.
+  // Allocates from an arena of `share` bytes, then `rogue` bytes directly from the driver.
   Result<Json> share(const Json& order) {
     arena_.emplace(context_, DeviceArenaOptions{.max_bytes = order.at("share")});
     Json answer;
@@ -190,7 +190,7 @@ class Work {
     return answer;
   }
 
-  // Loads the kernels once, then carries out an order for them.
+  // Loads the kernels once, then executes an order for them.
   template <class Order>
   Result<Json> with_kernels(const Order& order) {
     if (!kernels_) {
@@ -229,7 +229,7 @@ class Work {
     return what == "publish" ? exchange_->publish(order) : what == "pull" ? exchange_->pull(order) : exchange_->retire(order);
   }
 
-  // As user code does it: in the mode in which CUDA begins, by calls that Mobula itself has no use for.
+  // As user code does: in CUDA's default mode, through calls that Mobula itself does not use.
   template <class Function>
   Function* call_of_driver(const char* name) const {
     void* const library = ::dlopen(context_->driver().library().c_str(), RTLD_NOW);
@@ -276,7 +276,7 @@ class Work {
     // The graph keeps the memory, and both stay until the process ends.
     return Json{{"right", *before == 0 && *after == 0}};
   }
-  // What a child gets that uses the parent's CUDA.
+  // Result of CUDA calls in a child of a process that uses CUDA.
   Result<Json> fork_once() {
     if (!context_) {
       if (auto opened = open(); !opened) return opened;
@@ -314,7 +314,7 @@ class Work {
     return Json{{"id", hex}, {"version", nccl_version_text(nccl_->version())}};
   }
 
-  // Until it is no longer in progress, or `within` has passed.
+  // Waits until it is no longer in progress, or for `within`.
   Result<void> settled(const char* what, Duration within) {
     const auto& call = nccl_->call();
     nccl_abi::Status state = nccl_abi::in_progress;
@@ -347,8 +347,8 @@ class Work {
     return Json{{"seconds", seconds_since(begin)}};
   }
 
-  // Sends to the next rank and receives from the previous one, in one group, and checks the bytes that arrived. A transfer
-  // that fails is aborted, so that its memory can be freed.
+  // Sends to the next rank and receives from the previous one, in one group, and checks the bytes
+  // that arrived. A transfer that fails is aborted, so that its memory can be freed.
   Result<Json> nccl_ring(const Json& order) {
     if (communicator_ == nullptr) return failure(ErrorCode::invalid_argument, "nccl ring: this rank has no communicator");
     const std::uint64_t size = order.at("bytes");
@@ -392,7 +392,7 @@ class Work {
   }
   cuda_abi::Status call_stream() { return context_->call().stream_query(stream_->get()); }
 
-  std::shared_ptr<GpuContext> context_;  // shared with what lies there
+  std::shared_ptr<GpuContext> context_;  // shared with all allocations on the device
   std::optional<GpuStream> stream_;
   std::optional<KernelWork> kernels_;
   std::vector<DeviceMapping> made_;

@@ -72,7 +72,7 @@ Peer::Peer(const std::map<std::string, std::string>& variables) {
   char* const argv[] = {program.data(), word.data(), nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  // Also where it has that number already, so that it stays open.
+  // Needed even if the descriptor already has this number, because it clears close-on-exec.
   ::posix_spawn_file_actions_adddup2(&actions, other.get(), peer_fd);
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   if (::posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv, envp.data()) != 0) pid_ = -1;

@@ -1,5 +1,6 @@
-// Processes that a stage lets do something on the GPU, told what by JSON over a socket, with descriptors. The stage
-// itself never uses CUDA, so it may start and end them as it likes.
+// Processes that work on the GPU for a stage: they receive orders as JSON over a socket, with
+// descriptors. The stage itself never uses CUDA, so it may start and end them freely.
+// Thread: owner.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@
 
 namespace mobula::internal::gpu_check {
 
-inline constexpr int peer_fd = 3;  // its socket, in a peer
+inline constexpr int peer_fd = 3;  // socket of a peer
 
 struct Message {
   Json json;
@@ -28,20 +29,20 @@ Result<Message> receive(const Fd& socket, Duration within);
 
 class Peer {
  public:
-  // `variables` come on top of this process's.
+  // `variables` are set in addition to those of this process.
   explicit Peer(const std::map<std::string, std::string>& variables = {});
   Peer(Peer&& other) noexcept;
   Peer& operator=(Peer&&) = delete;
-  // Kills it.
+  // Kills the process.
   ~Peer();
 
   pid_t pid() const { return pid_; }
-  // What it answers to an order; "error" in it says why it could not.
+  // Sends an order and returns the reply; its member "error" is the reason of a failure.
   Message ask(const Json& order, std::span<const Fd> fds = {}, Duration within = Duration(60s));
   void tell(const Json& order);
   Message answer(Duration within);
   void signal(int number) const;
-  // Asks it to exit and waits for that. False if it still runs after `limit`.
+  // Requests an exit and waits for it. Returns false if the process still runs after `limit`.
   bool exits(Duration limit);
   void kill();
 
@@ -50,16 +51,17 @@ class Peer {
   Fd socket_;
 };
 
-// A peer with a context. Nothing if it gets none; the reason is then recorded with cannot().
+// A peer with a context. Empty if it gets none; the reason is then recorded with cannot().
 std::optional<Peer> opened(Findings& findings, const std::map<std::string, std::string>& variables = {});
 
-// What a peer does: `--peer`. The exit code.
+// Runs the peer (`--peer`); returns its exit code.
 int be_peer();
 
-// Variables of a peer that NCCL takes for one on a host of that name, with nothing but sockets of the loopback.
+// Variables that make NCCL treat a peer as a process on the host of that name, with loopback
+// sockets only.
 std::map<std::string, std::string> as_on_host(const std::string& host);
 
-// Nothing, or why an answer is none.
+// Error of a reply; empty if it succeeded.
 std::string error_of(const Message& message);
 
 }  // namespace mobula::internal::gpu_check

@@ -23,7 +23,7 @@ std::string text_of(const Json& value) {
   return value.dump();
 }
 
-// What has to be on one line of a table.
+// Text for one line of a table.
 std::string cell(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
@@ -81,7 +81,7 @@ Json about(const std::vector<Json>& records) {
 std::string or_unknown(const std::string& text) { return text.empty() ? "unknown" : text; }
 
 struct Answer {
-  std::string call;  // and what is special about it, and for which time
+  std::string call;  // with its special conditions and repetition number
   std::string status;
 };
 
@@ -96,7 +96,7 @@ std::vector<Answer> answers_of(const std::vector<Json>& records) {
       const std::string call = line["call"].get<std::string>() + (what.empty() ? "" : ", " + what);
       answers.push_back({fmt::format("{} ({})", call, ++times[call]), line["status"].dump()});
     }
-    // Facts that belong to a machine, such as its name and sizes, differ for good reason.
+    // Facts that belong to a machine, such as its name and sizes, are expected to differ.
     for (const char* const fact : {"bytes came", "closed on exec", "kind of descriptor", "the same bytes", "attributes", "reaches itself"}) {
       if (line.value("fact", "") == fact) answers.push_back({fmt::format("{} ({})", fact, ++times[fact]), line["value"].dump()});
     }

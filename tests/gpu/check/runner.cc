@@ -87,7 +87,8 @@ struct Verdict {
   int signal = 0;  // the run was asked to end
 };
 
-// Collects the lines of a stage until it closes its output, reaches its limit, or the run is asked to end.
+// Collects the lines of a stage until it closes its output, reaches its limit, or the run is asked
+// to end.
 class Watch {
  public:
   Watch(const Fd& lines, const Fd& signals, Time until)

@@ -1,5 +1,5 @@
-// The stage about the product: the `mobula` program of the bundle starts a head and an agent on the machine's GPU, and
-// gpu_check_driver and the examples run on them.
+// The stage about the product: the `mobula` program of the bundle starts a head and an agent on the
+// machine's GPU, and gpu_check_driver and the examples run on them.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -102,7 +102,8 @@ class Cluster {
       variables["MOBULA_NVML_LIBRARY"] = variables["MOBULA_CUDA_LIBRARY"] = "libno-gpu.so";
     }
     const CommandEnd end = run_command({(programs_ / name).string()}, variables, limit());
-    // An example that finds too few GPUs prints "skipped" and exits with 0 or 77: it counts as not tried.
+    // An example that finds too few GPUs prints "skipped" and exits
+      // with 0 or 77: it counts as not tried.
     const bool tried = end.code != Findings::skipped && end.out.find("skipped, ") == std::string::npos;
     if (!tried) return findings_.cannot(name + ": " + tail_of(end.out));
     findings_.holds(name + (own ? " on its own logical devices" : " on the device"), end.code == 0,
@@ -188,7 +189,8 @@ void doctor(Findings& findings, Cluster& cluster) {
   }
   findings.holds("mobula doctor finds the CUDA driver", driver_ok,
                  driver_ok ? "" : tail_of(end.out));
-  // The limits of a container may be a problem of the machine, so the exit code has to fit the findings.
+  // The limits of a container may be a problem of the machine, so the exit code has to fit the
+  // findings.
   findings.holds("the exit code of mobula doctor fits its findings",
                  end.code == (problems.empty() ? 0 : 1), fmt::format("exit code {}", end.code));
   findings.value("problems that mobula doctor finds", problems.empty() ? "none" : problems);

@@ -1,5 +1,5 @@
-// Stages in which Mobula's own exchange moves tensors between processes of one GPU, each of which believes to be on
-// a host of its own; and what must not disturb a process that serves.
+// Stages in which Mobula's own exchange moves tensors between processes of one GPU that act as
+// separate hosts, and events that must not disturb a serving process.
 #include <fmt/format.h>
 
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-// Peers with an exchange each; none, and why, where one does not come to be.
+// Peers with one exchange each; empty, with the reason, if one cannot start.
 class Group {
  public:
-  // `fabric`: empty where nobody trusts it.
+  // `fabric`: empty for no trusted fabric.
   Group(int count, const std::string& fabric, std::string& why) {
     char pattern[] = "/tmp/gpu-check-x-XXXXXX";
     folder_ = ::mkdtemp(pattern) == nullptr ? std::string("/tmp") : std::string(pattern);
@@ -43,7 +43,7 @@ class Group {
   std::size_t size() const { return peers_.size(); }
   Peer& at(std::size_t which) { return peers_[which % peers_.size()]; }
 
-  // Elements of this one; their ref.
+  // Registers elements in peer `which`; returns their ref.
   std::string publish(std::size_t which, std::uint64_t object, std::uint64_t bytes, std::string& why) {
     const Message made = at(which).ask({{"do", "publish"}, {"object", object}, {"bytes", bytes}}, {}, Duration(60s));
     why = error_of(made);
@@ -64,7 +64,8 @@ bool is_right(const Message& answer, const std::string& path) {
   return error_of(answer).empty() && answer.json.value("wrong_bytes", 1) == 0 && answer.json.value("path", "") == path;
 }
 
-// Each pulls at the same time what the one before it has: of two that is in both directions, of three a ring.
+// Each peer pulls from the previous one at the same time: two peers transfer in both directions,
+// three form a ring.
 void round(Findings& findings, Group& group, const std::string& path, std::uint64_t bytes, std::uint64_t& objects) {
   const std::string name = fmt::format("{} processes, {} bytes by {}, each from the one before at once", group.size(), bytes, path);
   std::vector<std::string> refs;
@@ -140,7 +141,7 @@ void serve_undisturbed(Findings& findings) {
   if (const auto error = error_of(began); !error.empty()) {
     findings.value("while work is captured into a graph", "not measured: " + error);
   } else {
-    // What is published waits for no stream: the capture is of another one.
+    // Registration waits for no stream, because the capture is on another one.
     pulls("a holder gives while it captures a graph", "staged");
     pulls("a holder gives while it captures a graph", "nccl");
     const Message ended = group.at(0).ask({{"do", "end capture"}});

@@ -1,5 +1,5 @@
-// The stage about interception: pointers of cuGetProcAddress, a preloaded libcuda.so.1 that enforces a limit, PyTorch on
-// top of it, and ratios of call rates.
+// The stage about interception: pointers of cuGetProcAddress, a preloaded libcuda.so.1 that
+// enforces a limit, PyTorch on top of it, and ratios of call rates.
 #include <fmt/format.h>
 #include <stdlib.h>
 
@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory with the preloaded library and the real driver under the name that the library depends on.
+// A directory with the preloaded library and the real driver under the name that the library
+// depends on.
 class Preload {
  public:
   explicit Preload(const std::string& driver) {
@@ -37,7 +38,8 @@ class Preload {
 
   std::string library() const { return directory_ + "/libcuda_probe.so"; }
   std::string report() const { return directory_ + "/report.jsonl"; }
-  // `limit`: bytes; 0: none. The driver is found by the name that programs use, so that the loader's answer counts.
+  // `limit`: bytes; 0: none. The driver is found by the name that programs use, so that the
+  // loader's answer counts.
   std::map<std::string, std::string> variables(std::uint64_t limit) const {
     std::map<std::string, std::string> made{{"LD_PRELOAD", library()},
                                             {"MOBULA_CUDA_LIBRARY", "libcuda.so.1"},

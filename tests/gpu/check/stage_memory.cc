@@ -27,7 +27,7 @@ std::string size_text(std::uint64_t bytes) {
 
 double rate(std::uint64_t bytes, double seconds) { return seconds <= 0 ? 0 : static_cast<double>(bytes) / seconds / 1e9; }
 
-// Made by one, read by another one.
+// One peer allocates, another reads.
 void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   const auto name = size_text(bytes);
   const Message made = from.ask({{"do", "make"}, {"bytes", bytes}, {"value", 7}});
@@ -48,7 +48,7 @@ void one_size(Findings& findings, Peer& from, Peer& to, std::uint64_t bytes) {
   findings.value(name + ": ratio", between <= 0 ? 0 : within / between);
 }
 
-// An exporter that ends while it is read, and a descriptor that lies in a process without CUDA meanwhile.
+// An exporter that exits during use, and a descriptor in a process without CUDA at that time.
 void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
   const std::string what = holds_device ? "with the device node held" : "without the device node";
   const Fd device(holds_device ? ::open("/dev/nvidia0", O_RDWR | O_CLOEXEC) : -1);
@@ -58,7 +58,7 @@ void outlives(Findings& findings, std::uint64_t bytes, bool holds_device) {
   Message made = from->ask({{"do", "make"}, {"bytes", bytes}, {"value", 9}});
   if (const auto error = error_of(made); !error.empty()) return findings.holds("parked, " + what, false, error);
   from->kill();
-  // Nobody has a context now: the driver may take the device down if nothing holds it.
+  // No context exists now: the driver may shut the device down if nothing holds it.
   std::this_thread::sleep_for(std::chrono::milliseconds(findings.brief() ? 50 : 1500));
   auto to = opened(findings);
   if (!to) return;
@@ -133,7 +133,7 @@ void share_memory(Findings& findings) {
   std::vector<std::uint64_t> sizes{1, 65'535, 65'537, 2u << 20, (2u << 20) + 1};
   if (!findings.brief()) sizes.insert(sizes.end(), {256ull << 20, 1ull << 30, 8ull << 30});
   for (const std::uint64_t size : sizes) {
-    // Both anew for each size, so that nothing of the last one is in the way.
+    // New processes for each size, so that no state of the previous size remains.
     auto from = opened(findings), to = opened(findings);
     if (!from || !to) return;
     one_size(findings, *from, *to, size);
@@ -171,7 +171,7 @@ void compare_copy_paths(Findings& findings) {
   }
 }
 
-// What NVML says that a process has; 0 where it does not say.
+// Memory of a process as NVML reports it; 0 if unknown.
 std::uint64_t bytes_of(const Nvml& nvml, pid_t process) {
   const auto users = nvml.users(0);
   for (const DeviceUser& user : users ? *users : std::vector<DeviceUser>()) {
@@ -180,7 +180,7 @@ std::uint64_t bytes_of(const Nvml& nvml, pid_t process) {
   return 0;
 }
 
-// What an agent would do about an executor that has so much (worker/core/gpu_guard.h).
+// Reaction of an agent to an executor with this use (worker/core/gpu_guard.h).
 std::vector<worker::GpuVerdict> judged(worker::GpuGuard& guard, std::uint64_t bytes, std::uint64_t share) {
   const SlotId slot = SlotId::derived(JobId(), "holder", 1);
   const worker::GpuUse use{.device = 0, .uuid = "the GPU of this run", .per_process = true, .used_bytes = static_cast<std::int64_t>(bytes),

@@ -11,7 +11,8 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-// `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the host.
+// `ranks` joined ranks, or none and the reason in `why`. `variables` are set on top of those of the
+// host.
 std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::string& why, const std::map<std::string, std::string>& variables = {}) {
   std::vector<Peer> all;
   for (int i = 0; i < ranks; ++i) {
@@ -38,7 +39,7 @@ std::vector<Peer> joined(Findings& findings, int ranks, bool same_host, std::str
   return all;
 }
 
-// Each sends to the next one and receives from the one before.
+// Each rank sends to the next one and receives from the previous one.
 void ring(Findings& findings, std::vector<Peer>& ranks, std::uint64_t bytes) {
   const std::string name = fmt::format("{} ranks, {} bytes round the ring", ranks.size(), bytes);
   for (auto& each : ranks) each.tell({{"do", "nccl ring"}, {"bytes", bytes}});
@@ -99,7 +100,7 @@ void nccl_faults(Findings& findings) {
   {
     auto ranks = joined(findings, 2, false, why);
     if (ranks.empty()) return findings.cannot(why);
-    constexpr std::uint64_t ticks = 4'000'000'000;  // some two seconds
+    constexpr std::uint64_t ticks = 4'000'000'000;  // about two seconds
     const Message spins = ranks[1].ask({{"do", "spin"}, {"ticks", ticks}});
     if (const auto error = error_of(spins); !error.empty()) {
       findings.value("a transfer beside a user's kernel that spins", "not measured: " + error);

@@ -1,4 +1,5 @@
-// The stage with the probe: answers of the driver's and NCCL's calls, and their differences from the simulation.
+// The stage with the probe: answers of the driver and of NCCL, and their differences from the
+// simulation.
 #include <fmt/format.h>
 #include <sys/wait.h>
 

@@ -1,4 +1,5 @@
-// Stages about a device that several processes use: memory after their exit, MPS, and division of compute time.
+// Stages about a device that several processes use: memory after their exit, MPS, and division of
+// compute time.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
-// The stages of the run on a GPU: one table in order of value, and the findings that a stage records.
-// A stage runs in its own process with a time limit and writes its findings as JSON lines.
+// The stages of the run on a GPU: one table in order of value, and the findings that a stage
+// records. A stage runs in its own process with a time limit and writes its findings as JSON lines.
 // Thread: owner. Not: speed between GPUs; the machine has one.
 #pragma once
 
@@ -29,7 +29,8 @@ class Findings {
   void scope(const std::string& text);
   // Records a check. A check that does not hold makes the stage fail.
   void holds(const std::string& what, bool true_, const std::string& seen = "");
-  // Records a reason why a part was not tried. The stage is then skipped, unless some check was recorded.
+  // Records a reason why a part was not tried. The stage is then skipped, unless some check was
+  // recorded.
   void cannot(const std::string& why);
   // 1: a check does not hold; skipped: cannot() was called and no check was recorded; 0 otherwise.
   int exit_code() const { return failed_ ? 1 : cannot_ && !checked_ ? skipped : 0; }

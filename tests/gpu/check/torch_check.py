@@ -14,7 +14,7 @@ def main():
     try:
         import torch
         from torch.utils import dlpack
-    except Exception as why:  # whatever an installation that is none throws
+    except Exception as why:  # any error of a broken installation
         say(cannot="Python has no PyTorch: %s" % why)
         return 77
     # After PyTorch, whose C++ library then serves both.

@@ -1,5 +1,6 @@
-// Mobula's tensors for Python's ctypes, so that a PyTorch of a machine can be tried without compiling against it:
-// tensors in the unversioned form of DLPack, both ways. Opened by torch_check.py alone.
+// Tensors of Mobula for Python's ctypes, to try the PyTorch of a machine without compiling against
+// it: tensors in the unversioned form of DLPack, in both directions. Loaded only by
+// `torch_check.py`.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -43,7 +44,7 @@ extern "C" {
 
 const char* mobula_shim_error() { return last_error.c_str(); }
 
-// Takes a share of the first GPU; 0, or -1 with an error.
+// Takes a share of the first GPU; returns 0, or -1 with an error.
 int mobula_shim_open() {
   return guarded(
       [] {
@@ -60,12 +61,13 @@ int mobula_shim_open() {
       -1);
 }
 
-// 0, 1, … in two rows; transposed, so that strides are no default ones. A DLManagedTensor.
+// Returns a DLManagedTensor with 0, 1, … in two rows, transposed so that its strides are not the
+// default.
 void* mobula_shim_make(int count, int on_device) {
   return guarded([&]() -> void* { return counted(count, on_device != 0).transpose(0, 1).to_dlpack_unversioned(); }, nullptr);
 }
 
-// Takes a DLManagedTensor over, and adds its elements up; -1 with an error.
+// Imports a DLManagedTensor and returns the sum of its elements; -1 with an error.
 long long mobula_shim_sum(void* managed) {
   return guarded(
       [&] {

@@ -1,5 +1,5 @@
-// Mobula's tensors for Python's ctypes, so that NumPy, which has DLPack's layout from its own header, reads what
-// is written here and is read. Opened by dlpack_numpy.py alone.
+// Tensors of Mobula for Python's ctypes. NumPy, which has DLPack's layout from its own header,
+// reads and is read. Loaded only by `dlpack_numpy.py`.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -48,7 +48,7 @@ extern "C" {
 
 const char* mobula_shim_error() { return last_error.c_str(); }
 
-// Three extents of these bytes, and then the first and the last of them in each other's place.
+// Makes a tensor with three extents from these bytes and swaps its first and last dimension.
 void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const void* bytes, int versioned) {
   return guarded(
       [&] {
@@ -60,8 +60,8 @@ void* mobula_shim_make(const char* dtype, const std::int64_t* extents, const voi
       static_cast<void*>(nullptr));
 }
 
-// Takes over what DLPack describes; its elements one after the other, its extents and its dtype's name are written
-// where there is room for them. How many dimensions it has; -1 with an error.
+// Imports a DLPack tensor and writes its elements, extents, and dtype name if they fit. Returns the
+// number of dimensions, or -1 with an error.
 int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room, std::int64_t* extents, char* dtype) {
   return guarded(
       [&] {
@@ -80,7 +80,7 @@ int mobula_shim_take(void* managed, int versioned, void* bytes, std::size_t room
       -1);
 }
 
-// As consumers do with a capsule that nobody took.
+// Deletes the tensor, as consumers do with an unused capsule.
 void mobula_shim_delete(void* managed, int versioned) {
   using namespace mobula::internal::dlpack;
   if (versioned != 0) {

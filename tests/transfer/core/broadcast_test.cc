@@ -1,5 +1,6 @@
-// How long one large tensor takes to several processes over simulated links, each process with one network card that
-// carries one chunk at a time each way. Its parts are asked for in the order in which processes ask (order_of_parts). Time is simulated, so it may be asserted; messages and bytes alone cost it.
+// Time to send a large tensor to several processes over simulated links. Each process has one
+// network card that carries one chunk at a time per direction. Chunks are requested in the order of
+// `order_of_parts`. Time is simulated, so results are exact on any machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,11 +22,12 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 struct Broadcast {
   int readers = 3;
   std::uint64_t size_bytes = 256 * mib;
-  std::uint64_t part_bytes = 0;    // that it is cut by, and readers keep and give on; 0: it is taken whole
+  // bytes per chunk that readers keep and relay; 0: the tensor is pulled whole
+  std::uint64_t part_bytes = 0;
   std::uint64_t chunk_bytes = mib;
   double bytes_per_second = 3.125e9;
   Duration message{50us};
-  std::uint64_t seed = 1;          // of the processes' ids
+  std::uint64_t seed = 1;          // seed for the process ids
 };
 
 class Links {
@@ -39,7 +41,7 @@ class Links {
     }
   }
 
-  // From the first wish until all have all of it, over the time of one copy.
+  // Time from the first request until all readers have the tensor, divided by the time of one copy.
   double copies() {
     const bool in_parts = plan_.part_bytes > 0;
     const std::uint32_t parts = in_parts ? parts_of(plan_.size_bytes, plan_.part_bytes) : 1;
@@ -86,7 +88,7 @@ class Links {
   };
 
   static inline const ObjectId object = ObjectId::of(7);
-  // As they are: at random.
+  // Random ids, as in production.
   ProcessId id(int node) const { return ProcessId::derived(ProcessId(), "node", plan_.seed * 1000 + static_cast<unsigned>(node)); }
   int node_of(ProcessId process) const {
     int node = 0;
@@ -132,7 +134,7 @@ class Links {
     }
   }
 
-  // Every card that is free takes the next chunk, in turn.
+  // Each free card takes the next chunk, in rotation.
   void go_on() {
     for (std::size_t i = 0; i < flows_.size(); ++i) {
       Flow flow = flows_.front();
@@ -171,7 +173,7 @@ class Links {
   std::map<int, std::uint64_t> sent_;
 };
 
-// The most of several histories, which differ in where readers begin.
+// Maximum over several histories, which differ in the first chunks of the readers.
 double copies_of(const char* what, Broadcast plan) {
   double most = 0, sum = 0, sent = 0;
   constexpr std::uint64_t histories = 5;
@@ -187,10 +189,10 @@ double copies_of(const char* what, Broadcast plan) {
   return most;
 }
 
-// 256 MiB to three and to fifteen readers. Whole, a tensor is sent to each by its maker.
+// 256 MiB to three and to fifteen readers. The producer sends a whole tensor to each reader.
 TEST(TensorBroadcast, AWholeTensorIsSentToEach) { EXPECT_NEAR(copies_of("whole", {}), 3, 0.1); }
 
-// In parts, of which each reader begins with others: readers give on what they have.
+// With chunks, each reader starts at different chunks, and readers relay the chunks that they have.
 TEST(TensorBroadcast, APartedTensorTakesLittleMoreThanOneCopy) {
   EXPECT_LT(copies_of("parts of 8 MiB", {.part_bytes = 8 * mib}), 1.3);
   EXPECT_LT(copies_of("parts of 8 MiB", {.readers = 15, .part_bytes = 8 * mib}), 2.3);

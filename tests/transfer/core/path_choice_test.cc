@@ -1,4 +1,5 @@
-// Which way bytes go, and why not another: row by row, and rules that hold for every question.
+// Choice of paths and reasons against other paths: single cases, and invariants over random
+// queries.
 #include "transfer/core/path_choice.h"
 
 #include <gmock/gmock.h>
@@ -141,8 +142,8 @@ TEST(PathChoice, GlooIsTakenByNameAlone) {
   EXPECT_EQ(refusal_of(choose_paths(question), gloo), "fabric not trusted");
 }
 
-// Whatever is asked: a way that is not named always ends in the store, or in the same memory; nothing is both
-// taken and refused; nothing that is not sealed leaves a machine over a fabric that is not trusted.
+// For any query: without a named path, the list ends with the store or with the same memory. No
+// path is both chosen and rejected. No unencrypted path crosses machines over an untrusted fabric.
 TEST(PathChoice, HoldsItsRulesForEveryQuestion) {
   Random random(7);
   const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", true, false}};

@@ -15,13 +15,13 @@ const NodeId node_c = NodeId::of(3);
 
 PullKey object(std::uint64_t number) { return {ObjectId::of(number), {}}; }
 
-// Chunks of 100 bytes; at most two pulls, 500 bytes in flight and four chunks from one node.
+// Chunks of 100 bytes; at most two pulls, 500 bytes in flight, and four chunks from one node.
 class PullQueueTest : public ::testing::Test {
  protected:
   PullQueueTest()
       : queue_({.chunk_bytes = 100, .max_pulls = 2, .max_bytes = 500, .chunks_per_source = 4}) {}
 
-  // Wanted, and placed as soon as its turn comes.
+  // Requests a pull and places it when it is admitted.
   PullId want(std::uint64_t number, std::uint64_t size, std::vector<NodeId> sources,
               bool argument = false) {
     const PullId pull =
@@ -108,7 +108,7 @@ class PullQueueTest : public ::testing::Test {
   PullQueue queue_;
   Time now_ = Time::from_ns(1);
   std::vector<PullCommand> out_;
-  std::vector<AskSource> asks_;       // the latest first
+  std::vector<AskSource> asks_;       // most recent first
   std::vector<FetchChunk> flying_;
 };
 
@@ -244,7 +244,8 @@ TEST_F(PullQueueTest, IgnoresALateAnswer) {
   EXPECT_TRUE(take<FetchChunk>().empty());
 }
 
-// Chunks 0 and 2 of a pull from two nodes have come; another one waits for room, and a third for its turn.
+// Chunks 0 and 2 of a pull from two nodes are complete; a second pull waits for memory, a third for
+// admission.
 TEST_F(PullQueueTest, WhatIsUnderWayIsToldWithHowFarItIs) {
   const Time wanted = now_;
   want(7, 250, {node_a, node_b});

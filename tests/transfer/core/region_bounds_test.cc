@@ -1,4 +1,5 @@
-// What one reader of a process's tensors may take from the others: of places, and of time.
+// Limits on the offers and the time that one reader of a process's tensors can use at the expense
+// of others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ class RegionBounds : public testing::Test {
     for (std::uint64_t object = 1; object <= 100; ++object) step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
   }
 
-  // Exports answer at once; how many readers are told that their bytes are there.
+  // Exports complete at once; returns the number of readers that were notified.
   template <class Step>
   std::size_t step(Step act) {
     act();
@@ -127,7 +128,7 @@ TEST_F(RegionBounds, WhoAsksForTooMuchIsRefused) {
   EXPECT_EQ(pulls(2, 60), 1u);
 }
 
-// A reader: what it asks of whom.
+// A reader and its requests to holders.
 class RegionParts : public testing::Test {
  protected:
   void want(std::uint64_t object, std::uint64_t holder) {
@@ -141,7 +142,7 @@ class RegionParts : public testing::Test {
     ASSERT_TRUE(made.ok());
     pulls = *made;
   }
-  // Of one holder, since the last time; the numbers of its transfers.
+  // Requests to one holder since the last call.
   std::vector<PullRegions> asked(std::uint64_t holder) {
     std::vector<PullRegions> all;
     for (const auto& each : out) {

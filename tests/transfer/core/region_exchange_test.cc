@@ -1,4 +1,4 @@
-// Tensors between processes under seeds and faults, and what the checks see when the code is wrong.
+// Tensor exchange with random seeds and faults, and mutations that the checks must detect.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ const std::vector<DirectPath> one_sided{DirectPath::shm};
 const std::vector<DirectPath> two_sided{DirectPath::nccl};
 const std::vector<DirectPath> several{DirectPath::nccl, DirectPath::tcp, DirectPath::store};
 
-// What several processes do together on their devices, beside transfers.
+// Device turns for work of several processes other than transfers.
 class Claims : public testing::Test {
  protected:
   std::vector<std::uint64_t> taken() {
@@ -36,7 +36,7 @@ TEST_F(Claims, HaveTheirTurnsOneByOneAndInLine) {
   EXPECT_EQ(taken(), Numbers{7});
   claim(0, 8);
   claim(0, 9);
-  claim(0, 8);  // it is in line
+  claim(0, 8);  // already queued
   EXPECT_EQ(taken(), Numbers{});
   give_back(7);
   EXPECT_EQ(taken(), Numbers{8});
@@ -64,7 +64,7 @@ TEST_F(Claims, WhoLeavesTheLineIsPassedOver) {
   give_back(1);
   EXPECT_EQ(taken(), Numbers{3});
   give_back(3);
-  give_back(12);  // nobody's
+  give_back(12);  // unknown claim
   EXPECT_EQ(taken(), Numbers{});
   EXPECT_TRUE(exchange_.is_idle());
 }
@@ -157,7 +157,7 @@ std::vector<Case> cases() {
 
 class RegionExchangeTest : public testing::TestWithParam<Case> {};
 
-// MOBULA_REGION_SEEDS=N: so many histories of each.
+// MOBULA_REGION_SEEDS=N: number of histories of each kind.
 std::uint64_t seeds() {
   const char* text = std::getenv("MOBULA_REGION_SEEDS");
   return text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
@@ -182,7 +182,8 @@ TEST_P(RegionExchangeTest, DrainsAndFreesEverything) {
 INSTANTIATE_TEST_SUITE_P(Regions, RegionExchangeTest, testing::ValuesIn(cases()),
                          [](const auto& each) { return std::string(each.param.name); });
 
-// Many readers of one large object get its parts from each other: the maker gives each a few times only.
+// Many readers of one large object get its chunks from each other: the producer sends each chunk
+// only a few times.
 TEST(RegionBroadcast, ReadersBecomeHolders) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto plan = plan_of(Pattern::broadcast, 16, 1, one_sided);

@@ -1,4 +1,5 @@
-// What an exchange of tensors wants done, in words, for people who read a history.
+// Human-readable text of the commands of a tensor exchange, for histories.
+// Thread: any (pure).
 #pragma once
 
 #include <string>

@@ -51,7 +51,7 @@ void RegionWorld::start(ProcessId id) {
   processes_.emplace(id, std::move(process));
 }
 
-// ---- commands ----------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
 void RegionWorld::carry_out(Process& process, std::vector<RegionCommand> commands) {
   for (auto& each : commands) {
@@ -86,7 +86,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       if (copy == process.copies.end() || !copy->second.here.contains(wanted->part)) {
         return violation("a part is given on that is not there");
       }
-      fails = fails || (copy->second.forgotten && !is_given(process, wanted->object));  // its memory is gone
+      // its memory is freed
+      fails = fails || (copy->second.forgotten && !is_given(process, wanted->object));
     }
     if (!fails) {
       Operation made;
@@ -154,7 +155,7 @@ void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message
   said_[key].emplace_back(message, link_[key]);
   at(last, [this, key] {
     const auto wait = process(key.second).stopped_until - now_;
-    // In order, whatever stops its process meanwhile.
+    // In order, even if the process stops in between.
     const auto hear = [this, key](Process& process) {
       const auto [word, generation] = said_[key].front();
       said_[key].pop_front();
@@ -167,10 +168,10 @@ void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message
   });
 }
 
-// ---- connections -------------------------------------------------------------------------------
+// ---- connections --------------------------------------------------------------------------------
 
-// Over the connection by which a receiver gets things from a holder nothing is said once it is being closed, but for
-// the holder's last word; and the next one begins after that.
+// On the connection from a holder to a receiver, no message follows the request to close, except
+// the holder's reply. The next connection starts after that reply.
 void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessage& message) {
   const auto* step = std::get_if<RegionStep>(&message);
   const bool of_receiver = step != nullptr ? step->from_receiver
@@ -190,7 +191,7 @@ void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessa
       carry_out(process, std::move(out));
     });
   } else if (std::holds_alternative<RegionsParted>(message)) {
-    // Of what was said before the link broke it is the last word all the same.
+    // Also the last message of a link that broke before.
     if (way == Way::parting) way = Way::parted;
   } else if (of_receiver ? way != Way::open : way == Way::parted) {
     violation("something is said over a connection that is closed: " + describe(RegionCommand(SendRegions{to, message})));
@@ -204,7 +205,7 @@ void RegionWorld::part(Process& process, const Part& command) {
   if (command.again) ++again_;
 }
 
-// ---- transports --------------------------------------------------------------------------------
+// ---- transports ---------------------------------------------------------------------------------
 
 void RegionWorld::fetch(Process& process, const Fetch& command) {
   Operation reads;
@@ -219,7 +220,7 @@ void RegionWorld::fetch(Process& process, const Fetch& command) {
   }
   reads.link = link_[{command.holder, process.id}];
   process.operations[command.operation] = reads;
-  if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // it hangs
+  if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // no progress
   at_process(process.id, 0ms, 30ms, [this, operation = command.operation](Process& again) { fetch_done(again, operation); });
 }
 
@@ -259,7 +260,7 @@ void RegionWorld::issue(Process& process, const Issue& command) {
   match(process, command.operation);
 }
 
-// Both sides are at it, at the same thing: it goes on. One alone waits for ever.
+// A transfer continues when both sides have issued the same step; one side alone waits forever.
 void RegionWorld::match(Process& process, OperationId operation) {
   auto& mine = process.operations.at(operation);
   auto& peer = this->process(mine.peer);
@@ -280,7 +281,7 @@ void RegionWorld::match(Process& process, OperationId operation) {
     if (a.opens && !opened_.insert(channel(process, a)).second) return violation("a channel is opened twice");
     mine.matched = theirs.matched = true;
     const bool fails = plan_.transport_faults && !quiet_ && random_.chance(80);
-    if (fails && random_.chance(500)) return;  // it hangs
+    if (fails && random_.chance(500)) return;  // no progress
     if (fails) {
       at_process(process.id, 0ms, 5ms, [this, operation](Process& again) {
         const auto known = again.operations.find(operation);
@@ -313,11 +314,11 @@ void RegionWorld::issue_done(ProcessId id, OperationId operation) {
 
 void RegionWorld::cancel(Process& process, OperationId operation) {
   const auto at = process.operations.find(operation);
-  if (at == process.operations.end()) return;  // its end is on its way
+  if (at == process.operations.end()) return;  // its end is already scheduled
   at->second.cancelled = true;
   if (at->second.kind == Operation::Kind::issue) broken_.insert(channel(process, at->second.issue));
   if (mutation_.leaves_before_quiet && at->second.kind == Operation::Kind::fetch) {
-    // What it should do when it is quiet.
+    // The mutation reports the end too early.
     std::vector<RegionCommand> out;
     process.exchange->ended(now_, operation, failure(ErrorCode::cancelled, "cancelled"), out);
     return carry_out(process, std::move(out));
@@ -387,7 +388,7 @@ void RegionWorld::pull_ended(Process& process, const PullEnded& ended) {
   ref_dropped(object(wanted.object));
 }
 
-// ---- deaths ------------------------------------------------------------------------------------
+// ---- deaths -------------------------------------------------------------------------------------
 
 void RegionWorld::ref_dropped(Object& object) {
   if (--object.refs == 0) after(0ms, 10ms, [this, id = object.id] { drop(this->object(id)); });
@@ -398,12 +399,12 @@ void RegionWorld::drop(Object& object) {
   for (auto& [id, row] : processes_) retire(row, object.id);
 }
 
-// Once nothing in the process wants it any more.
+// Retires the object once no pull in the process needs it.
 void RegionWorld::retire(Process& process, ObjectId which) {
   if (mutation_.copies_are_not_retired && object(which).maker != process.id) return;
   at_process(process.id, 0ms, 5ms, [this, which](Process& again) {
     for (const auto& [pull, wanted] : again.wanted) {
-      if (wanted.object == which) return;  // its end comes back to this
+      if (wanted.object == which) return;  // the end of that pull calls this again
     }
     std::vector<RegionCommand> out;
     again.exchange->retire(now_, which, out);
@@ -419,7 +420,7 @@ bool RegionWorld::is_given(const Process& process, ObjectId which) const {
   });
 }
 
-// The program has let go of a copy: its memory goes, at once or when nobody is given it any more.
+// The program releases a replica: its memory is freed at once, or when no offer uses it.
 void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
   const auto at = process.copies.find(which);
   if (at == process.copies.end() || at->second.number != copy || std::exchange(at->second.forgotten, true)) return;
@@ -442,7 +443,7 @@ void RegionWorld::forget(Process& process, ObjectId which, std::uint64_t copy) {
 }
 
 void RegionWorld::reach(Process& process, const Reach& command) {
-  if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // nobody answers
+  if (plan_.transport_faults && !quiet_ && random_.chance(100)) return;  // no reply
   const bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
   at_process(process.id, 0ms, 5ms, [this, command, fails](Process& again) {
     const bool there = this->process(command.keeper).alive && !again.gone.contains(command.keeper);
@@ -476,7 +477,7 @@ void RegionWorld::tell_gone(ProcessId who, ProcessId gone) {
   });
 }
 
-// What was said is void on both sides, and what was exported cannot be reached any more.
+// Invalidates messages in both directions, and the access to exported memory.
 void RegionWorld::break_link(ProcessId a, ProcessId b) {
   if (!process(a).alive || !process(b).alive) return;
   ++link_[{a, b}];
@@ -493,7 +494,7 @@ void RegionWorld::break_link(ProcessId a, ProcessId b) {
   }
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 void RegionWorld::wake(Process& process) {
   const auto due = process.exchange->next_deadline();

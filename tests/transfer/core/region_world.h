@@ -1,10 +1,9 @@
-// A simulated handful of processes that give tensors to each other: real exchanges over a network with
-// delays, transports that only do what real ones promise, and, where the plan says so, crashes, stops,
-// broken links, transports that fail or hang. One thread, one seed. It checks all the time that no byte is
-// freed or withdrawn while somebody reads it, that nothing is written after it is said to be quiet, that
-// one thing at a time goes on per device, that both sides of a step issue the same one, on a channel that is
-// open and has not been broken, that budgets hold;
-// and at the end that everything has ended and is freed.
+// Simulated processes that pull tensors from each other: real exchanges, a network with delays,
+// transports with only their documented promises, and faults that the plan selects. Each step
+// checks that readers keep access to their bytes and that a transport writes nothing after it has
+// reported its end. Each device runs one step at a time, both sides issue the same step on an open
+// channel, and budgets hold. At the end, all work has ended and all memory is freed.
+// Thread: owner (one seed).
 #pragma once
 
 #include <deque>
@@ -35,16 +34,17 @@ struct RegionPlan {
   bool stops = false;
   bool link_breaks = false;
   bool transport_faults = false;
-  bool impatient = false;  // wishes are taken back, refs dropped, objects evacuated
-  std::uint64_t max_receive_bytes = 0;  // 0: as it comes
-  std::uint32_t devices = 1;            // of each process
-  bool idles = false;  // connections and channels are closed soon when nothing goes by them
-  bool parts = false;  // large objects are wanted in parts, where their paths allow it
+  bool impatient = false;  // requests are cancelled, refs dropped, objects evacuated
+  std::uint64_t max_receive_bytes = 0;  // 0: random
+  std::uint32_t devices = 1;            // per process
+  bool idles = false;  // idle connections and channels close soon
+  bool parts = false;  // large objects are pulled in chunks if their paths allow it
 };
 
-// A deliberate fault of the code, for proving that the checks see it.
+// Deliberate fault in the code, to prove that the checks detect it.
 struct RegionMutation {
-  std::function<bool(ProcessId from, RegionCommand&)> command{};  // false: it is not carried out
+  // false: the command is not executed
+  std::function<bool(ProcessId from, RegionCommand&)> command{};
   std::function<void(RegionOptions&)> options{};
   std::function<ProcessId(ProcessId)> self{};
   bool peers_do_not_hear_of_deaths = false;
@@ -58,16 +58,18 @@ struct RegionMutation {
 class RegionWorld {
  public:
   RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutation mutation = {});
-  // The first thing that is wrong; empty: nothing.
+  // Returns the first violation; empty: none.
   std::string run();
-  // The last things that happened, for people.
+  // Most recent events, human-readable.
   std::string story() const;
   std::size_t steps() const { return steps_; }
-  std::uint64_t copies() const { return copies_; }          // pulls that ended with the bytes
-  std::uint64_t partings() const { return partings_; }      // connections that were closed
-  std::uint64_t partings_again() const { return again_; }    // of them while something was wanted there
-  std::uint64_t failures() const { return failures_; }      // and with a failure
-  const std::map<ProcessId, std::uint64_t>& served() const { return served_; }  // bytes that each has given
+  std::uint64_t copies() const { return copies_; }          // successful pulls
+  std::uint64_t partings() const { return partings_; }      // closed connections
+  // closed connections with a new request in between
+  std::uint64_t partings_again() const { return again_; }
+  std::uint64_t failures() const { return failures_; }      // failed pulls
+  // bytes sent, by process
+  const std::map<ProcessId, std::uint64_t>& served() const { return served_; }
 
  private:
   struct Operation {
@@ -79,18 +81,18 @@ class RegionWorld {
     OperationId source = 0;  // fetch: the export at the peer
     Issue issue{};
     std::uint32_t device = 0;
-    std::uint64_t link = 0;  // fetch: the generation of what was said with the holder
+    std::uint64_t link = 0;  // fetch: generation of the link to the holder
     bool cancelled = false;
-    bool matched = false;    // issue: the other side is at it, too
+    bool matched = false;    // issue: the peer has issued its half
   };
   struct Wanted {
     ObjectId object;
     std::uint32_t device = 0;
     bool unwanted = false;
     std::uint32_t part = 0;
-    std::uint64_t copy = 0;  // of its process, into which it comes; 0: into other memory
+    std::uint64_t copy = 0;  // replica in the process that receives the chunk; 0: other memory
   };
-  // Memory into which parts come that are given on; until its program lets go of it, and nobody is given it.
+  // Memory of a replica, kept until the program releases it and no offer uses it.
   struct Copy {
     std::uint64_t number = 0;
     std::set<std::uint32_t> here{};
@@ -103,13 +105,13 @@ class RegionWorld {
     Time stopped_until{};
     std::map<OperationId, Operation> operations{};
     std::set<ObjectId> published{};
-    std::map<ObjectId, std::uint32_t> device_of{};  // what it has, or has had
+    std::map<ObjectId, std::uint32_t> device_of{};  // of present and former objects
     std::map<RegionPullId, Wanted> wanted{};
     std::set<ObjectId> freed{};
     std::map<ObjectId, Copy> copies{};
     std::uint64_t largest_batch = 0;
     std::optional<Time> wakes{};
-    std::set<ProcessId> gone{};  // has been told of
+    std::set<ProcessId> gone{};  // reported as dead
   };
   struct Object {
     ObjectId id;
@@ -129,7 +131,7 @@ class RegionWorld {
     }
   };
 
-  // Two devices, that of the lower process first, a path and an epoch.
+  // Two devices, that of the lower process id first, a path, and an epoch.
   using End = std::pair<ProcessId, std::uint32_t>;
   using ChannelKey = std::tuple<End, End, DirectPath, std::uint64_t>;
   static ChannelKey channel(const Process& process, const Issue& issue) {
@@ -139,7 +141,7 @@ class RegionWorld {
 
   void at(Time when, std::function<void()> what);
   void after(Duration low, Duration high, std::function<void()> what);
-  // For a process: later while it is stopped, never when it is dead.
+  // Runs later while the process is stopped, and never when it is dead.
   void at_process(ProcessId id, Duration low, Duration high, std::function<void(Process&)> what);
   void start(ProcessId id);
   void add_work();
@@ -192,14 +194,16 @@ class RegionWorld {
   std::map<ProcessId, Process> processes_;
   std::map<ObjectId, Object> objects_;
   std::map<std::pair<ProcessId, ProcessId>, Time> last_arrival_;
-  std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of what was said
-  std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>> said_;  // with generations
+  std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of links
+  // each with its generation
+  std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>> said_;
   enum class Way { open, parting, parted };
-  std::map<std::pair<ProcessId, ProcessId>, Way> ways_;  // of what a receiver, the first, gets from a holder
+  // state of the connection from a holder to a receiver (first)
+  std::map<std::pair<ProcessId, ProcessId>, Way> ways_;
   std::map<ProcessId, std::uint64_t> served_;
   std::set<ChannelKey> opened_, broken_;
   std::deque<std::string> told_;
-  bool quiet_ = false;  // no more faults
+  bool quiet_ = false;  // faults are disabled
   std::string wrong_;
   std::size_t steps_ = 0;
   std::uint64_t copies_ = 0, failures_ = 0, partings_ = 0, again_ = 0;

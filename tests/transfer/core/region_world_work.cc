@@ -1,4 +1,4 @@
-// What the processes of a world have and want, and what happens to them.
+// Work of the simulated processes: objects, requests, and faults.
 #include <algorithm>
 #include <memory>
 #include <utility>
