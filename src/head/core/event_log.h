@@ -36,7 +36,7 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({
     "JOB_STARTED",      "JOB_STOP",           "JOB_SUBMITTED",        "JOURNAL_NOT_WRITTEN", "NODE_DIED",        "NODE_DRAINING",
     "NODE_DRAIN_DEADLINE", "NODE_HAS_MEMORY_AGAIN", "NODE_HEARD_AGAIN", "NODE_JOINED",    "NODE_LEFT",           "NODE_REFUSED",
     "NODE_REPLACED",    "NODE_SHORT_OF_MEMORY", "NODE_SILENT",        "PREEMPTION",       "PREEMPTION_REFUSED",  "PROGRAM_NOT_STARTED",
-    "REQUEST_REFUSED",  "LINK_LOST"});
+    "REQUEST_REFUSED",  "LINK_LOST",          "LINK_RESTORED"});
 
 // What an event is about; what is empty has no part in it.
 struct EventSubjects {
