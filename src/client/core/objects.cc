@@ -540,6 +540,7 @@ void ClientCore::lose_store() {
         ensure_hold(object, row);
       }
       if (row.wants > 0 && !row.readable) fetch(object, row);
+      if (row.doubted) doubted.push_back(object);
       continue;
     }
     row.released = false;
