@@ -85,6 +85,7 @@ class ClientCore : ClientTables {
   void on(const KeepTensor& event);
   void on(const ElementsLost& event);
   void on(const ReserveRoom& event);
+  void on(const AbandonWrite& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);
   void on(const RetainRef& event);

@@ -167,6 +167,7 @@ void WorkerCore::Parts::said(ProcessRow& row, HoldObject& message) {
   objects->hold(row.process, message);
 }
 void WorkerCore::Parts::said(ProcessRow& row, ReleaseObject& message) {
+  if (message.abandons_write) objects->abandon_write(row.process, message.object);
   objects->release(row.process, message.object);
 }
 void WorkerCore::Parts::said(ProcessRow& row, FetchObject& message) {
