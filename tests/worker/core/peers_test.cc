@@ -1,4 +1,4 @@
-// What an agent reports of its links to other agents.
+// Reports of an agent about its links to other agents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
