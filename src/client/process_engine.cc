@@ -360,7 +360,7 @@ Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     NodeId home, const std::function<bool()>& abandoned) {
   step(ReserveRoom{object, size_bytes, owner, home});
   const auto answered = [&] { return rooms_.contains(object); };
-  // An agent with free memory answers before this, also to a task that was cancelled and stores what it has.
+  // An agent with free memory answers before this deadline, also if the task was cancelled and stores a partial value.
   if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt, answered)) {
     wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
   }

@@ -45,7 +45,7 @@ struct Ask {
   bool wanted_softly = false;
   LabelChoices labels;
   bool spread = false;
-  std::vector<NodeId> callers{};  // that have to reach it: those with a cut link
+  std::vector<NodeId> callers{};  // nodes with a cut link that have to reach it
 };
 
 struct Reservation {
@@ -121,7 +121,7 @@ class ClusterView {
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   // Whether the state of the link changed. A link has no direction.
   bool set_link(NodeId one, NodeId other, bool cut);
-  // Those of `callers` that have a cut link, ordered.
+  // The subset of `callers` that has a cut link, ordered.
   std::vector<NodeId> cut_off(const std::vector<NodeId>& callers) const;
   // The first caller of `ask` that cannot reach the node; null if all can.
   const NodeId* unreached_by(const Node& node, const Ask& ask) const;

@@ -77,7 +77,7 @@ int views_fill_store(const Words&) {
 
 int first_of(const StoreBlock& block) { return static_cast<int>(block.front()); }
 
-// What ends a call that waits for memory, as a line in the file.
+// Writes the outcome of a call that waits for memory into the file.
 template <class F>
 int outcome(const std::string& file, const F& blocked) {
   std::string text = "finished";

@@ -58,7 +58,7 @@ TEST_F(Links, CallerBehindNoCutPassesOneThatWaits) {
   bench.want(1, 7, cpus(4), 2, from(1));
   EXPECT_THAT(bench.placed(), ElementsAre(3));
   bench.want(1, 8, cpus(4), 1, from(3));
-  EXPECT_THAT(bench.placed(), ElementsAre(2)) << "of the same class";
+  EXPECT_THAT(bench.placed(), ElementsAre(2)) << "a demand of one class";
 }
 
 TEST_F(Links, NoOtherNode_WaitsUntilTheLinkWorks) {

@@ -164,7 +164,7 @@ class World {
   std::map<ProcessId, Agent*> agents_;
   std::map<ProcessId, Process*> processes_;
   std::set<std::pair<int, int>> blocked_;
-  std::set<std::pair<int, int>> lost_;  // those of them without connections, in both directions
+  std::set<std::pair<int, int>> lost_;  // blocked pairs without connections, both directions
   Weather weather_;
   std::map<const Fault*, ProcessId> drains_;  // which incarnation was to be drained
   std::map<std::pair<std::string, std::string>, Bytes> disk_rows_;

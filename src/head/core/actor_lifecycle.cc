@@ -66,7 +66,7 @@ std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
   return nodes;
 }
 
-// The stop is what any loss of the executor is. Callers of other jobs cannot end what serves the job of the actor.
+// The stop counts as any loss of the executor. Callers of other jobs cannot end an actor of this job.
 void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr || actor->state != ActorState::alive || actor->endpoint.process != message.executor) return;

@@ -22,7 +22,7 @@ TEST_F(Writes, Abandoned_AgentIsNotified) {
   ASSERT_EQ(released.size(), 1u);
   EXPECT_TRUE(released[0].abandons_write);
   EXPECT_EQ(core_.sizes().writes, 0u);
-  step(AgentSaid{room(first)});
+  agent(room(first));
   EXPECT_TRUE(commanded<RoomMade>().empty()) << "no thread waits for it";
 }
 
@@ -30,7 +30,7 @@ TEST_F(Writes, Abandoned_AnotherOneGetsMemory) {
   step(ReserveRoom{first, 1 << 20, ProcessId::of(1), node()});
   step(AbandonWrite{first});
   step(ReserveRoom{ObjectId::of(71), 1 << 20, ProcessId::of(1), node()});
-  step(AgentSaid{room(ObjectId::of(71))});
+  agent(room(ObjectId::of(71)));
   EXPECT_EQ(commanded<RoomMade>().size(), 1u);
 }
 

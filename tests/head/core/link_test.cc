@@ -31,6 +31,10 @@ class LinkTableTest : public ::testing::Test {
   std::string warnings() { return Json::parse(cluster.tool("status").json)["warnings"].dump(); }
   DemandClass cpu(int cpus = 1) { return cluster.demand_class(1, cpus, {{"CPU", Quantity::whole(cpus)}}); }
   Json explained(const std::string& argument) { return Json::parse(cluster.tool("explain", "", argument).json); }
+  template <class M>
+  std::vector<M> received(TestAgent& at) {
+    return cluster.heard<M>(at, SmallCluster::driver(1));
+  }
   WatchActor unreachable(const ActorSpec& spec, ProcessId executor, NodeId node) {
     return {spec.actor, true, "executor could not be reached from node", executor, node};
   }
@@ -122,7 +126,7 @@ TEST_F(LinkTableTest, OnlyNodeIsCutOff_ReasonIsTheLink) {
   cluster.expect_no_start_slot(third);
   const auto json = explained(cpu().id.hex());
   EXPECT_NE(json["reason"].get<std::string>().find("link between node " + home.node.hex()), std::string::npos) << json["reason"];
-  EXPECT_TRUE(cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1)).empty()) << "it can run when the link works";
+  EXPECT_TRUE(received<DemandInfeasible>(home).empty()) << "it can run when the link works";
 }
 
 TEST_F(LinkTableTest, CallerReport_AvoidsThePair) {
@@ -154,7 +158,7 @@ TEST_F(LinkTableTest, UnreachableActor_RestartsElsewhere) {
   spec.max_restarts = 1;
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(second);
-  const ProcessId executor = cluster.heard<ActorChanged>(home, SmallCluster::driver(1)).back().endpoint.process;
+  const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
   cluster.driver_says(home, 1, unreachable(spec, ProcessId::of(4711), second.node));
   EXPECT_TRUE(cluster.take<StopSlot>(second).empty()) << "another incarnation";
   cluster.driver_says(home, 1, unreachable(spec, executor, second.node));
@@ -174,11 +178,11 @@ TEST_F(LinkTableTest, UnreachableActor_RestartsElsewhere) {
   EXPECT_EQ(cluster.state_of(spec.actor).node, third.node);
 }
 
-TEST_F(LinkTableTest, UnreachableActorWithoutRestarts_NamesBothNodes) {
+TEST_F(LinkTableTest, UnreachableActorDies_CauseNamesBothNodes) {
   const ActorSpec spec = cluster.actor(1, 1);
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(second);
-  const ProcessId executor = cluster.heard<ActorChanged>(home, SmallCluster::driver(1)).back().endpoint.process;
+  const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
   cluster.driver_says(home, 1, unreachable(spec, executor, second.node));
   const auto stops = cluster.take<StopSlot>(second);
   ASSERT_EQ(stops.size(), 1u);
@@ -198,16 +202,16 @@ TEST_F(LinkTableTest, CallerOfAnotherJob_LosesItsHandleAlone) {
   spec.max_restarts = -1;
   cluster.creates(home, spec);
   cluster.actor_comes_alive(second);
-  const ProcessId executor = cluster.heard<ActorChanged>(home, SmallCluster::driver(1)).back().endpoint.process;
+  const ProcessId executor = received<ActorChanged>(home).back().endpoint.process;
   cluster.driver_starts_job(third, 2);
   cluster.driver_says(third, 2, WatchActor{spec.actor, true});
   cluster.heard<ActorChanged>(third, SmallCluster::driver(2));
   cluster.driver_says(third, 2, unreachable(spec, executor, second.node));
   EXPECT_TRUE(cluster.take<StopSlot>(second).empty());
-  const auto heard = cluster.heard<ActorChanged>(third, SmallCluster::driver(2));
-  ASSERT_FALSE(heard.empty());
-  EXPECT_EQ(heard[0].state, ActorState::dead);
-  EXPECT_NE(heard[0].cause.text.find("could not be reached from node"), std::string::npos);
+  const auto changes = cluster.heard<ActorChanged>(third, SmallCluster::driver(2));
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes[0].state, ActorState::dead);
+  EXPECT_NE(changes[0].cause.text.find("could not be reached from node"), std::string::npos);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
 }
 
