@@ -12,6 +12,9 @@
 namespace mobula::internal::client {
 namespace {
 
+// Wait of a cancelled task for memory.
+constexpr Duration answer_delay = 200ms;
+
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
 
 Place place_of(const PlaceRecord& record) {
@@ -354,10 +357,18 @@ HandedOver ProcessEngine::hand_over(RefRecords refs, ProcessId owner, NodeId hom
 
 Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,
-                                                    NodeId home) {
+                                                    NodeId home, const std::function<bool()>& abandoned) {
   step(ReserveRoom{object, size_bytes, owner, home});
-  wait(lock, std::nullopt, [&] { return rooms_.contains(object); });
+  const auto answered = [&] { return rooms_.contains(object); };
+  // An agent with free memory answers before this deadline, also if the task was cancelled and stores a partial value.
+  if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt, answered)) {
+    wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
+  }
   const auto at = rooms_.find(object);
+  if (at == rooms_.end() && abandoned && abandoned()) {
+    step(AbandonWrite{object});
+    return failure(ErrorCode::cancelled, "the task that waits for memory was cancelled");
+  }
   if (at == rooms_.end()) {
     return failure(ErrorCode::unavailable, "the runtime was shut down while room was asked for");
   }

@@ -140,9 +140,9 @@ class ProcessEngine {
   // Gives away the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);
 
-  // Room in the node's store; blocks until the agent has answered.
-  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes,
-                                       ProcessId owner, NodeId home);
+  // Room in the node's store; blocks until the agent has answered, or `abandoned` (see `wait`): then `cancelled`.
+  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes, ProcessId owner, NodeId home,
+                                       const std::function<bool()>& abandoned = {});
   // The bytes are written. With `wait_sealed`, returns when the owner's hold stands.
   void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
             bool wait_sealed);

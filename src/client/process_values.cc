@@ -183,7 +183,10 @@ Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, Obje
   }
   auto lock = engine_->lock();
   const auto& own = engine_->core().options().process;
-  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node());
+  const auto context = task();
+  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node(),
+                               [&] { return context->cancelled.load(); });
+  if (!room && room.error().code == ErrorCode::cancelled && context->cancelled.load()) return cancelled_error("put");
   if (!room) return store_error_of(room.error());
   const auto records = records_of(lock, value.contained(), tensors);
   lock.unlock();

@@ -55,6 +55,7 @@ std::string_view to_string(ReasonCode code) {
     case ReasonCode::outside_group: return "OutsideGroup";
     case ReasonCode::over_quota: return "Quota";
     case ReasonCode::behind_priority: return "Priority";
+    case ReasonCode::link_cut: return "LinkCut";
   }
   return "Unknown";
 }
@@ -105,6 +106,7 @@ std::string to_string(const Reason& reason) {
       return fmt::format("(Quota) {}: needs {}, {} left of the job's quota of {}", reason.what, needed,
                          available, reason.detail);
     case ReasonCode::behind_priority: return fmt::format("(Priority) {}", reason.detail);
+    case ReasonCode::link_cut: return fmt::format("the link to node {}, which has to reach this node, is cut", reason.what);
   }
   return "unknown reason";
 }

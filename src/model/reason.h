@@ -37,6 +37,7 @@ enum class ReasonCode : std::uint8_t {
   outside_group = 20,   // no bundle of its placement group is here
   over_quota = 21,      // the job holds as much of it as it may
   behind_priority = 22,  // others of higher priority wait
+  link_cut = 23,         // no contact between the node and a node that has to reach it
 };
 
 struct Reason {

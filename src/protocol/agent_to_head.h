@@ -266,6 +266,8 @@ struct AgentFrame {
   // Of frames without a message: what has come to the node's store from others since the agent started. Whole counts,
   // so that saying them twice changes nothing.
   std::vector<TransferCount> stored{};
+  // Frames without a message: nodes that have acknowledged nothing for `peer_silent_after`. Full state.
+  std::vector<NodeId> silent_peers{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &AgentFrame::head_epoch),
@@ -273,7 +275,8 @@ struct AgentFrame {
                  field("applied_through", &AgentFrame::applied_through),
                  field("slots_digest", &AgentFrame::slots_digest),
                  field("frame", &AgentFrame::frame),
-                 field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored));
+                 field("told_through", &AgentFrame::told_through), field("stored", &AgentFrame::stored),
+                 field("silent_peers", &AgentFrame::silent_peers));
   }
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };

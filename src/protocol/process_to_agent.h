@@ -132,9 +132,10 @@ struct HoldObject {
 
 struct ReleaseObject {
   ObjectId object;
+  bool abandons_write = false;  // the process does not write the object that it asked memory for
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReleaseObject::object));
+    return visit(field("object", &ReleaseObject::object), field("abandons_write", &ReleaseObject::abandons_write));
   }
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };

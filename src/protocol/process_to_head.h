@@ -96,9 +96,11 @@ struct Demand {
 struct ReturnSlot {
   SlotId slot;
   std::string unreachable{};  // reason that the lessee cannot use it: its executor cannot be reached
+  NodeId node{};              // unreachable: node of the executor, which the agent of the lessee then checks
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &ReturnSlot::slot), field("unreachable", &ReturnSlot::unreachable));
+    return visit(field("slot", &ReturnSlot::slot), field("unreachable", &ReturnSlot::unreachable),
+                 field("node", &ReturnSlot::node));
   }
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
@@ -158,9 +160,14 @@ struct EndActor {
 struct WatchActor {
   ActorId actor;
   bool on = true;
+  std::string unreachable{};  // reason that calls do not reach `executor`; empty: no report
+  ProcessId executor{};       // unreachable: executor of the incarnation
+  NodeId node{};              // unreachable: node of the executor, which the agent of the caller then checks
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("actor", &WatchActor::actor), field("on", &WatchActor::on));
+    return visit(field("actor", &WatchActor::actor), field("on", &WatchActor::on),
+                 field("unreachable", &WatchActor::unreachable), field("executor", &WatchActor::executor),
+                 field("node", &WatchActor::node));
   }
   friend bool operator==(const WatchActor&, const WatchActor&) = default;
 };

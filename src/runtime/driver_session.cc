@@ -141,6 +141,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   options.core.process = process_;
   options.core.job = job_;
   options.core.name_space = options_.name_space;
+  options.core.unreachable_after = options_.unreachable_timeout;
   options.ticket = greeting.attached.ticket;
   options.record = options_.record;
   auto sockets = ProcessSockets::open({keys_, {}, {}});

@@ -25,6 +25,7 @@ struct DriverOptions {
   Environment env;
   bool show_output = true;  // of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  Duration unreachable_timeout = 60s;  // without a connection to an executor that owes replies
   Duration reattach_timeout = 150s;  // for the next agent of the machine, after the loss of one
   std::vector<std::string> arguments;  // argv of the program
   RecordOptions record;                // of what its core is told

@@ -67,6 +67,19 @@ std::vector<std::string> own_arguments() {
   detail::throw_error(internal::client::error_of(why));
 }
 
+// Whole seconds, from 1 to a day. Nothing: the variable is not set.
+std::optional<internal::Duration> seconds_from_environment(const char* name) {
+  const char* given = std::getenv(name);
+  if (given == nullptr || *given == '\0') return std::nullopt;
+  char* end = nullptr;
+  const long seconds = std::strtol(given, &end, 10);
+  if (*end != '\0' || seconds < 1 || seconds > 86'400) {
+    refuse(internal::failure(internal::ErrorCode::invalid_argument,
+                             std::string(name) + ": not a number of seconds from 1 to 86400: " + given));
+  }
+  return std::chrono::seconds(seconds);
+}
+
 // As an address: a new cluster on this machine, whatever runs there.
 constexpr std::string_view local_address = "local";
 
@@ -131,15 +144,8 @@ Cluster start(InitOptions options) {
   auto record = internal::record_options_from_environment();
   if (!record) refuse(record.error());
   driver.record = std::move(*record);
-  if (const char* given = std::getenv("MOBULA_REATTACH_S"); given != nullptr && *given != '\0') {
-    char* end = nullptr;
-    const long seconds = std::strtol(given, &end, 10);
-    if (*end != '\0' || seconds < 1 || seconds > 86'400) {
-      refuse(internal::failure(internal::ErrorCode::invalid_argument,
-                               "MOBULA_REATTACH_S: not a number of seconds from 1 to 86400: " + std::string(given)));
-    }
-    driver.reattach_timeout = std::chrono::seconds(seconds);
-  }
+  if (const auto given = seconds_from_environment("MOBULA_REATTACH_S")) driver.reattach_timeout = *given;
+  if (const auto given = seconds_from_environment("MOBULA_UNREACHABLE_S")) driver.unreachable_timeout = *given;
   auto session = internal::runtime::DriverSession::start(std::move(driver));
   if (!session && running) {
     refuse(internal::failure(session.error().code,

@@ -39,13 +39,15 @@ std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
 
 }  // namespace
 
-AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant) {
+AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant, const std::vector<NodeId>& callers) {
   auto text = text_of(request, program, tenant);
+  for (const NodeId caller : callers) text += "|" + caller.hex();
   auto [number, added] = by_text_.try_emplace(text, last_number_ + 1);
   if (added) {
     ++last_number_;
     AskRow row{.ask = Ask(request, program, tenant), .text = std::move(text), .number = last_number_,
                .scarcest = {}, .most_held = {}};
+    row.ask.callers = callers;
     row.scarcest = cluster_.scarcest_of(row.ask.need);
     row.resource = resource_number(row.scarcest.resource);
     if (row.ask.labels.has_fallbacks()) {

@@ -41,7 +41,7 @@ class AskTable {
   explicit AskTable(const ClusterView& cluster) : cluster_(cluster) {}
 
   // One class more, and less, that asks so. A row keeps its address while classes share it.
-  AskRow& join(const Request& request, ProgramId program, Tenant tenant);
+  AskRow& join(const Request& request, ProgramId program, Tenant tenant, const std::vector<NodeId>& callers);
   void leave(AskRow& row);
   void waits(AskRow& row, const ClassKey& key);
   void waits_no_more(AskRow& row, const ClassKey& key);

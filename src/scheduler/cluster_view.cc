@@ -132,6 +132,39 @@ bool ClusterView::set_program(NodeId id, ProgramId program, const std::string& w
   return true;
 }
 
+bool ClusterView::set_link(NodeId one, NodeId other, bool cut) {
+  const auto set = [&](NodeId from, NodeId to) {
+    if (cut) return cut_links_[from].insert(to).second;
+    const auto at = cut_links_.find(from);
+    if (at == cut_links_.end() || at->second.erase(to) == 0) return false;
+    if (at->second.empty()) cut_links_.erase(at);
+    return true;
+  };
+  if (!set(one, other)) return false;
+  set(other, one);
+  for (const NodeId id : {one, other}) {
+    if (auto* node = nodes_.find(id)) touch(*node);
+  }
+  return true;
+}
+
+std::vector<NodeId> ClusterView::cut_off(const std::vector<NodeId>& callers) const {
+  std::vector<NodeId> found;
+  if (cut_links_.empty()) return found;
+  std::ranges::copy_if(callers, std::back_inserter(found), [this](NodeId each) { return cut_links_.contains(each); });
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+const NodeId* ClusterView::unreached_by(const Node& node, const Ask& ask) const {
+  for (const NodeId& caller : ask.callers) {
+    const auto at = cut_links_.find(caller);
+    if (at != cut_links_.end() && at->second.contains(node.id)) return &caller;
+  }
+  return nullptr;
+}
+
 void ClusterView::reserve(Node& node, Reservation reservation) {
   node.reservation = std::make_unique<Reservation>(std::move(reservation));
 }
@@ -218,7 +251,8 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
 // Everything but capacity.
 bool ClusterView::allows(const Node& node, const Ask& ask) const {
   return node.state == NodeState::alive && ask.labels.meets(node.labels) &&
-         (node.cannot_start.empty() || !node.cannot_start.contains(ask.program));
+         (node.cannot_start.empty() || !node.cannot_start.contains(ask.program)) &&
+         (ask.callers.empty() || unreached_by(node, ask) == nullptr);
 }
 
 bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) const {
@@ -263,6 +297,7 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
   }
   if (node.state == NodeState::suspect) return {ReasonCode::node_suspect, {}, {}, {}, {}};
   if (node.state == NodeState::draining) return {ReasonCode::node_draining, {}, {}, {}, {}};
+  if (const auto* caller = unreached_by(node, ask)) return {ReasonCode::link_cut, caller->hex(), {}, {}, {}};
   if (!ask.group.empty()) return why_not_in_rooms(node, ask);
   if (auto refusal = node.ledger.why_not(ask.need); refusal.code != ReasonCode::fits) {
     return refusal;
@@ -279,7 +314,8 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
 std::optional<NodeId> ClusterView::pinned(const Ask& ask) const {
   if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
   const auto* node = nodes_.find(*ask.wanted_node);
-  return node != nullptr && is_present(*node) && can_ever(*node, ask) ? ask.wanted_node : std::nullopt;
+  const bool serves = node != nullptr && is_present(*node) && can_ever(*node, ask) && unreached_by(*node, ask) == nullptr;
+  return serves ? ask.wanted_node : std::nullopt;
 }
 
 }  // namespace mobula::internal::scheduler

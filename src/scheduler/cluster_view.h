@@ -45,6 +45,7 @@ struct Ask {
   bool wanted_softly = false;
   LabelChoices labels;
   bool spread = false;
+  std::vector<NodeId> callers{};  // nodes with a cut link that have to reach it
 };
 
 struct Reservation {
@@ -118,6 +119,12 @@ class ClusterView {
   bool set_state(NodeId id, NodeState state);
   // `why` empty: the program can start there after all.
   bool set_program(NodeId id, ProgramId program, const std::string& why);
+  // Whether the state of the link changed. A link has no direction.
+  bool set_link(NodeId one, NodeId other, bool cut);
+  // The subset of `callers` that has a cut link, ordered.
+  std::vector<NodeId> cut_off(const std::vector<NodeId>& callers) const;
+  // The first caller of `ask` that cannot reach the node; null if all can.
+  const NodeId* unreached_by(const Node& node, const Ask& ask) const;
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
   // What its reservation has begun or ceased to withhold is looked at anew.
@@ -226,6 +233,7 @@ class ClusterView {
   NodeOrder order_;
   FreeIndex free_;
   std::vector<Node*> stale_;
+  std::map<NodeId, std::set<NodeId>> cut_links_;  // both directions
   Table<GroupId, GroupRooms> groups_;
   std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one for each room
   std::set<GroupId> freed_groups_;

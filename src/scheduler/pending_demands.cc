@@ -6,8 +6,13 @@
 
 namespace mobula::internal::scheduler {
 
-PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass& demand_class) {
-  const ClassKey class_key = class_of(key);
+// Demands of one class wait apart if different nodes have to be reached from their lessees' nodes.
+PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass& demand_class,
+                                        const std::vector<NodeId>& cut_off) {
+  ClassKey class_key = class_of(key);
+  for (const NodeId caller : cut_off) {
+    class_key.second = ClassId(derive_bits(class_key.second.bits(), caller.hex(), 0));
+  }
   auto [at, first] = classes_.try_emplace(class_key);
   auto& of = at->second;
   if (first) {
@@ -15,9 +20,38 @@ PendingClass& PendingDemands::class_for(const HolderKey& key, const DemandClass&
     of.key = class_key;
     of.demand = demand_class;
     of.sequence = ++sequence_;
-    of.ask = &asks_.join(demand_class.request, start_identity(demand_class.program, demand_class.env), tenant);
+    of.ask = &asks_.join(demand_class.request, start_identity(demand_class.program, demand_class.env), tenant,
+                         cut_off);
   }
   return of;
+}
+
+std::vector<NodeId> PendingDemands::cut_off(const Demand& demand) const {
+  return demand.preference == nullptr ? std::vector<NodeId>() : cluster_.cut_off(demand.preference->callers);
+}
+
+ClassKey PendingDemands::class_key(const HolderKey& key) const {
+  const auto at = demands_.find(key);
+  return at == demands_.end() ? class_of(key) : at->second.of->key;
+}
+
+void PendingDemands::join_class(Demand& demand, const std::vector<NodeId>& cut_off) {
+  if (demand.waiting) stop_waiting(demand);
+  auto& before = *demand.of;
+  demand.of = &class_for(*demand.key, before.demand, cut_off);
+  ++demand.of->holders;
+  leave_class(before);
+  demand.reported = false;
+  refresh(demand);
+}
+
+void PendingDemands::links_changed(NodeId node) {
+  for (auto& [key, demand] : demands_) {
+    if (demand.preference == nullptr || std::ranges::find(demand.preference->callers, node) == demand.preference->callers.end()) {
+      continue;
+    }
+    if (auto callers = cut_off(demand); callers != demand.of->ask->ask.callers) join_class(demand, callers);
+  }
 }
 
 void PendingDemands::leave_class(PendingClass& of) {
@@ -37,15 +71,16 @@ void PendingDemands::set(const HolderKey& key, const DemandClass& demand_class,
   auto& row = at->second;
   if (added) {
     row.key = &at->first;
-    row.of = &class_for(key, demand_class);
+    row.of = &class_for(key, demand_class, cluster_.cut_off(preference.callers));
     row.holder = books_.link(key, row);
     ++row.of->holders;
     row.rank.sequence = ++sequence_;
   }
-  const bool none = preference.locality.empty() && preference.home.empty();
+  const bool none = preference.locality.empty() && preference.home.empty() && preference.callers.empty();
   row.preference = none ? nullptr : std::make_unique<const Preference>(preference);
   row.wanted = wanted;
   row.oldest_waiting = oldest_waiting;
+  if (auto callers = cut_off(row); callers != row.of->ask->ask.callers) join_class(row, callers);
   refresh(row);
 }
 

@@ -132,9 +132,15 @@ class PendingDemands {
   // or the demand changed.
   std::vector<HolderKey> take_infeasible();
   const PendingClass& class_of_demand(const HolderKey& key) const { return *demands_.at(key).of; }
+  // Key of its class while it is wanted, else of the class of those without cut links.
+  ClassKey class_key(const HolderKey& key) const;
+  // Links of this node were cut or work again: demands with it as a caller may have another class.
+  void links_changed(NodeId node);
 
  private:
-  PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class);
+  PendingClass& class_for(const HolderKey& key, const DemandClass& demand_class, const std::vector<NodeId>& cut_off);
+  std::vector<NodeId> cut_off(const Demand& demand) const;
+  void join_class(Demand& demand, const std::vector<NodeId>& cut_off);
   void refresh(Demand& demand);
   void stop_waiting(Demand& demand);
   // After its waiting demands have changed: the class's place in line and by age.

@@ -38,6 +38,7 @@ struct NodeBytes {
 struct Preference {
   std::vector<NodeBytes> locality;  // argument bytes that lie on nodes
   NodeId home;                      // wins among equals; empty: none
+  std::vector<NodeId> callers{};    // that have to reach the node
 };
 
 // Of the nodes that fit, the one with most argument bytes, for the default strategy; else null.

@@ -222,6 +222,7 @@ std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t pri
 std::optional<Preemptor::Victims> Preemptor::room_for(const Ask& ask, NodeId id, std::int32_t priority) {
   const auto* node = cluster_.nodes().find(id);
   if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, ask)) return std::nullopt;
+  if (cluster_.unreached_by(*node, ask) != nullptr) return std::nullopt;
   auto trial = trial_of(id);
   const auto fits = [&](const InstanceLedger& ledger) { return ledger.fits(ask.need); };
   auto room = room_on(id, priority, trial, fits);
@@ -272,6 +273,7 @@ const HeldSlot* Preemptor::room_anywhere(const Demand& demand, const Victims& ca
     const auto& node = *held->node;
     const bool barred = node.reservation && node.reservation->owner != demand.of->key;
     if (node.state != NodeState::alive || barred || !cluster_.can_ever(node, ask)) continue;
+    if (cluster_.unreached_by(node, ask) != nullptr) continue;
     auto& trial = trial_of(slot.node);
     if (trial.fits(ask.need)) continue;  // the next round of placement finds it
     trial.free(slot.allocation, occupancy_of(slot));

@@ -157,6 +157,7 @@ std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, No
   const auto& node = cluster_.nodes().at(id);
   const ClassKey class_key = search.demand->of->key;
   if (node.state != NodeState::alive || !cluster_.can_ever(node, *search.ask) ||
+      cluster_.unreached_by(node, *search.ask) != nullptr ||
       (node.reservation && node.reservation->owner != class_key)) {
     return std::nullopt;
   }

@@ -88,8 +88,16 @@ void Scheduler::set_demand(const LesseeDemand& demand) {
   dirty_ = true;
 }
 
-void Scheduler::add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since) {
-  pending_.set(actor_key(actor, demand), demand, 1, waiting_since, {});
+void Scheduler::set_link(NodeId one, NodeId other, bool cut) {
+  if (!cluster_.set_link(one, other, cut)) return;
+  pending_.links_changed(one);
+  pending_.links_changed(other);
+  dirty_ = true;
+}
+
+void Scheduler::add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since,
+                                 std::vector<NodeId> callers) {
+  pending_.set(actor_key(actor, demand), demand, 1, waiting_since, {{}, {}, std::move(callers)});
   dirty_ = true;
 }
 
@@ -227,7 +235,7 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
   plan.groups = std::exchange(group_news_, {});
   const bool stopped_early = place(now, next_slot, plan);
   for (const auto& grant : plan.grants) {
-    reclaimer_.lift(class_of(holder_of(grant)));
+    reclaimer_.lift(pending_.class_key(holder_of(grant)));
     if (!grant.actor.empty()) pending_.erase(holder_of(grant));
   }
   if (!plan.groups.empty()) reclaimer_.lift_unneeded(now);
@@ -281,8 +289,10 @@ void Scheduler::report_infeasible(Plan& plan) {
   }
 }
 
-Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant tenant) const {
-  const Ask ask(request, program, tenant);
+Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant tenant,
+                               const std::vector<NodeId>& callers) const {
+  Ask ask(request, program, tenant);
+  ask.callers = cluster_.cut_off(callers);
   Explanation explanation;
   for (const auto& [id, node] : cluster_.nodes()) {
     explanation.nodes.push_back({id, cluster_.why_not(node, ask)});
@@ -293,8 +303,8 @@ Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant
   return explanation;
 }
 
-Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
-  auto explanation = explain(demand.request, start_identity(demand.program, demand.env), tenant);
+Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers) const {
+  auto explanation = explain(demand.request, start_identity(demand.program, demand.env), tenant, callers);
   const auto most = most_held_by(Need(demand.request, tenant));
   const bool in_bundle = !demand.request.placement.group.empty();
   explanation.held_back = held_back(demand, tenant);
@@ -304,12 +314,13 @@ Explanation Scheduler::explain(const DemandClass& demand, Tenant tenant) const {
 }
 
 // The best node for the first of its selectors that any node fits.
-NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant) const {
+NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers) const {
   Request request = demand.request;
   const auto fallbacks = std::exchange(request.fallback_selectors, {});
   for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
     if (i > 0) request.label_selector = fallbacks[i - 1];
-    const Ask ask(request, start_identity(demand.program, demand.env), tenant);
+    Ask ask(request, start_identity(demand.program, demand.env), tenant);
+    ask.callers = cluster_.cut_off(callers);
     std::optional<NodeRank> best;
     for (const auto& [id, node] : cluster_.nodes()) {
       if (!cluster_.fits(node, ask)) continue;

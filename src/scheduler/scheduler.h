@@ -103,10 +103,13 @@ class Scheduler {
   // identity: a program, or a program with an environment.
   void set_program_state(NodeId node, ProgramId program, const std::string& why_not);
 
+  // Contact between two nodes is lost (`cut`) or works: nothing is placed on one for callers on the other while it is lost.
+  void set_link(NodeId one, NodeId other, bool cut);
+
   // Full state; wanted_slots 0 ends it.
   void set_demand(const LesseeDemand& demand);
-  // One slot for one actor, granted once.
-  void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since);
+  // One slot for one actor, granted once, on a node that all of `callers` reach.
+  void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since, std::vector<NodeId> callers = {});
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
   // A placement group; `places` as a durable record has them. Its bundles are booked by `plan`, and
   // used once it is open.
@@ -159,12 +162,12 @@ class Scheduler {
   std::optional<Time> next_deadline() const;
 
   Explanation explain(const Request& request, ProgramId program,
-                      Tenant tenant = Tenant::task) const;
+                      Tenant tenant = Tenant::task, const std::vector<NodeId>& callers = {}) const;
   // The same for what a job waits for, with what the job's terms have to do with it.
-  Explanation explain(const DemandClass& demand, Tenant tenant) const;
+  Explanation explain(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
   // Where it would start now by its strategy, were it its turn; empty: nowhere. Where its arguments lie is
   // not known here.
-  NodeId choice(const DemandClass& demand, Tenant tenant) const;
+  NodeId choice(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
   // That some node present could serve it, and its job's quota allows it. True for what does not wait.
   bool can_ever(const DemandClass& demand, Tenant tenant) const;
   // That reason alone.

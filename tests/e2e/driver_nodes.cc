@@ -155,10 +155,29 @@ int large_object(const Words&) {
   return mobula::get(large).size() == 1 << 20 ? 0 : 1;
 }
 
+class Sentinel {
+ public:
+  std::string node() { return mobula::current().node_id; }
+};
+
+// PIPE: calls an actor on another node, before and after the test has cut the link to that node.
+int calls_over_a_link(const Words& words) {
+  Report report;
+  auto sentinel = mobula::actor<Sentinel>.options({.num_cpus = 1, .max_restarts = 1, .max_task_retries = -1}).remote();
+  const auto before = mobula::get(sentinel.call<&Sentinel::node>(), std::chrono::seconds(60));
+  tell("before " + before);
+  hold(words.at(0));
+  const auto after = mobula::get(sentinel.call<&Sentinel::node>(), std::chrono::seconds(120));
+  tell("after " + after);
+  report.holds("another node", before != after);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> node_scenarios() {
-  return {{"spread_bursts", &spread_bursts}, {"sees_own_words", &sees_own_words},
+  return {{"calls_over_a_link", &calls_over_a_link},
+          {"spread_bursts", &spread_bursts}, {"sees_own_words", &sees_own_words},
           {"prints_and_ends", &prints_and_ends},
           {"make_detached_parent", &make_detached_parent},
           {"use_detached_parent", &use_detached_parent},

@@ -1,5 +1,6 @@
 // Values that are larger than the node's store together, and calls that wait for memory.
 #include <chrono>
+#include <fstream>
 
 #include "e2e/driver.h"
 
@@ -74,10 +75,61 @@ int views_fill_store(const Words&) {
   return report.exit_code();
 }
 
+int first_of(const StoreBlock& block) { return static_cast<int>(block.front()); }
+
+// Writes the outcome of a call that waits for memory into the file.
+template <class F>
+int outcome(const std::string& file, const F& blocked) {
+  std::string text = "finished";
+  try {
+    blocked();
+  } catch (const mobula::TaskCancelledError&) {
+    text = "cancelled";
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  std::ofstream(file) << text << std::endl;
+  return 1;
+}
+
+int puts_block(const std::string& file) {
+  return outcome(file, [] { (void)mobula::put(block_of(9)); });
+}
+
+int submits_block(const std::string& file) {
+  return outcome(file, [] { (void)mobula::task<first_of>.remote(block_of(9)); });
+}
+
+// FILE: tasks wait for memory that views of the driver keep, and are cancelled.
+int cancels_writers(const Words& words) {
+  Report report;
+  std::vector<mobula::View<StoreBlock>> views;
+  for (std::uint64_t i = 0; i < 5; ++i) views.push_back(mobula::get_view(mobula::put(block_of(i)), seconds(30)));
+  const auto ends = [&](const char* what, const mobula::ObjectRef<int>& blocked) {
+    (void)mobula::wait(std::vector{blocked}, {.timeout = mobula::Duration(0.5), .fetch_local = false});
+    const auto cancelled_at = std::chrono::steady_clock::now();
+    mobula::cancel(blocked);
+    throws<mobula::TaskCancelledError>(report, what, [&] { (void)mobula::get(blocked, seconds(20)); });
+    const auto took = std::chrono::steady_clock::now() - cancelled_at;
+    std::ifstream file(words.at(0));
+    std::string text;
+    std::getline(file, text);
+    report.equal(what, text, "cancelled");
+    tell(std::string(what) + " ended after " +
+         std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count()) + " ms");
+  };
+  ends("put", mobula::task<puts_block>.remote(words.at(0)));
+  ends("remote", mobula::task<submits_block>.remote(words.at(0)));
+  views.clear();
+  report.equal("after the views", mobula::get(mobula::task<puts_block>.remote(words.at(0)), seconds(30)), 1);
+  return report.exit_code();
+}
+
 }  // namespace
 
 std::map<std::string, Scenario> store_limit_scenarios() {
-  return {{"reads_more_than_fits", &reads_more_than_fits},
+  return {{"cancels_writers", &cancels_writers},
+          {"reads_more_than_fits", &reads_more_than_fits},
           {"counts_large_arguments", &counts_large_arguments},
           {"views_fill_store", &views_fill_store}};
 }

@@ -29,6 +29,12 @@ TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
   ::unlink(pipe.c_str());
 }
 
+TEST_F(StoreLimits, CancelledWriterDoesNotWaitForMemory) {
+  const std::string file = testing::TempDir() + "mobula-outcome-" + std::to_string(::getpid());
+  drive({"cancels_writers", file, "--mobula-num-cpus=2", "--mobula-object-store-memory=25165824"});
+  ::unlink(file.c_str());
+}
+
 TEST_F(StoreLimits, ViewsFillStore_NextOneSaysWhy) {
   const Ended ended = drive({"views_fill_store", "--mobula-num-cpus=1", "--mobula-object-store-memory=25165824"});
   EXPECT_NE(ended.err.find("get has blocked for 3 s: it waits for memory"), std::string::npos) << ended.err;

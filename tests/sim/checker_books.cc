@@ -48,7 +48,7 @@ void Checkers::fault(FaultKind kind) {
                         kind == bulk_slow || kind == bulk_breaks || kind == bulk_corrupts;
   lossy_ |= !harmless;
   news_lost_ |= kind == news_lost;
-  streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
+  streams_lose_ |= kind == stream_break || kind == peer_cut || kind == peer_lost || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
   peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == node_drained;
 }

@@ -565,6 +565,7 @@ std::vector<Mutation> make_mutations() {
       {"client keeps places", {"spill"}, client_does_not_tell<PlaceReturned>},
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
+  for (auto& each : link_mutations()) all.push_back(std::move(each));
   for (auto& each : memory_mutations()) all.push_back(std::move(each));
   for (auto& each : bulk_mutations()) all.push_back(std::move(each));
   for (auto& each : tensor_mutations()) all.push_back(std::move(each));

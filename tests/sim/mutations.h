@@ -15,6 +15,8 @@ struct Mutation {
   std::function<Hooks()> make;         // fresh for each history
 };
 const std::vector<Mutation>& mutations();
+// Mutations of reports about links (mutations_links.cc), included in `mutations`.
+std::vector<Mutation> link_mutations();
 // Those about memory and disks (mutations_memory.cc), which are among them.
 std::vector<Mutation> memory_mutations();
 // And those about bytes between nodes (mutations_bulk.cc).

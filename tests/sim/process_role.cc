@@ -6,6 +6,8 @@
 namespace mobula::internal::sim {
 namespace {
 
+constexpr Duration lost_stream_delay = 2s;
+
 client::ClientOptions options_of(ProcessId process, JobId job) {
   client::ClientOptions options;
   options.process = process;
@@ -230,6 +232,7 @@ void Process::tell_executor(const client::TellExecutor& command) {
     }
     executor->callers_[id()] = wire;
   }
+  if (world().has_no_contact(host(), executor->host())) break_lost_stream(wire);
   world().log(*this, [&] { return "-> " + executor->name() + " " + describe(command.frame); });
   world().transmit(wire->up, [wire = wire, bytes = encode(command.frame)] {
     wire->executor->caller_said(wire, bytes);
@@ -270,6 +273,23 @@ void Process::wire_over(const CallWirePointer& wire) {
     const auto at = callers_.find(wire->caller->id());
     if (at != callers_.end() && at->second == wire) callers_.erase(at);
   });
+}
+
+// The transport notices some time later that the other machine does not answer.
+void Process::break_lost_stream(const CallWirePointer& wire) {
+  if (std::exchange(wire->breaks, true)) return;
+  world().kernel().after(lost_stream_delay, [this, wire] {
+    world().break_pipe(wire->up);
+    world().break_pipe(wire->down);
+    if (alive()) wire_over(wire);
+    if (wire->executor->alive()) wire->executor->wire_over(wire);
+  });
+}
+
+void Process::break_lost_streams() {
+  for (const auto& [executor, wire] : wires_) {
+    if (world().has_no_contact(host(), wire->executor->host())) break_lost_stream(wire);
+  }
 }
 
 void Process::break_stream(std::uint64_t which) {

@@ -25,6 +25,7 @@ struct CallWire {
   Process* executor = nullptr;
   PipePointer up, down;
   bool open = true;
+  bool breaks = false;  // the transport notices that the other machine does not answer
 };
 using CallWirePointer = std::shared_ptr<CallWire>;
 
@@ -46,9 +47,12 @@ class Process final : public Role {
   void agent_lost(const std::shared_ptr<LocalConnection>& connection);
   void executor_said(const CallWirePointer& wire, const Bytes& bytes);
   void caller_said(const CallWirePointer& wire, const Bytes& bytes);
+  void break_lost_stream(const CallWirePointer& wire);
   void wire_over(const CallWirePointer& wire);
   // One of its outgoing streams loses its connection.
   void break_stream(std::uint64_t which);
+  // Streams to machines without contact.
+  void break_lost_streams();
 
   // ---- for its threads -------------------------------------------------------------------------
   World& outside() { return world(); }

@@ -56,6 +56,7 @@ std::vector<Scenario> make_scenarios() {
        {agent_crash, agent_crash, agent_crash, executor_crash, driver_pause, agent_pause}},
       {"last_copies_cut", 4, 2, false, 6, {waves, waves, late}, 6,
        {peer_cut, peer_cut, agent_crash, bulk_fails, bulk_breaks}},
+      {"cut_links", 4, 2, false, 12, {stream, stream, burst, nested, actor, restart, handle}, 2, {peer_lost}},
       {"groups", 3, 2, false, 8, {group, group, group, task, crash}, 0, {}},
       {"group_faults", 3, 2, false, 8, {group, group, group, task, actor}, 4,
        {head_crash, agent_crash, executor_crash, disk_slow, disk_fails, head_link_break, driver_crash}},
@@ -157,6 +158,7 @@ Duration span_of(FaultKind kind, Random& random) {
       return random.chance(500) ? random.between(Duration(100ms), Duration(3s))
                                 : random.between(Duration(4s), Duration(15s));
     case node_drained: return random.between(Duration(2s), Duration(8s));
+    case peer_lost: return Duration(300s);
     case executor_pause:
     case driver_pause: return random.between(Duration(50ms), Duration(5s));
     default: return random.between(Duration(100ms), Duration(4s));
@@ -166,13 +168,14 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 27> names{
+  static constexpr std::array<std::string_view, 28> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
       "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
       "spilling is slow", "spilling fails", "spilled files are damaged",
-      "bulk bytes are slow", "bulk connections break", "bulk bytes are changed"};
+      "bulk bytes are slow", "bulk connections break", "bulk bytes are changed",
+      "contact between two nodes is lost"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -200,6 +203,7 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     node.has_program = topology.chance(300);
     node.cannot_start = i > 0 && topology.chance(60);
     if (scenario.memory) node.memory_mib = 1000;
+    if (std::ranges::find(scenario.kinds, peer_lost) != scenario.kinds.end()) node.cannot_start = false;
     plan.nodes.push_back(std::move(node));
   }
   const auto drivers = topology.between(scenario.preempts ? 2 : 1, scenario.max_drivers);

@@ -103,6 +103,7 @@ class World {
   void transmit(const PipePointer& pipe, const Kernel::Action& deliver);
   Duration latency(int from, int to);
   bool blocked(int from, int to) const { return blocked_.contains({from, to}); }
+  bool has_no_contact(int from, int to) const { return lost_.contains({from, to}); }
   void break_pipe(const PipePointer& pipe) const { if (pipe) ++pipe->breaks; }
 
   // ---- who is there ----------------------------------------------------------------------------
@@ -140,6 +141,7 @@ class World {
   void apply_weather(FaultKind kind, int change);
   void crash_executor(const Fault& fault, Duration pause);
   void cut(const Fault& fault, bool on);
+  void lose_peer(const Fault& fault, bool on);
   bool run_until(Time limit, const std::function<bool()>& done);
   bool drivers_done() const;
   std::string unfinished_work() const;
@@ -162,6 +164,7 @@ class World {
   std::map<ProcessId, Agent*> agents_;
   std::map<ProcessId, Process*> processes_;
   std::set<std::pair<int, int>> blocked_;
+  std::set<std::pair<int, int>> lost_;  // blocked pairs without connections, both directions
   Weather weather_;
   std::map<const Fault*, ProcessId> drains_;  // which incarnation was to be drained
   std::map<std::pair<std::string, std::string>, Bytes> disk_rows_;

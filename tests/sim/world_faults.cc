@@ -62,6 +62,7 @@ void World::begin(const Fault& fault) {
       break;
     case head_link_cut:
     case peer_cut: cut(fault, true); break;
+    case peer_lost: lose_peer(fault, true); break;
     case spill_corrupts:
       for (auto& [file, contents] : node.spilled) {
         if (spill_.chance(500)) contents.clear();
@@ -80,6 +81,7 @@ void World::finish(const Fault& fault) {
   switch (fault.kind) {
     case head_link_cut:
     case peer_cut: cut(fault, false); break;
+    case peer_lost: lose_peer(fault, false); break;
     case slow_network:
     case repeats:
     case disk_slow:
@@ -141,6 +143,32 @@ void World::crash_executor(const Fault& fault, Duration pause) {
   if (pause > Duration(0)) return chosen->pause(pause);
   EndCause cause{EndKind::signalled, 0, 9, chosen->pid(), "killed", {}};
   chosen->die(cause);
+}
+
+// Two machines without contact, in both directions: connections of processes break, and new ones do not open. All work
+// ends although the contact does not return.
+void World::lose_peer(const Fault& fault, bool on) {
+  const int a = drivers_.at(fault.target % drivers_.size())->host();
+  const int b = static_cast<int>((fault.target / 8) % nodes_.size()) + 1;
+  if (a == b) return;
+  if (!on) {
+    for (const Process* driver : drivers_) {
+      if (!driver->finished()) violation("links", "work waits for a cut link: " + unfinished_work());
+    }
+  }
+  for (const auto& link : {std::pair{a, b}, std::pair{b, a}}) {
+    if (on) {
+      blocked_.insert(link);
+      lost_.insert(link);
+    } else {
+      blocked_.erase(link);
+      lost_.erase(link);
+    }
+  }
+  if (!on) return;
+  for (Process* process : all_processes_) {
+    if (process->alive()) process->break_lost_streams();
+  }
 }
 
 // A cut is one-way two times in three. The connection breaks half of the time when it is over.

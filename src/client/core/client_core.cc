@@ -155,6 +155,7 @@ void ClientCore::heard(const PeersDead& message) {
   if (!message.processes.empty()) lenders_died();
   for (const ProcessId process : message.processes) {
     closed_.forget(process);
+    dead_.remember(process, true);
     if (streams_.contains(process)) {
       end_stream(process, EndCause{.kind = EndKind::node_died, .exit_code = 0, .signal = 0, .pid = 0,
                                    .text = "its death was published by the head", .last_lines = {}});

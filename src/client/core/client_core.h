@@ -85,6 +85,7 @@ class ClientCore : ClientTables {
   void on(const KeepTensor& event);
   void on(const ElementsLost& event);
   void on(const ReserveRoom& event);
+  void on(const AbandonWrite& event);
   void on(const ValueWritten& event);
   void on(const ValueUnreadable& event);
   void on(const RetainRef& event);
@@ -196,6 +197,7 @@ class ClientCore : ClientTables {
   void run_again_uncharged(TaskId task);
   void resubmit(TaskId task);
   void resubmit_later(TaskId task);
+  void pause_task(TaskId task, Duration pause);
   bool can_run_again(const TaskRow& finished) const;
   void run_again(TaskId finished);
   void tick_retries();
@@ -212,6 +214,7 @@ class ClientCore : ClientTables {
   void call_did_not_run(TaskId task, CallReply& message);
   bool verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread);
   void end_doubt(ObjectId object);
+  bool await_owner(TaskId task, ObjectId object);
   void return_to_waiting(TaskId task);
 
   std::int64_t lineage_bytes_of(const CallRecord& call) const;

@@ -205,6 +205,7 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead>;
+                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead,
+                           AbandonWrite>;
 
 }  // namespace mobula::internal::client

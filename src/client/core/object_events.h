@@ -40,6 +40,16 @@ struct ReserveRoom {
   friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
 };
 
+// The thread does not write the value: its task was cancelled while it waited for the answer to ReserveRoom.
+struct AbandonWrite {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &AbandonWrite::object));
+  }
+  friend bool operator==(const AbandonWrite&, const AbandonWrite&) = default;
+};
+
 struct ValueWritten {
   ObjectId object;
   bool is_error = false;

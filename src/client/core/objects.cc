@@ -14,6 +14,7 @@ const Mark mark_escaped_pending("client.pending_object_escaped");
 const Mark mark_stored_again("client.value_stored_again_for_a_new_agent");
 const Mark mark_stored_before("client.value_stored_by_an_earlier_attempt");
 const Mark mark_returned("client.place_returned");
+const Mark mark_abandoned("client.write_abandoned_before_it_had_a_place");
 const Mark mark_store_retry("client.escaped_value_found_store_full");
 
 void forget_failure(ObjectRow& row) {
@@ -238,6 +239,15 @@ void ClientCore::on(const ReserveRoom& event) {
   writes_[event.object] = WriteRow{.size_bytes = event.size_bytes, .owner = event.owner,
                                    .home = event.home, .escaping = false, .retry_at = {}};
   tell_agent(ReserveObject{event.object, event.size_bytes});
+}
+
+// An answer that is on its way finds no write. The agent has released the place by then.
+void ClientCore::on(const AbandonWrite& event) {
+  const auto* write = writes_.find(event.object);
+  if (write == nullptr || write->escaping) return;
+  mark_abandoned.hit();
+  writes_.erase(event.object);
+  tell_agent(ReleaseObject{event.object, true});
 }
 
 void ClientCore::heard(const ObjectReserved& message) {
@@ -540,6 +550,7 @@ void ClientCore::lose_store() {
         ensure_hold(object, row);
       }
       if (row.wants > 0 && !row.readable) fetch(object, row);
+      if (row.doubted) doubted.push_back(object);
       continue;
     }
     row.released = false;

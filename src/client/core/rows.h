@@ -59,7 +59,7 @@ struct ObjectRow {
   bool unsaid : 1 = false;        // a kept tensor in replies of which nobody may have made anything
   bool lineage_given_up : 1 = false;  // its task is not known any more
   bool lost : 1 = false;          // borrowed: the value is the error that states the loss; a want reads again
-  bool doubted : 1 = false;       // owned: an executor could not read it, and this process tries to
+  bool doubted : 1 = false;       // an executor could not read it, and this process tries to
   // Not empty: it stands for the handles of this actor, and never becomes ready.
   ActorId actor() const { return ref->actor; }
   // Calls that need it wait.
@@ -99,10 +99,12 @@ struct TaskRow {
   std::uint32_t waited_us = 0;      // from its submission to `since`; an hour at most
   std::uint16_t preemptions = 0;    // attempts that have ended so
   std::uint16_t memory_deaths = 0;  // attempts that were ended for lack of memory
-  std::uint16_t unread = 0;         // times that executors could not read arguments which this process could
+  std::uint8_t unread = 0;          // times that executors could not read arguments which this process could
+  std::uint8_t owner_waits = 0;     // pauses because an argument of another owner could not be read
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
   bool preempted : 1 = false;       // sent: its executor was told to end it, so that it runs again
+  bool awaits_owner : 1 = false;    // the reason of `retry_at`
 
   void since_now(Time now) {
     constexpr std::int64_t most = 3'600'000'000;

@@ -11,6 +11,7 @@ const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
+const Mark mark_actor_unreachable("client.unreachable_executor_of_an_actor_reported");
 const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 
 }  // namespace
@@ -144,24 +145,29 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
 }
 
 // The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
-// before the slot serves again. Calls of actors wait, because other processes may reach the actor.
+// before the slot serves again. For an actor the head decides: it ends this incarnation, or this handle.
 void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(options_.unreachable_after).count();
+  const NodeId node = stream->endpoint.node;
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
   cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
   cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
-  emit(Warn{"executor " + executor.brief() + " on node " + stream->endpoint.node.brief() + " " + cause.text +
-            (stream->slot.empty() ? ": calls of its actor wait" : ": its tasks run elsewhere")});
-  if (stream->slot.empty()) return;
+  const std::string reason = "executor " + executor.brief() + " on node " + node.brief() + " " + cause.text;
+  emit(Warn{reason + (stream->slot.empty() ? ": its actor is reported to the head" : ": its tasks run elsewhere")});
+  if (stream->slot.empty()) {
+    mark_actor_unreachable.hit();
+    tell_head(WatchActor{stream->actor, true, reason, executor, node});
+    return;
+  }
   mark_unreachable.hit();
   const SlotId slot = stream->slot;
   const auto* row = slots_.find(slot);
   if (row == nullptr || row->executor != executor) return end_stream(executor, cause);
   stale_.push_back(row->demand_class);
-  tell_head(ReturnSlot{slot, "executor " + executor.brief() + " " + cause.text});
+  tell_head(ReturnSlot{slot, reason, node});
   returned_.remember(slot, true);
   forget_slot(slot);
   stream->ended = true;

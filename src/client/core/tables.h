@@ -54,6 +54,7 @@ struct ClientTables {
   std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
   Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
   Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
+  Recent<ProcessId, bool> dead_;   // processes with a death that the head has published
   Recent<ActorId, EndActor> endings_;  // what was said to end actors that nobody has told yet are dead
   std::vector<CallerFrame> frames_;  // that leave; kept for its memory
   std::uint64_t head_epoch_ = 0;

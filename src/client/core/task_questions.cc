@@ -215,7 +215,9 @@ class TaskReader {
   }
 
   void tell_arguments(const TaskRow& row, TaskFact& fact) const {
-    if (row.retry_at) {
+    if (row.retry_at && row.awaits_owner) {
+      fact.reason = "the home of an argument, which another process owns, cannot be reached, and it is asked again";
+    } else if (row.retry_at) {
       fact.reason = "it was ended for lack of memory, so far " + std::to_string(row.memory_deaths) +
                     " times, and is tried again after a pause";
     }

@@ -138,6 +138,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
     if (!argument.is_ref) continue;
     const auto* row = objects_.find(argument.ref.object);
     if (row == nullptr || !row->ready || !row->value->is_error || row->value->bytes.empty()) continue;
+    if (await_owner(task, argument.ref.object)) return true;
     mark_argument_error.hit();
     unread_.read(row->creator);  // the failure of this call replaces it
     ValueRecord error = *row->value;
@@ -328,6 +329,12 @@ void ClientCore::resubmit_later(TaskId task) {
   const Duration pause = std::min(
       options_.memory_retry_after * (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
       options_.memory_retry_cap);
+  row.awaits_owner = false;
+  pause_task(task, pause);
+}
+
+void ClientCore::pause_task(TaskId task, Duration pause) {
+  TaskRow& row = tasks_.at(task);
   row.executor = {};
   row.state = TaskState::waiting;
   row.missing = 0;

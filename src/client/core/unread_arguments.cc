@@ -1,7 +1,9 @@
 // Calls that return from an executor without having run, because arguments could not be read there.
 //
-// The owner of an argument decides what becomes of it: it reads the bytes itself, through the home of
-// the object. If they are lost, their task runs again. The call waits for it, and is not charged.
+// The caller reads the argument itself, through the home of the object, which is the only place where a loss is
+// decided. If the bytes are lost, the owner runs their task again. The call waits for it, and is not charged. If the home
+// of an argument that another process owns cannot be reached, the caller tries again later, because the owner of an
+// object outlives the agent of its node.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -12,10 +14,15 @@ namespace {
 
 const Mark mark_charged("client.argument_lost_on_its_way");
 const Mark mark_doubted("client.unread_argument_is_verified");
+const Mark mark_owner_awaited("client.call_awaits_owner_of_an_argument");
 const Mark mark_unread_often("client.argument_is_readable_here_alone");
 
 // After these returns in a row with arguments that this process can read, returns are charged as crashes.
-constexpr std::uint16_t max_uncharged = 8;
+constexpr std::uint8_t max_uncharged = 8;
+// Pauses of a call whose argument is lost for now: 23.5 s in all.
+constexpr std::uint8_t max_owner_waits = 6;
+constexpr Duration owner_wait_initial = 500ms;
+constexpr Duration owner_wait_max = 8s;
 
 }  // namespace
 
@@ -50,16 +57,17 @@ void ClientCore::return_to_waiting(TaskId task) {
   advance_actor(actor);
 }
 
-// False if others own one of them, or if executors repeatedly fail to read arguments that are readable here.
+// False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that are readable here.
 bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;
   for (const ObjectId object : unread) {
     const auto* known = objects_.find(object);
-    if (known == nullptr || !known->owned) return false;
-    readable_here = readable_here && known->readable;
+    if (known == nullptr || (!known->owned && dead_.contains(known->ref->owner))) return false;
+    readable_here = readable_here && (known->readable || !known->owned);
   }
-  row.unread = readable_here ? static_cast<std::uint16_t>(row.unread + 1) : std::uint16_t{0};
+  row.unread = readable_here ? std::min<std::uint8_t>(row.unread, max_uncharged) : std::uint8_t{0};
+  if (readable_here) ++row.unread;
   if (row.unread > max_uncharged) {
     mark_unread_often.hit();
     return false;
@@ -81,6 +89,21 @@ void ClientCore::end_doubt(ObjectId object) {
   if (row == nullptr || !row->doubted) return;
   row->doubted = false;
   if (row->ready) argument_ready(object);
+}
+
+// True: the task waits, and then reads the argument again.
+bool ClientCore::await_owner(TaskId task, ObjectId object) {
+  TaskRow& row = tasks_.at(task);
+  ObjectRow& known = objects_.at(object);
+  if (known.owned || !known.lost || row.cancelled || row.call.form->kind != CallKind::task) return false;
+  if (row.owner_waits >= max_owner_waits || dead_.contains(known.ref->owner)) return false;
+  mark_owner_awaited.hit();
+  known.lost = known.ready = false;
+  known.value = CopyOnWrite<ValueRecord>();
+  if (known.wants > 0) fetch(object, known);
+  row.awaits_owner = true;
+  pause_task(task, std::min(owner_wait_initial * (1 << row.owner_waits++), owner_wait_max));
+  return true;
 }
 
 }  // namespace mobula::internal::client

@@ -23,6 +23,11 @@ const Mark mark_unheard("head.command_lost_before_it_was_heard_of");
 const Mark mark_order_unheard("head.order_of_the_head_before_never_arrived");
 const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
+const Mark mark_unreachable("head.actor_of_an_unreachable_executor_ended");
+const Mark mark_foreign_caller("head.unreachable_actor_of_another_job");
+
+constexpr std::size_t max_cut_off = 16;  // nodes per actor
+
 // Doubled each time: what is in vain must not be tried again at once for ever.
 Duration doubled(Duration first, int times, Duration cap) {
   return std::min(first * (1 << std::min(times, 10)), cap);
@@ -51,14 +56,48 @@ void ActorTable::place(Actor& actor) {
   actor.waits = true;
   actor.waiting_since = parts_.now;
   parts_.scheduler.add_actor_demand(actor.spec().actor, parts_.jobs.with_job_env(actor.spec().demand),
-                                    parts_.now);
+                                    parts_.now, callers_of(actor));
+}
+
+std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
+  std::vector<NodeId> nodes(actor.cut_off.begin(), actor.cut_off.end());
+  const NodeId owner = parts_.processes.node_of(actor.spec().owner);
+  if (!owner.empty()) nodes.push_back(owner);
+  return nodes;
+}
+
+// The stop counts as any loss of the executor. Callers of other jobs cannot end an actor of this job.
+void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& message) {
+  Actor* actor = rows_.find(message.actor);
+  if (actor == nullptr || actor->state != ActorState::alive || actor->endpoint.process != message.executor) return;
+  const ActorSpec& spec = actor->spec();
+  const NodeId from = parts_.processes.node_of(caller);
+  const EventSubjects about{.node = actor->node, .job = spec.job, .actor = spec.actor, .process = caller, .slot = actor->slot};
+  parts_.links.given_up(from, actor->node, about, message.unreachable);
+  const std::string why = fmt::format("its executor on node {} could not be reached from node {}, and the head reaches both",
+                                      actor->node.brief(), from.brief());
+  if (spec.job != asking) {
+    mark_foreign_caller.hit();
+    ActorChanged news;
+    news.actor = spec.actor;
+    news.version = actor->version + 1;
+    news.state = ActorState::dead;
+    news.incarnation = actor->row.incarnation;
+    news.cause = killed(why);
+    return parts_.processes.tell(caller, std::move(news));
+  }
+  const Slot* slot = parts_.slots.find(actor->slot);
+  if (slot == nullptr || slot->stopping) return;
+  mark_unreachable.hit();
+  if (actor->cut_off.size() < max_cut_off) actor->cut_off.insert(from);
+  parts_.slots.stop(actor->slot, false, why);
 }
 
 void ActorTable::demand_again(JobId job) {
   for (const auto& [id, actor] : rows_) {
     if (actor.waits && actor.spec().demand.job == job) {
       parts_.scheduler.add_actor_demand(id, parts_.jobs.with_job_env(actor.spec().demand),
-                                        actor.waiting_since);
+                                        actor.waiting_since, callers_of(actor));
     }
   }
 }

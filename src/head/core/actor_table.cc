@@ -248,8 +248,10 @@ void ActorTable::not_durable(ActorId id, const std::string& why) {
 
 // ---- names and watchers ------------------------------------------------------------------------
 
-void ActorTable::watch(ProcessId process, const WatchActor& message) {
+void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& message) {
+  if (!message.unreachable.empty()) unreachable(process, asking, message);
   if (Actor* actor = rows_.find(message.actor)) {
+    if (!message.unreachable.empty() && actor->spec().owner == process) return tell(*actor, process);
     if (!message.on) {
       actor->watchers.erase(process);
       if (actor->spec().owner != process) unlink(process, message.actor);

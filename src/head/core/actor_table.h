@@ -52,6 +52,7 @@ struct Actor {
   // Exclusive, and its node fell silent: it may still run there. Or a pause: it was ended for lack of
   // memory, or could not be started more than once.
   std::optional<Time> not_before;
+  std::set<NodeId> cut_off;  // nodes with callers that could not reach an incarnation
   int memory_deaths = 0;
   int failed_starts = 0;  // in a row
   std::set<ProcessId> watchers;
@@ -78,7 +79,10 @@ class ActorTable {
   void not_durable(ActorId id, const std::string& why);
   // `process`, of job `asking`, hears when the actor is dead.
   void end(ProcessId process, JobId asking, const EndActor& message);
-  void watch(ProcessId process, const WatchActor& message);
+  // `asking`: job of the process.
+  void watch(ProcessId process, JobId asking, const WatchActor& message);
+  // A caller cannot reach the executor: a caller of the actor's job ends it, and another caller loses its handle.
+  void unreachable(ProcessId caller, JobId asking, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
   // Actors whose owners have exited as planned belong to their job, until the node that counts their handles states that
@@ -110,6 +114,8 @@ class ActorTable {
   // The scheduler has dropped the job's demands: those of detached actors stand.
   void demand_again(JobId job);
   const DemandClass* demand_of(ActorId id) const;
+  // Nodes that have to reach its next executor.
+  std::vector<NodeId> callers_of(const Actor& actor) const;
 
   // Agents.
   void started(ActorId id, const Slot& slot);

@@ -52,7 +52,8 @@ Json actor_json(const Actor& actor);
 Json demand_json(const Parts& parts, const DemandRow& row);
 
 // Why a demand gets no slot now: what holds its job back, and per node the first rule that refuses.
+// `callers`: nodes that have to reach it, if they are known.
 Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
-                    Json subject);
+                    Json subject, const std::vector<NodeId>& callers = {});
 
 }  // namespace mobula::internal::head

@@ -276,8 +276,8 @@ Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subjec
 }  // namespace
 
 Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
-                    Json subject) {
-  const auto explanation = parts.scheduler.explain(demand, tenant);
+                    Json subject, const std::vector<NodeId>& callers) {
+  const auto explanation = parts.scheduler.explain(demand, tenant, callers);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
   const bool fits_now =
       !explanation.held_back && std::ranges::any_of(explanation.nodes, fits);
@@ -296,12 +296,17 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
     const bool drains = !explanation.obstacle && std::ranges::any_of(explanation.nodes, [](const NodeReason& each) {
       return each.reason.code == ReasonCode::node_draining;
     });
+    const auto cut = std::ranges::find(explanation.nodes, ReasonCode::link_cut,
+                                       [](const NodeReason& each) { return each.reason.code; });
+    const bool waits_for_link = !explanation.obstacle && cut != explanation.nodes.end();
     json["reason"] = fits_now                ? "it fits now"
                      : !explanation.feasible ? summary_of(demand.request, explanation.nodes)
                      : drains                ? "it fits when a draining node is undrained"
+                     : waits_for_link        ? fmt::format("it fits when the link between node {} and node {} works again",
+                                                           cut->reason.what, cut->node.hex())
                                              : "it fits when running work has ended";
   }
-  if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant));
+  if (fits_now) json["would_start_on"] = id_json(parts.scheduler.choice(demand, tenant, callers));
   json["items"] = Json::array();
   for (const auto& each : explanation.nodes) json["items"].push_back(reason_json(each));
   if (const auto& obstacle = explanation.obstacle; obstacle && !explanation.held_back) {
@@ -371,7 +376,8 @@ std::string course_of(const SubmissionRow& row) {
 Json submission_explanation(const Parts& parts, const SubmissionRow& row) {
   const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
   if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {
-    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor, submission_json(row));
+    return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor, submission_json(row),
+                          parts.actors.callers_of(*actor));
   }
   Json json = document("Explanation");
   json["subject"] = submission_json(row);
@@ -408,7 +414,7 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
     if (const Actor* actor = parts.actors.find(ActorId(*bits))) {
       if (!actor->waits) return text_of(settled_actor_json(parts, *actor));
       return text_of(explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor,
-                                    actor_json(*actor)));
+                                    actor_json(*actor), parts.actors.callers_of(*actor)));
     }
     if (const Group* group = parts.groups.find(GroupId(*bits))) {
       return text_of(group_explanation_of(parts, group->spec, group_json(*group, parts.scheduler)));
@@ -416,7 +422,7 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
     for (const auto& [key, row] : parts.slots.demands()) {
       if (key.second != ClassId(*bits)) continue;
       return text_of(explanation_of(parts, row.demand.demand_class, scheduler::Tenant::task,
-                                    demand_json(parts, row)));
+                                    demand_json(parts, row), {parts.processes.node_of(key.first)}));
     }
     if (parts.jobs.find(JobId(*bits)) != nullptr) {
       return failure(ErrorCode::not_found,
@@ -446,7 +452,9 @@ Result<std::string> explain_json(const Parts& parts, const std::string& argument
   DemandClass demand;
   demand.job = about.job;
   demand.request = std::move(about.request);
-  Json json = explanation_of(parts, demand, scheduler::Tenant::task, nullptr);
+  const Job* job = parts.jobs.find(about.job);
+  Json json = explanation_of(parts, demand, scheduler::Tenant::task, nullptr,
+                             job == nullptr ? std::vector<NodeId>() : std::vector{job->node});
   json["asks"] = asks_text(demand.request, argument);
   return text_of(json);
 }

@@ -99,6 +99,7 @@ struct Dispatch {
     if (parts.epoch_due && *parts.epoch_due <= parts.now) write_epoch();
     parts.nodes.tick();
     parts.slots.tick();
+    parts.links.tick();
     parts.actors.tick();
     parts.groups.tick();
     parts.processes.tick();
@@ -211,6 +212,7 @@ std::optional<Time> HeadCore::next_deadline() const {
   auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
   due = earlier(due, parts.nodes.next_deadline());
   due = earlier(due, parts.slots.next_deadline());
+  due = earlier(due, parts.links.next_deadline());
   due = earlier(due, parts.actors.next_deadline());
   due = earlier(due, parts.groups.next_deadline());
   due = earlier(due, parts.processes.next_deadline());

@@ -80,6 +80,7 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   const bool told_all = node.registered() && frame.told_through == node.session->received();
   const bool counts = only_acknowledges && node.registered();
   if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored)) ++parts_.changes;
+  if (counts) parts_.links.stated(node.id, frame.silent_peers);
   if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
   // Agents hear from the head as often as the head hears from them.
   if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
@@ -375,6 +376,7 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   parts_.objects.node_died(node.id);
   parts_.job_logs.node_died(node.id);
   parts_.node_questions.node_died(node.id);
+  parts_.links.node_died(node.id);
   parts_.slots.node_died(node.id, kind == DeathKind::silent, cause);
   PeersChanged news;
   news.dead_agents = {incarnation};

@@ -13,6 +13,7 @@
 #include "head/core/job_log_questions.h"
 #include "head/core/journal.h"
 #include "head/core/last_use.h"
+#include "head/core/link_table.h"
 #include "head/core/node_questions.h"
 #include "head/core/node_table.h"
 #include "head/core/object_copies.h"
@@ -66,6 +67,7 @@ struct Parts {
   ProcessTable processes{*this};
   JobTable jobs{*this};
   SlotTable slots{*this};
+  LinkTable links{*this};
   ActorTable actors{*this};
   GroupTable groups{*this};
   CopyTable copies{*this};

@@ -93,7 +93,7 @@ struct ProcessVoice {
   void operator()(const EndActor& message) const {
     parts.actors.end(process, principal.job, message);
   }
-  void operator()(const WatchActor& message) const { parts.actors.watch(process, message); }
+  void operator()(const WatchActor& message) const { parts.actors.watch(process, principal.job, message); }
   void operator()(const FindActor& message) const {
     parts.actors.find_by_name(process, principal.job, message);
   }

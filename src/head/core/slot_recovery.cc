@@ -295,8 +295,7 @@ void SlotTable::report_held_back() {
                            : parts_.actors.demand_of(each.actor);
     if (demand_class == nullptr) continue;
     const auto tenant = each.actor.empty() ? scheduler::Tenant::task : scheduler::Tenant::actor;
-    auto explanation =
-        parts_.scheduler.explain(parts_.jobs.with_job_env(*demand_class), tenant);
+    auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(*demand_class), tenant);
     if (explanation.feasible) continue;
     auto infeasible = each;
     if (explanation.never_allowed) {

@@ -146,6 +146,7 @@ void SlotTable::set_demand(ProcessId lessee, const DemandRow& row) {
     demand.preference.locality.push_back({each.node, each.tasks});
   }
   demand.preference.home = parts_.processes.node_of(lessee);
+  demand.preference.callers = {demand.preference.home};
   parts_.scheduler.set_demand(demand);
 }
 
@@ -201,23 +202,8 @@ void SlotTable::returned(ProcessId lessee, SlotId id) {
 void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
   const Slot* slot = rows_.find(message.slot);
   if (slot == nullptr || slot->lessee != lessee) return;
-  const NodeId from = parts_.processes.node_of(lessee);
-  std::erase_if(lost_links_, [&](const auto& each) { return parts_.now - each.second > link_report_kept; });
-  if (lost_links_.size() < max_lost_links) lost_links_[{from, slot->node}] = parts_.now;
-  parts_.events.note(Severity::warning, "LINK_LOST",
-                     {.node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot},
-                     fmt::format("node {} cannot reach node {}, and the head reaches both: {}", from.brief(),
-                                 slot->node.brief(), message.unreachable));
-}
-
-std::vector<std::string> SlotTable::link_warnings() const {
-  std::vector<std::string> warnings;
-  for (const auto& [link, at] : lost_links_) {
-    if (parts_.now - at > link_report_kept) continue;
-    warnings.push_back(fmt::format("node {} could not reach node {} {} s ago", link.first.brief(), link.second.brief(),
-                                   (parts_.now - at) / std::chrono::seconds(1)));
-  }
-  return warnings;
+  const EventSubjects about{.node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot};
+  parts_.links.given_up(parts_.processes.node_of(lessee), slot->node, about, message.unreachable);
 }
 
 void SlotTable::held(ProcessId lessee, const HoldSlot& message) {

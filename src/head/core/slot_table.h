@@ -145,8 +145,6 @@ class SlotTable {
   const std::map<DemandKey, DemandRow>& demands() const { return demands_; }
   // A lessee cannot reach the node of its slot.
   void link_lost(ProcessId lessee, const ReturnSlot& message);
-  // Links that were reported lost in the last five minutes.
-  std::vector<std::string> link_warnings() const;
   const PreemptionCounts& preemptions() const { return preemptions_; }
 
  private:
@@ -185,9 +183,6 @@ class SlotTable {
   std::map<NodeId, std::set<SlotId>> by_node_;
   std::map<DemandKey, DemandRow> demands_;
   std::set<DemandKey> plan_reports_;  // demands to answer with DemandPlanned
-  static constexpr Duration link_report_kept = Duration(300s);
-  static constexpr std::size_t max_lost_links = 1024;
-  std::map<std::pair<NodeId, NodeId>, Time> lost_links_;  // from, to: last report
   std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
   std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there
   std::set<SlotId> unannounced_;

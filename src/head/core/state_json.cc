@@ -443,7 +443,7 @@ std::string status_json(const Parts& parts) {
     if (!node.pressure.on || !node.registered()) continue;
     json["warnings"].push_back(fmt::format("node {} is {}", id.brief(), pressure_text(node)));
   }
-  for (const std::string& each : parts.slots.link_warnings()) json["warnings"].push_back(each);
+  for (const std::string& each : parts.links.warnings()) json["warnings"].push_back(each);
   if (!parts.journal.fault().empty()) {
     json["warnings"].push_back("the journal cannot be written, so jobs, named "
                                "actors and tokens are refused: " + parts.journal.fault());

@@ -313,7 +313,7 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
   Json json;
   if (item.fact.phase == TaskPhase::waits_for_slot && demand != parts.slots.demands().end()) {
     json = explanation_of(parts, demand->second.demand.demand_class, scheduler::Tenant::task,
-                          item_json(parts, item));
+                          item_json(parts, item), {parts.processes.node_of(item.owner)});
     Item place = item;
     place.fact.reason.clear();  // the head's own, as the owner was told it before
     json["demand_reason"] = json["reason"];

@@ -94,8 +94,8 @@ class Waiting {
 
   // `count` more of the class.
   void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant, std::int64_t count,
-           const std::string& id) {
-    const Why why = why_of(demand, tenant);
+           const std::string& id, const std::vector<NodeId>& callers) {
+    const Why why = why_of(demand, tenant, callers);
     auto& shape = shapes_[{kind, asks_of(demand.request, tenant), why.word}];
     if (shape.count == 0) {
       shape.resources = scheduler::most_held_by(scheduler::Need(demand.request, tenant));
@@ -144,7 +144,7 @@ class Waiting {
     return true;
   }
 
-  Why why_of(const DemandClass& demand, scheduler::Tenant tenant) {
+  Why why_of(const DemandClass& demand, scheduler::Tenant tenant, const std::vector<NodeId>& callers) {
     Why why{waits_for(parts_, demand, tenant), ""};
     const auto group = demand.request.placement.group;
     if (!group.empty()) {
@@ -152,7 +152,7 @@ class Waiting {
       if (row != nullptr && row->state == GroupState::pending) return {why.word, "its placement group waits"};
     }
     if (!may_look(2)) return why;
-    const auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant);
+    const auto explanation = parts_.scheduler.explain(parts_.jobs.with_job_env(demand), tenant, callers);
     if (explanation.held_back && (explanation.feasible || explanation.never_allowed)) {
       return {why.word, to_string(*explanation.held_back)};
     }
@@ -196,21 +196,30 @@ std::string waits_for(const Parts& parts, const DemandClass& demand, scheduler::
 Json waiting_json(const Parts& parts) {
   Waiting waiting(parts);
   // Lessees of one class are many, and ask for the same.
-  std::map<ClassId, std::pair<const DemandRow*, std::int64_t>> classes;
+  struct Counted {
+    const DemandRow* example = nullptr;
+    ProcessId lessee;
+    std::int64_t tasks = 0;
+  };
+  std::map<ClassId, Counted> classes;
   for (const auto& [key, row] : parts.slots.demands()) {
     if (row.demand.wanted_slots <= 0) continue;
-    auto& [example, count] = classes[key.second];
-    if (example == nullptr) example = &row;
-    count += std::max<std::int64_t>(row.demand.waiting_tasks, 0);
+    Counted& of = classes[key.second];
+    if (of.example == nullptr) {
+      of.example = &row;
+      of.lessee = key.first;
+    }
+    of.tasks += std::max<std::int64_t>(row.demand.waiting_tasks, 0);
   }
   for (const auto& [id, counted] : classes) {
-    waiting.add("tasks", counted.first->demand.demand_class, scheduler::Tenant::task, counted.second, id.hex());
+    waiting.add("tasks", counted.example->demand.demand_class, scheduler::Tenant::task, counted.tasks, id.hex(),
+                {parts.processes.node_of(counted.lessee)});
   }
   for (const auto& [id, actor] : parts.actors.rows()) {
     if (!actor.waits || !actor.slot.empty()) continue;
     const bool is_job = actor.spec().entry.given();
     waiting.add(is_job ? "jobs" : "actors", actor.spec().demand, scheduler::Tenant::actor, 1,
-                is_job ? actor.spec().job.hex() : id.hex());
+                is_job ? actor.spec().job.hex() : id.hex(), parts.actors.callers_of(actor));
   }
   for (const auto& [id, group] : parts.groups.rows()) {
     const auto* row = parts.scheduler.groups().find(id);

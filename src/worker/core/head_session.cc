@@ -85,8 +85,9 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   for (auto& frame : frames) {
     const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
     auto stored = frame.message ? std::vector<TransferCount>{} : state_.stored();
+    auto silent = frame.message ? std::vector<NodeId>{} : state_.silent_peers();
     outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
-                                     std::move(frame), told_, std::move(stored)}});
+                                     std::move(frame), told_, std::move(stored), std::move(silent)}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }

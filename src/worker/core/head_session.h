@@ -30,6 +30,7 @@ class HeadSession {
     std::function<Facts()> facts;
     std::function<std::uint64_t()> slots_digest;
     std::function<std::vector<TransferCount>()> stored;  // as AgentFrame has them
+    std::function<std::vector<NodeId>()> silent_peers;
   };
 
   // What the head's word means to the rest of the core.

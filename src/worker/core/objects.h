@@ -38,6 +38,8 @@ class Objects {
   void seal(ProcessId process, const SealObject& message);
   void export_object(ProcessId process, const ExportObject& message);
   void hold(ProcessId process, const HoldObject& message);
+  // The process does not wait for memory for this object any more.
+  void abandon_write(ProcessId process, ObjectId object);
   void release(ProcessId process, ObjectId object);
   void fetch(ProcessId process, const FetchObject& message);
   void cancel_fetch(ProcessId process, ObjectId object);

@@ -64,6 +64,12 @@ bool Objects::wait_for_room(const ReserveRequest& request) {
   return true;
 }
 
+void Objects::abandon_write(ProcessId process, ObjectId object) {
+  std::erase_if(waiting_, [&](const Waiting& each) {
+    return each.request.writer == process && each.request.object == object;
+  });
+}
+
 void Objects::retry_waiting() {
   std::deque<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& each : waiting) {

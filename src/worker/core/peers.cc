@@ -18,11 +18,7 @@ void Peers::present(const AgentAddress& address) {
   row.known_by.reset();
   nodes_.insert(address.incarnation, address.node);
   if (!was_unknown) return;
-  for (PeerMessage& message : std::exchange(row.waiting, {})) {
-    std::vector<Frame<PeerMessage>> frames;
-    row.session.send(outbox_.now(), std::move(message), frames);
-    emit(row, std::move(frames));
-  }
+  for (PeerMessage& message : std::exchange(row.waiting, {})) send(row, std::move(message));
 }
 
 std::optional<NodeId> Peers::dead(ProcessId incarnation) {
@@ -44,9 +40,34 @@ void Peers::send(NodeId node, PeerMessage message) {
     row.waiting.push_back(std::move(message));
     return;
   }
+  send(row, std::move(message));
+}
+
+void Peers::send(Row& row, PeerMessage message) {
   std::vector<Frame<PeerMessage>> frames;
   row.session.send(outbox_.now(), std::move(message), frames);
+  if (!row.unanswered_since) row.unanswered_since = outbox_.now();
   emit(row, std::move(frames));
+}
+
+// The home of no object ignores the message.
+void Peers::check(NodeId node) {
+  const Row* row = rows_.find(node);
+  if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, CopyLost{});
+}
+
+std::vector<NodeId> Peers::silent() const {
+  std::vector<NodeId> nodes;
+  for (const auto& [node, row] : rows_) {
+    if (row.unanswered_since && outbox_.now() - *row.unanswered_since >= options_.peer_silent_after) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+void Peers::shift_deadlines(Duration gap) {
+  for (auto& [node, row] : rows_) {
+    if (row.unanswered_since) row.unanswered_since = std::min(*row.unanswered_since + gap, outbox_.now());
+  }
 }
 
 std::optional<std::pair<NodeId, PeerMessage>> Peers::receive(PeerFrame frame) {
@@ -55,6 +76,11 @@ std::optional<std::pair<NodeId, PeerMessage>> Peers::receive(PeerFrame frame) {
   Row& row = rows_.at(*node);
   std::vector<Frame<PeerMessage>> frames;
   auto message = row.session.receive(outbox_.now(), std::move(frame.frame), frames);
+  if (row.session.drained()) {
+    row.unanswered_since.reset();
+  } else {
+    row.unanswered_since = outbox_.now();
+  }
   emit(row, std::move(frames));
   if (!message) return std::nullopt;
   return std::pair{*node, std::move(*message)};

@@ -40,6 +40,12 @@ class Peers {
   // Empty incarnation: not known.
   AgentAddress address(NodeId node) const;
   std::size_t backlog(NodeId node) const;
+  // Sends a message that only asks for an acknowledgement, unless one is due.
+  void check(NodeId node);
+  // Present nodes that have acknowledged nothing for `peer_silent_after` although messages are due.
+  std::vector<NodeId> silent() const;
+  // This process did not run for `gap`.
+  void shift_deadlines(Duration gap);
 
   // Returns nodes given up on, to be treated as dead.
   std::vector<NodeId> tick();
@@ -55,6 +61,7 @@ class Peers {
     PeerSession session{};
     std::deque<PeerMessage> waiting{};  // for an address
     std::optional<Time> known_by{};
+    std::optional<Time> unanswered_since{};  // messages are due, and no frame of the peer has arrived since
   };
   template <class Key>
   struct Memory {
@@ -73,6 +80,7 @@ class Peers {
     }
   };
 
+  void send(Row& row, PeerMessage message);
   void emit(const Row& row, std::vector<Frame<PeerMessage>> frames);
 
   Outbox& outbox_;

@@ -123,6 +123,12 @@ void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
   if (const auto* job = std::get_if<StartJob>(&message.message)) {
     if (row.slot.empty()) programs.brought(row.pid, job->program, row.process);
   }
+  // The agent of a process that cannot reach a node checks its own link.
+  if (const auto* returned = std::get_if<ReturnSlot>(&message.message)) {
+    if (!returned->unreachable.empty()) peers.check(returned->node);
+  } else if (const auto* watch = std::get_if<WatchActor>(&message.message)) {
+    if (!watch->unreachable.empty()) peers.check(watch->node);
+  }
   FromProcess relayed{row.process, row.principal, std::move(message.message)};
   if (!head.relay(std::move(relayed))) row.restates = true;
 }
@@ -161,6 +167,7 @@ void WorkerCore::Parts::said(ProcessRow& row, HoldObject& message) {
   objects->hold(row.process, message);
 }
 void WorkerCore::Parts::said(ProcessRow& row, ReleaseObject& message) {
+  if (message.abandons_write) objects->abandon_write(row.process, message.object);
   objects->release(row.process, message.object);
 }
 void WorkerCore::Parts::said(ProcessRow& row, FetchObject& message) {

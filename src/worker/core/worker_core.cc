@@ -13,7 +13,8 @@ WorkerCore& WorkerCore::operator=(WorkerCore&&) noexcept = default;
 
 WorkerCore::Parts::Parts(WorkerOptions given)
     : options(given),
-      head(outbox, options, {[this] { return facts(); }, [this] { return slots.digest(); }, [this] { return transfers.counts(); }}),
+      head(outbox, options, {[this] { return facts(); }, [this] { return slots.digest(); }, [this] { return transfers.counts(); },
+                              [this] { return peers.silent(); }}),
       processes(outbox, options),
       peers(outbox, options),
       transfers(outbox, options, peers),
@@ -155,6 +156,7 @@ void WorkerCore::Parts::end_if_stopped() {
 
 void WorkerCore::Parts::on(Paused& event) {
   head.shift_deadlines(event.gap);
+  peers.shift_deadlines(event.gap);
   if (objects) objects->shift_deadlines(event.gap);
 }
 

@@ -44,6 +44,7 @@ struct WorkerOptions {
   Duration orphan_after = 30s;        // bytes kept for unknown holders after their home has died
   Duration locate_within = 10s;       // for the head to say who has copies
   Duration peer_unknown_after = 30s;  // a node the head never mentions counts as dead
+  Duration peer_silent_after = 10s;    // without an acknowledgement of the peer: reported to the head
   Duration room_within = 2s;          // for a process to give back an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
@@ -123,7 +124,8 @@ struct WorkerOptions {
                  field("spill_again_after", &WorkerOptions::spill_again_after),
                  field("return_within", &WorkerOptions::return_within),
                  field("read_room_within", &WorkerOptions::read_room_within),
-                 field("memory_return_timeout", &WorkerOptions::memory_return_timeout));
+                 field("memory_return_timeout", &WorkerOptions::memory_return_timeout),
+                 field("peer_silent_after", &WorkerOptions::peer_silent_after));
   }
   friend bool operator==(const WorkerOptions&, const WorkerOptions&) = default;
 };

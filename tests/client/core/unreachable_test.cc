@@ -18,9 +18,24 @@ class Unreachable : public SmallClient {
   }
   void note() {
     for (const auto& each : to_head<ReturnSlot>()) returned.push_back(each);
+    for (const auto& each : to_head<WatchActor>()) {
+      if (!each.unreachable.empty()) reports.push_back(each);
+    }
     for (const auto& each : commanded<Warn>()) warnings.push_back(each.text);
   }
+  void actor_changes(ActorId actor, ActorState state, std::uint64_t executor, std::uint64_t version, const EndCause& cause = {}) {
+    ActorChanged changed;
+    changed.actor = actor;
+    changed.state = state;
+    changed.version = version;
+    changed.incarnation = static_cast<std::uint32_t>(version);
+    changed.endpoint.process = ProcessId::of(executor);
+    changed.endpoint.node = NodeId::of(2);
+    changed.cause = cause;
+    head(changed);
+  }
   std::vector<ReturnSlot> returned;
+  std::vector<WatchActor> reports;
   std::vector<std::string> warnings;
 };
 
@@ -65,15 +80,44 @@ TEST_F(Unreachable, ReplyArrivesInTime_SlotIsKept) {
   EXPECT_TRUE(warnings.empty());
 }
 
-TEST_F(Unreachable, CallsOfActor_WaitWithAWarning) {
+TEST_F(Unreachable, CallsOfActor_HeadIsNotified) {
   const ActorId counter = make_actor(4);
-  actor_alive(counter, 30, 1);
+  actor_changes(counter, ActorState::alive, 30, 1);
   const TaskId id = call(counter);
-  cut(30, Duration(70s));
+  cut(30, Duration(55s));
+  EXPECT_TRUE(reports.empty());
+  cut(30, Duration(10s));
   EXPECT_EQ(warnings.size(), 1u);
-  EXPECT_EQ(state(result(id)), "pending");
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_TRUE(reports[0].on);
+  EXPECT_EQ(reports[0].actor, counter);
+  EXPECT_EQ(reports[0].executor, ProcessId::of(30));
+  EXPECT_EQ(reports[0].node, NodeId::of(2));
+  EXPECT_NE(reports[0].unreachable.find("could not be reached from node"), std::string::npos) << reports[0].unreachable;
+  EXPECT_EQ(state(result(id)), "pending") << "the head decides";
+  cut(30, Duration(70s));
+  EXPECT_EQ(reports.size(), 2u) << "a head that was restarted has forgotten the first";
   reply_value(30, "late");
   EXPECT_EQ(text(result(id)), "late");
+}
+
+TEST_F(Unreachable, ActorRestartsElsewhere_CallRunsThere) {
+  const ActorId counter = make_actor(4);
+  actor_changes(counter, ActorState::alive, 30, 1);
+  const TaskId id = call(counter);
+  cut(30, Duration(61s));
+  ASSERT_EQ(reports.size(), 1u);
+  EndCause cause;
+  cause.kind = EndKind::killed;
+  cause.text = "its executor on node 2 could not be reached from node 1";
+  actor_changes(counter, ActorState::restarting, 30, 2, cause);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::actor_unavailable);
+  EXPECT_NE(error(result(id)).text.find("node 2 could not be reached from node 1"), std::string::npos);
+  actor_alive(counter, 31, 3);
+  const TaskId next = call(counter);
+  ASSERT_EQ(calls_at(31).size(), 1u);
+  reply_value(31, "there");
+  EXPECT_EQ(text(result(next)), "there");
 }
 
 }  // namespace

@@ -155,6 +155,110 @@ TEST_F(UnreadArguments, CallOfActor_LaterCallsWaitBehindIt) {
   EXPECT_EQ(calls_at(30)[1].call.task, later);
 }
 
+// Another process owns the argument, and this one can read it.
+class BorrowedArguments : public UnreadArguments {
+ protected:
+  BorrowedArguments() { step(AdoptRef{borrowed}); }
+  TaskId consume_borrowed(std::int32_t max_retries) {
+    SubmitTask reader = task(2);
+    reader.max_retries = max_retries;
+    reader.call.arguments.edit().push_back(by_ref(borrowed));
+    const TaskId id = submit(reader);
+    agent_reads(borrowed.object, std::nullopt);
+    slot(3, 20);
+    return id;
+  }
+  // The agent takes the memory of the argument back.
+  void place_returns() {
+    ReturnPlace asked;
+    asked.object = borrowed.object;
+    asked.fetch = core_.object(borrowed.object)->reading->place_fetch;
+    agent(asked);
+  }
+  const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};
+};
+
+TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
+  const TaskId reader = consume_borrowed(0);
+  for (int times = 0; times < 5; ++times) {
+    ASSERT_EQ(sent(), std::vector<TaskId>{reader}) << times;
+    place_returns();
+    reply_unread(borrowed.object);
+    EXPECT_EQ(to_agent<FetchObject>().size(), 1u) << "read through its home, which waits for the owner";
+    ASSERT_TRUE(sent().empty());
+    agent_reads(borrowed.object, std::nullopt);
+  }
+  ASSERT_EQ(sent(), std::vector<TaskId>{reader});
+  EXPECT_EQ(calls_at(20)[0].call.attempt, 0u);
+  reply_value(20, "done");
+  EXPECT_EQ(text(result(reader)), "done");
+}
+
+TEST_F(BorrowedArguments, HomeIsAwayForAWhile_CallWaits) {
+  const TaskId reader = consume_borrowed(0);
+  place_returns();
+  reply_unread(borrowed.object);
+  for (int times = 0; times < 4; ++times) {
+    agent_reads(borrowed.object, failure(ErrorCode::unavailable, "home 2 died"));
+    ASSERT_EQ(state(result(reader)), "pending") << times;
+    ASSERT_TRUE(sent().empty());
+    pass(Duration(10s));
+    ASSERT_EQ(to_agent<FetchObject>().size(), 1u) << times;
+  }
+  agent_reads(borrowed.object, std::nullopt);
+  slot(4, 21);
+  ASSERT_EQ(calls_at(21).size(), 1u);
+  EXPECT_EQ(calls_at(21)[0].call.task, reader);
+  EXPECT_EQ(calls_at(21)[0].call.attempt, 0u);
+}
+
+TEST_F(BorrowedArguments, HomeIsAwayAtSubmission_CallWaits) {
+  SubmitTask reader = task(2);
+  reader.call.arguments.edit().push_back(by_ref(borrowed));
+  const TaskId id = submit(reader);
+  agent_reads(borrowed.object, failure(ErrorCode::unavailable, "home 2 died"));
+  ASSERT_EQ(state(result(id)), "pending");
+  pass(Duration(1s));
+  agent_reads(borrowed.object, std::nullopt);
+  slot(3, 20);
+  EXPECT_EQ(sent(), std::vector<TaskId>{id});
+}
+
+TEST_F(BorrowedArguments, HomeStaysAway_CallFailsWithTheLoss) {
+  const TaskId reader = consume_borrowed(100);
+  place_returns();
+  reply_unread(borrowed.object);
+  int times = 0;
+  for (; state(result(reader)) == "pending" && times < 20; ++times) {
+    agent_reads(borrowed.object, failure(ErrorCode::unavailable, "home 2 died"));
+    pass(Duration(10s));
+  }
+  EXPECT_EQ(times, 7);
+  EXPECT_EQ(error(result(reader)).kind, ErrorKind::object_lost);
+}
+
+TEST_F(BorrowedArguments, OwnerIsDead_CallFailsAtOnce) {
+  const TaskId reader = consume_borrowed(0);
+  place_returns();
+  PeersDead dead;
+  dead.processes = {borrowed.owner};
+  agent(dead);
+  reply_unread(borrowed.object);
+  EXPECT_EQ(error(result(reader)).kind, ErrorKind::object_lost);
+}
+
+TEST_F(BorrowedArguments, AgentLostMeanwhile_CallIsSentAgain) {
+  const TaskId reader = consume_borrowed(0);
+  place_returns();
+  reply_unread(borrowed.object);
+  ASSERT_TRUE(sent().empty());
+  StartJob job;
+  job.job = JobId::of(1);
+  step(AgentLost{});
+  step(Attached{node(), ProcessId::of(10), job});
+  EXPECT_EQ(sent(), std::vector<TaskId>{reader});
+}
+
 // A borrowed object that was lost may be recomputed by its owner.
 TEST_F(UnreadArguments, BorrowedObjectLost_NextWantReadsAgain) {
   const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};

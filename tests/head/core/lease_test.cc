@@ -311,7 +311,7 @@ TEST_F(Lease, LinkLost_SlotIsFencedAndReported) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
-  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached"});
+  cluster.driver_says(home, 1, ReturnSlot{start.slot, "executor 14 could not be reached", agent.node});
   const auto stopped = cluster.take<StopSlot>(agent);
   ASSERT_EQ(stopped.size(), 1u);
   EXPECT_FALSE(stopped[0].graceful);

@@ -193,7 +193,9 @@ AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) c
           agent.session->received(),
           agent.digest.value_or(0),
           std::move(frame),
-          agent.digest ? agent.told : never};
+          agent.digest ? agent.told : never,
+          {},
+          agent.silent_peers};
 }
 
 void SmallCluster::says(TestAgent& agent, AgentMessage message) {

@@ -40,6 +40,7 @@ struct TestAgent {
   std::vector<TransferFact> stored{};
   bool knows_under_way = true;  // what is on its way to it
   std::uint32_t protocol = own_protocol.newest;
+  std::vector<NodeId> silent_peers{};  // in its frames
 };
 
 class SmallCluster {

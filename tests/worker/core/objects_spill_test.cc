@@ -115,6 +115,17 @@ TEST_F(SpillTest, WhoWaitsForRoomIsRefusedWhereTheDiskTakesTooLong) {
   home_.disk_goes_on();
 }
 
+TEST_F(SpillTest, AbandonedWrite_TakesNoMemory) {
+  fill_while_the_disk_waits();
+  home_.say(1, ReleaseObject{ObjectId::of(9), true});
+  home_.disk_goes_on();
+  settle();
+  world_.advance(1s);
+  return_places(home_);
+  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty());
+  EXPECT_EQ(home_.core().objects().find(ObjectId::of(9)), nullptr);
+}
+
 TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
   put_many(1, 8);
   map_all(1, 8);

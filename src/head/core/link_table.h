@@ -1,0 +1,58 @@
+// Links between two nodes that the head reaches both, as far as agents and callers report that they are cut.
+// Thread: owner (one HeadCore). Not: links to the head, which are in NodeTable.
+//
+// Agents report state: a link that none of its two agents reports any more works again, and then a report of a caller
+// about the link ends, too. Otherwise a report of a caller counts for `report_kept`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+#include "head/core/event_log.h"
+
+namespace mobula::internal::head {
+
+struct Parts;
+
+class LinkTable {
+ public:
+  explicit LinkTable(Parts& parts) : parts_(parts) {}
+
+  // All nodes that the agent of `from` has no contact with. Nodes that the head does not reach are ignored.
+  void stated(NodeId from, const std::vector<NodeId>& silent);
+  // A process on `from` gave up an executor on `to`.
+  void given_up(NodeId from, NodeId to, const EventSubjects& about, const std::string& why);
+  void node_died(NodeId node);
+  void tick();
+
+  bool is_cut(NodeId one, NodeId other) const { return rows_.contains(link_of(one, other)); }
+  std::vector<std::string> warnings() const;
+  std::optional<Time> next_deadline() const;
+
+ private:
+  using Link = std::pair<NodeId, NodeId>;  // the smaller id first
+  struct Row {
+    Time since;
+    std::map<NodeId, Time> reported;  // by agent: first report
+    NodeId from{};                    // given up: node of the caller
+    std::optional<Time> given_up;     // last report
+  };
+  static constexpr Duration report_kept = Duration(300s);
+  static constexpr std::size_t max_links = 4096;
+
+  static Link link_of(NodeId one, NodeId other) { return one < other ? Link{one, other} : Link{other, one}; }
+  Row* cut(Link link);
+  void end_if_works(Link link);
+  bool reaches(NodeId node) const;
+
+  Parts& parts_;
+  std::map<Link, Row> rows_;
+  std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent with one
+};
+
+}  // namespace mobula::internal::head
