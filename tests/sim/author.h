@@ -127,6 +127,7 @@ class Author {
   int hoarding();
   int broadcast();
   int waves_of_readers();
+  int streams_of_readers();
   int whole_gpu_task();
   int resident_results();
   int lengthy_tasks();

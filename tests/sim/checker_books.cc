@@ -50,7 +50,8 @@ void Checkers::fault(FaultKind kind) {
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
-  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == node_drained;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == home_crash ||
+                    kind == node_drained;
 }
 
 void Checkers::head_crashed() {

@@ -521,7 +521,7 @@ std::vector<Mutation> make_mutations() {
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"agent forgets the last copy", {"last_copies", "losses"}, last_copies_are_forgotten},
-      {"executor does not name an unread argument", {"last_copies"}, unread_arguments_are_not_named},
+      {"executor does not name an unread argument", {"lost_homes"}, unread_arguments_are_not_named},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},

@@ -56,6 +56,7 @@ std::vector<Scenario> make_scenarios() {
        {agent_crash, agent_crash, agent_crash, executor_crash, driver_pause, agent_pause}},
       {"last_copies_cut", 4, 2, false, 6, {waves, waves, late}, 6,
        {peer_cut, peer_cut, agent_crash, bulk_fails, bulk_breaks}},
+      {"lost_homes", 3, 1, false, 4, {streams_of_readers}, 4, {home_crash, home_crash, agent_crash}},
       {"groups", 3, 2, false, 8, {group, group, group, task, crash}, 0, {}},
       {"group_faults", 3, 2, false, 8, {group, group, group, task, actor}, 4,
        {head_crash, agent_crash, executor_crash, disk_slow, disk_fails, head_link_break, driver_crash}},
@@ -166,13 +167,14 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 27> names{
+  static constexpr std::array<std::string_view, 28> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
       "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
       "spilling is slow", "spilling fails", "spilled files are damaged",
-      "bulk bytes are slow", "bulk connections break", "bulk bytes are changed"};
+      "bulk bytes are slow", "bulk connections break", "bulk bytes are changed",
+      "the agent of a driver's node crashes"};
   return names.at(static_cast<std::size_t>(kind));
 }
 

@@ -21,7 +21,7 @@ enum class FaultKind : std::uint8_t {
   head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
   driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
   disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained, spill_slow, spill_fails,
-  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts,
+  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts, home_crash,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -44,7 +44,7 @@ enum class Work : std::uint8_t {
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
   family, whole_gpu, resident, hungry, too_hungry, frugal_once, hoard, broadcast,
-  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves,
+  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves, streams_of_readers,
 };
 
 struct Scenario {

@@ -39,6 +39,11 @@ void World::begin(const Fault& fault) {
     case agent_crash:
       if (node.agent != nullptr) node.agent->crash("crash");
       break;
+    case home_crash: {
+      Node& home = nodes_.at(static_cast<std::size_t>(driver->host() - 1));
+      if (home.agent != nullptr) home.agent->crash("crash");
+      break;
+    }
     case agent_pause:
       if (node.agent != nullptr) node.agent->pause(fault.span);
       break;
