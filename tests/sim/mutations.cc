@@ -9,14 +9,6 @@
 namespace mobula::internal::sim {
 namespace {
 
-// The message of type T on its way to the agent, or null.
-// The message of type T on its way to the head, or null.
-template <class T>
-T* for_head(client::Command& command) {
-  auto* relay = to_agent<ForHead>(command);
-  return relay ? std::get_if<T>(&relay->message) : nullptr;
-}
-
 // The message of type T that an agent sends a peer, or null.
 template <class T>
 T* to_peer(worker::Command& command) {
@@ -568,6 +560,7 @@ std::vector<Mutation> make_mutations() {
   for (auto& each : memory_mutations()) all.push_back(std::move(each));
   for (auto& each : bulk_mutations()) all.push_back(std::move(each));
   for (auto& each : tensor_mutations()) all.push_back(std::move(each));
+  for (auto& each : end_mutations()) all.push_back(std::move(each));
   return all;
 }
 

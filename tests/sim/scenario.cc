@@ -74,6 +74,13 @@ std::vector<Scenario> make_scenarios() {
       {"ends", 3, 2, true, 8, {unawaited, unawaited, return_call, factory, factory, gpu}, 0, {}},
       {"ends_faults", 3, 2, true, 8, {unawaited, unawaited, return_call, factory, factory, task}, 4,
        {head_crash, head_crash, head_link_break, executor_crash, agent_crash, executor_pause, stream_break, node_drained}},
+      {"shared_names", 2, 1, false, 4, {shared_name, shared_name, killed_call, actor}, 0, {}},
+      {"shared_names_faults", 3, 1, false, 4, {shared_name, shared_name, killed_call, actor}, 3,
+       {executor_crash, executor_pause, head_crash, stream_break, agent_crash}},
+      {"cancellation", 2, 1, false, 5, {blocked, blocked, cancel, nested}, 0, {}},
+      {"deep_chains", 2, 1, false, 3, {deep_chain, deep_chain, task}, 0, {}},
+      {"broken_groups", 4, 1, false, 1, {pair_group}, 4, {node_away}, false, false, false, 0, false, false, true},
+      {"device_groups", 2, 2, true, 5, {device_group, device_group, gpu, task}, 0, {}},
       {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
        {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
       {"bursts", 2, 2, false, 6, {burst, burst, burst, nested, task, cancel}, 0, {}},
@@ -158,6 +165,7 @@ Duration span_of(FaultKind kind, Random& random) {
       return random.chance(500) ? random.between(Duration(100ms), Duration(3s))
                                 : random.between(Duration(4s), Duration(15s));
     case node_drained: return random.between(Duration(2s), Duration(8s));
+    case node_away: return random.between(Duration(25s), Duration(40s));
     case executor_pause:
     case driver_pause: return random.between(Duration(50ms), Duration(5s));
     default: return random.between(Duration(100ms), Duration(4s));
@@ -167,14 +175,14 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 28> names{
+  static constexpr std::array<std::string_view, 29> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
       "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
       "spilling is slow", "spilling fails", "spilled files are damaged",
       "bulk bytes are slow", "bulk connections break", "bulk bytes are changed",
-      "the agent of a driver's node crashes"};
+      "the agent of a driver's node crashes", "a node is away"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -191,10 +199,11 @@ const Scenario* find_scenario(const std::string& name) {
 HistoryPlan draw(const Scenario& scenario, const Random& random) {
   HistoryPlan plan;
   plan.store_bytes = scenario.store_bytes;
+  plan.uniform = scenario.uniform;
   Random fabric = random.fork("fabric");
   plan.trusted_fabric = fabric.chance(400);
   Random topology = random.fork("topology");
-  const auto nodes = topology.between(1, scenario.max_nodes);
+  const auto nodes = topology.between(scenario.uniform ? scenario.max_nodes : 1, scenario.max_nodes);
   for (std::int64_t i = 0; i < nodes; ++i) {
     NodePlan node;
     node.shape = draw_shape(topology, i == 0, scenario.gpus);
@@ -202,6 +211,10 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     node.has_program = topology.chance(300);
     node.cannot_start = i > 0 && topology.chance(60);
     if (scenario.memory) node.memory_mib = 1000;
+    if (scenario.uniform) {
+      node.shape.resources = {{"CPU", {{Quantity::whole(1), {}, {}, 0}}}};
+      node.cannot_start = false;
+    }
     plan.nodes.push_back(std::move(node));
   }
   const auto drivers = topology.between(scenario.preempts ? 2 : 1, scenario.max_drivers);
@@ -278,6 +291,7 @@ Request request_of(const std::string& shape) {
     request.label_selector["zone"] = "c";
     request.fallback_selectors = {{{"zone", "in(b,c)"}}, {}};
   }
+  if (shape == "absent") request.resources.set("absent", Quantity::whole(1));
   if (shape == "impossible") request.resources.set("CPU", Quantity::whole(1000));
   return request;
 }
