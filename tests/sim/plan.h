@@ -54,7 +54,7 @@ struct Step {
   bool tolerant = false;  // get: an error is no news, and the value is not mixed in
   Duration span{};
   int group = -1;               // submit: the var of the group to run in
-  std::vector<int> bundles{};   // make_group: CPUs of each; if negative, so many and a GPU
+  std::vector<int> bundles{};   // make_group: CPUs of each; a negative count adds a GPU
   int strategy = 0;             // make_group: a GroupStrategy
   bool must_fail = false;       // call_actor: its actor was killed before
   bool unawaited = false;       // call_refs: makes two vars for each handle, itself and a value that is not read
