@@ -60,7 +60,7 @@ void Checkers::spares_devices(const StartSlot& start) const {
   const Allocation& chosen = start.allocation;
   if (chosen.group.empty() || any_fault_ || has_gpu(chosen)) return;
   const auto at = world_.disk().find({"groups", chosen.group.hex()});
-  const auto row = at == world_.disk().end() ? Result<head::GroupRow>(failure(ErrorCode::not_found, "none"))
+  const auto row = at == world_.disk().end() ? Result<head::GroupRow>(failure(ErrorCode::not_found, "read group: no such row"))
                                              : decode<head::GroupRow>(at->second);
   const auto index = static_cast<std::size_t>(chosen.bundle);
   if (!row || index >= row->places.size() || !has_gpu(row->places[index].allocation)) return;

@@ -375,7 +375,7 @@ Hooks head_hears_terms(void (*change)(JobTerms&)) {
   return hooks;
 }
 
-Hooks quotas_are_not_heard() {
+Hooks quotas_are_dropped() {
   return head_hears_terms([](JobTerms& terms) { terms.quota.clear(); });
 }
 Hooks priorities_are_turned_round() {
@@ -383,7 +383,7 @@ Hooks priorities_are_turned_round() {
 }
 
 // What the head is told of a demand has no selectors.
-Hooks selectors_are_not_heard() {
+Hooks selectors_are_dropped() {
   Hooks hooks;
   hooks.head.in = [](std::vector<head::Event>& events) {
     for (auto& each : events) {
@@ -431,7 +431,7 @@ Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
   return hooks;
 }
 
-Hooks preemption_is_not_heard() {
+Hooks preemption_is_dropped() {
   return client_hears_recalls([](RecallSlot& recall) { recall.running = RunningTask::finishes; });
 }
 
@@ -544,12 +544,12 @@ std::vector<Mutation> make_mutations() {
       {"client does not hear recalls for reservations",
        {"group_turns"},
        reservations_are_not_heard},
-      {"client does not hear that recalls preempt", {"preemption"}, preemption_is_not_heard},
+      {"client does not hear that recalls preempt", {"preemption"}, preemption_is_dropped},
       {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
       {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},
-      {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
+      {"head does not hear of quotas", {"fairness"}, quotas_are_dropped},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
-      {"head does not hear of selectors", {"rules"}, selectors_are_not_heard},
+      {"head does not hear of selectors", {"rules"}, selectors_are_dropped},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},

@@ -55,8 +55,8 @@ Hooks cancellations_are_not_carried_out() {
   return hooks;
 }
 
-// Results of calls that failed become replies that say nothing.
-Hooks failures_are_not_heard() {
+// Results of calls that failed become empty news.
+Hooks failures_are_dropped() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
     for (auto& each : events) {
@@ -116,7 +116,7 @@ std::vector<Mutation> end_mutations() {
       {"client lets calls after a kill run", {"shared_names"}, kills_are_not_noted},
       {"executor awaits callers without a handle", {"actors", "shared_names"}, closed_callers_are_awaited},
       {"executor does not cancel what waits", {"cancellation"}, cancellations_are_not_carried_out},
-      {"client does not hear failures", {"deep_chains"}, failures_are_not_heard},
+      {"client does not hear failures", {"deep_chains"}, failures_are_dropped},
       {"client keeps slots in broken groups", {"broken_groups"}, slots_are_kept},
       {"head gives CPU work bundles with devices", {"device_groups"}, bundles_are_swapped},
   };

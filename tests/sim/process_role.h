@@ -61,7 +61,7 @@ class Process final : public Role {
   std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }
   std::set<ObjectId>& sealed() { return sealed_; }
   std::map<std::uint64_t, HeadToProcess>& answers() { return answers_; }
-  // By the actor that was to be created: the actor that has its name.
+  // By the actor of the request: the actor that has its name.
   std::map<ActorId, ActorFound>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }

@@ -130,7 +130,7 @@ int Author::shared_name() {
   return add(std::move(main));
 }
 
-// Calls that a process makes after it has killed the actor fail, whatever the head and the executor do meanwhile.
+// Calls that a process makes after it has killed the actor fail, before the head reports its death as well as after.
 int Author::call_after_kill() {
   const int type = add(actor_class());
   const int m = method();
@@ -152,7 +152,7 @@ int Author::call_after_kill() {
   return add(std::move(main));
 }
 
-// Tasks that wait for what never comes, until they are cancelled without force.
+// Tasks that wait for a task that never runs, until they are cancelled without force.
 int Author::cancelled_while_blocked() {
   Plan never = leaf();
   never.name = "never";

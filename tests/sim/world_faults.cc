@@ -47,7 +47,7 @@ void World::begin(const Fault& fault) {
       break;
     }
     case node_away: {
-      // Those of drivers stay, so that their work can go on.
+      // Nodes of drivers stay, so that their work continues.
       std::vector<Node*> others;
       for (auto& each : nodes_) {
         const auto& hosts = plan_.driver_nodes;
