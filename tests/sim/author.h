@@ -116,6 +116,12 @@ class Author {
   int unawaited_work();
   int returned_calls();
   int actor_factory();
+  int shared_name();
+  int call_after_kill();
+  int cancelled_while_blocked();
+  int deep_chain();
+  int pair_groups();
+  int device_group();
   int hanging_tasks();
   int grouped_tasks();
   int stream_of_tasks();
@@ -127,6 +133,7 @@ class Author {
   int hoarding();
   int broadcast();
   int waves_of_readers();
+  int streams_of_readers();
   int whole_gpu_task();
   int resident_results();
   int lengthy_tasks();

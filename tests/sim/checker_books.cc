@@ -44,13 +44,15 @@ std::string excess(const Used& used, const NodeShape& shape) {
 
 void Checkers::fault(FaultKind kind) {
   using enum FaultKind;
+  any_fault_ = true;
   const bool harmless = kind == slow_network || kind == repeats || kind == disk_slow || kind == head_link_break || kind == spill_slow ||
                         kind == bulk_slow || kind == bulk_breaks || kind == bulk_corrupts;
   lossy_ |= !harmless;
   news_lost_ |= kind == news_lost;
   streams_lose_ |= kind == stream_break || kind == peer_cut || kind == peer_lost || kind == slow_network ||
                    kind == driver_pause || kind == executor_pause;
-  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == node_drained;
+  peers_overlap_ |= kind == head_link_cut || kind == agent_pause || kind == agent_crash || kind == home_crash || kind == node_away ||
+                    kind == node_drained;
 }
 
 void Checkers::head_crashed() {
@@ -68,7 +70,10 @@ void Checkers::head_hears(const AgentToHead& message) {
   if (frame->frame.sequence != last + 1) return;
   last = frame->frame.sequence;
   if (const auto* relayed = std::get_if<FromProcess>(&*frame->frame.message)) terms_heard(*relayed);
-  if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) not_gone_.erase(gone->slot);
+  if (const auto* gone = std::get_if<SlotGone>(&*frame->frame.message)) {
+    not_gone_.erase(gone->slot);
+    slot_known_gone(gone->slot);
+  }
   if (const auto* lent = std::get_if<SlotLent>(&*frame->frame.message)) {
     const auto at = granted_.find(lent->slot);
     if (at != granted_.end()) at->second.lent = lent->on;
@@ -127,6 +132,10 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
     world_.violation("drains", "slot " + start.slot.brief() + " starts on node" +
                                    std::to_string(to->node().index) + ", which is drained");
   }
+  spares_devices(start);
+  const bool named = !start.actor.name.empty();
+  placed_[start.slot] = {named ? ActorId() : start.actor.actor, start.allocation.group, start.allocation.bundle,
+                         start.allocation};
   where_it_may(start, *to);
   has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);
@@ -271,6 +280,7 @@ void Checkers::agent_ended(Agent& agent) {
 }
 
 void Checkers::head_stepped(const Head& head, std::uint64_t steps) {
+  regroups();
   if (steps % 16 != 0) return;
   const auto verified = head.core().verify();
   if (!verified.ok()) world_.violation("books", verified.error().text);
@@ -301,6 +311,7 @@ void Checkers::executor_started(Process& process) {
     }
   }
   const ActorId actor = process.assignment().actor.actor;
+  if (!actor.empty()) last_used_[actor] = world_.now();
   if (!actor.empty() && !peers_overlap_) {
     for (const Process* other : world_.processes()) {
       if (other != &process && other->alive() && !other->departed() && other->assignment().actor.actor == actor) {

@@ -76,7 +76,8 @@ void Checkers::sent_to_the_dead(const Process& executor, const CallerFrame& fram
   if (push != nullptr) tasks_[push->call.task].lost.insert({executor.id(), push->call.attempt});
 }
 
-void Checkers::call_ended(Process& process, const executor::RunCall&) {
+void Checkers::call_ended(Process& process, const executor::RunCall& run) {
+  actor_call_ended(process, run);
   auto& running = running_[process.id()];
   if (running.now > 0) --running.now;
   in_memory_.erase(process.id());

@@ -44,6 +44,8 @@ void Checkers::terms_heard(const FromProcess& message) {
     if (demand->version >= known.version) known = *demand;
   } else if (const auto* group = std::get_if<CreateGroup>(&message.message)) {
     group_wanted(group->spec);
+  } else if (const auto* end = std::get_if<EndActor>(&message.message); end != nullptr && !end->kill) {
+    handle_gone_.emplace(end->actor, world_.now());
   }
 }
 
@@ -170,6 +172,7 @@ void Checkers::group_is_there(const GroupChanged& news) {
   }
   turns += turns_of_others(since);
   groups_there_.push_back(world_.now());
+  if (world_.plan().uniform) return;  // groups keep their nodes for long there
   if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
   if (waited <= whole_bound * turns) return;
   world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +

@@ -25,6 +25,10 @@
 //   transfers a chunk is asked for once at a time and comes once, from where it is; what is under way
 //             stays within its limits; nothing is readable of which a part is missing
 //   tensors   elements that stay where they were made are not freed while a process refers to them
+//   frees     an actor whose last handle is gone gives its resources back within a bound
+//   cancelled a call that waits when it is cancelled ends within a bound
+//   devices   a request without devices gets a bundle with devices only if no other bundle fits
+//   regroups  no group waits for long while nodes for it have no other use than idle bundles of groups that wait, too
 //   homes     a reader at the home of an object waits only while bytes, a failure or a computation of
 //             the bytes is due
 //   spilling  what a process looks at stays where it is; what is on disk alone is whole there
@@ -107,6 +111,7 @@ class Checkers {
   // It has died, which the caller could not know yet.
   void sent_to_the_dead(const Process& executor, const CallerFrame& frame);
   void value_read(Process& process, ObjectId object, const Reading& reading);
+  void cancelled(ObjectId result) { cancelled_at_.insert_or_assign(result, now()); }
   void store_refused(Process& process, const Failure& failure);
   void lost_name(Process& process, const Plan& plan);
   // A thread looks again at what it has been looking at.
@@ -180,6 +185,12 @@ class Checkers {
   bool has_slot(const Process& process) const;
   // checker_transfers.cc
   void is_whole(Agent& agent);
+  // checker_ends.cc
+  Time now() const;
+  void actor_call_ended(const Process& process, const executor::RunCall& run);
+  void slot_known_gone(SlotId slot);
+  void spares_devices(const StartSlot& start) const;
+  void regroups();
   // checker_homes.cc
   void home_serves(Agent& agent);
   void note_recomputable(const CallRecord& call, const Plan& plan);
@@ -257,6 +268,18 @@ class Checkers {
   std::map<ObjectId, std::uint64_t> seen_;  // a value once read never changes
   std::map<std::uint64_t, std::map<ObjectId, Time>> stranded_;  // by agent: first time without a cause to wait
   std::set<ObjectId> recomputable_;  // results that their submitter can always recompute
+  bool any_fault_ = false;
+  std::map<ActorId, Time> handle_gone_;  // the owner's order to end the actor, for lack of handles
+  std::map<ActorId, Time> last_used_;    // start of its process, or end of a call
+  struct Placed {
+    ActorId actor;   // without a name
+    GroupId group;
+    std::int32_t bundle = -1;
+    Allocation allocation;
+  };
+  std::map<SlotId, Placed> placed_;  // until the head knows that the slot is gone
+  std::map<ObjectId, Time> cancelled_at_;
+  std::optional<Time> stalled_since_;  // a group waits although nodes for it are there
   std::uint64_t submissions_ = 0;
   std::uint64_t calls_run_ = 0;
 };

@@ -147,7 +147,7 @@ int sweep_for(const CommandOptions& options) {
 // Each bug must be seen in one of its scenarios within these seeds, in which the product itself is
 // clean.
 int prove_mutations(const CommandOptions& options) {
-  const std::uint64_t last = options.last == 0 ? 240 : options.last;
+  const std::uint64_t last = options.last == 0 ? 60 : options.last;
   int missed = 0;
   std::printf("%-46s %-10s %s\n", "mutation", "checker", "history");
   for (const auto& mutation : mutations()) {

@@ -63,9 +63,10 @@ void Process::head_answered(const HeadToProcess& answer) {
     });
     return;
   }
-  if (const auto* found = std::get_if<ActorFound>(&answer); found && found->request != 0) {
-    answers_.insert_or_assign(found->request, answer);
-  }
+  const auto* found = std::get_if<ActorFound>(&answer);
+  if (found == nullptr) return;
+  if (found->request != 0) answers_.insert_or_assign(found->request, answer);
+  if (!found->wanted.empty()) found_instead_.insert_or_assign(found->wanted, *found);
 }
 
 void Process::start_items() {

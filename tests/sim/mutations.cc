@@ -9,14 +9,6 @@
 namespace mobula::internal::sim {
 namespace {
 
-// The message of type T on its way to the agent, or null.
-// The message of type T on its way to the head, or null.
-template <class T>
-T* for_head(client::Command& command) {
-  auto* relay = to_agent<ForHead>(command);
-  return relay ? std::get_if<T>(&relay->message) : nullptr;
-}
-
 // The message of type T that an agent sends a peer, or null.
 template <class T>
 T* to_peer(worker::Command& command) {
@@ -383,7 +375,7 @@ Hooks head_hears_terms(void (*change)(JobTerms&)) {
   return hooks;
 }
 
-Hooks quotas_are_not_heard() {
+Hooks quotas_are_dropped() {
   return head_hears_terms([](JobTerms& terms) { terms.quota.clear(); });
 }
 Hooks priorities_are_turned_round() {
@@ -391,7 +383,7 @@ Hooks priorities_are_turned_round() {
 }
 
 // What the head is told of a demand has no selectors.
-Hooks selectors_are_not_heard() {
+Hooks selectors_are_dropped() {
   Hooks hooks;
   hooks.head.in = [](std::vector<head::Event>& events) {
     for (auto& each : events) {
@@ -439,7 +431,7 @@ Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
   return hooks;
 }
 
-Hooks preemption_is_not_heard() {
+Hooks preemption_is_dropped() {
   return client_hears_recalls([](RecallSlot& recall) { recall.running = RunningTask::finishes; });
 }
 
@@ -521,7 +513,7 @@ std::vector<Mutation> make_mutations() {
       {"client does not hear recalls for room of results", {"resident"}, room_is_not_given},
       {"client ignores that bytes are gone", {"losses"}, client_does_not_hear<ObjectGone>},
       {"agent forgets the last copy", {"last_copies", "losses"}, last_copies_are_forgotten},
-      {"executor does not name an unread argument", {"last_copies"}, unread_arguments_are_not_named},
+      {"executor does not name an unread argument", {"lost_homes"}, unread_arguments_are_not_named},
       {"client believes its exports unheld at once", {"losses"}, exports_are_believed_unheld},
       {"client believes deaths before the last data", {"endings"}, deaths_overtake_data},
       {"client counts retries twice", {"crashes", "quiet"}, retries_count_twice},
@@ -552,12 +544,12 @@ std::vector<Mutation> make_mutations() {
       {"client does not hear recalls for reservations",
        {"group_turns"},
        reservations_are_not_heard},
-      {"client does not hear that recalls preempt", {"preemption"}, preemption_is_not_heard},
+      {"client does not hear that recalls preempt", {"preemption"}, preemption_is_dropped},
       {"client lets all tasks run again", {"preemption"}, everything_may_run_again},
       {"head preempts where it recalls", {"fairness", "preemption"}, recalls_preempt},
-      {"head does not hear of quotas", {"fairness"}, quotas_are_not_heard},
+      {"head does not hear of quotas", {"fairness"}, quotas_are_dropped},
       {"head turns priorities round", {"fairness"}, priorities_are_turned_round},
-      {"head does not hear of selectors", {"rules"}, selectors_are_not_heard},
+      {"head does not hear of selectors", {"rules"}, selectors_are_dropped},
       {"slots outgrow their bundles", {"groups"}, slots_outgrow_their_bundles},
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},
@@ -569,6 +561,7 @@ std::vector<Mutation> make_mutations() {
   for (auto& each : memory_mutations()) all.push_back(std::move(each));
   for (auto& each : bulk_mutations()) all.push_back(std::move(each));
   for (auto& each : tensor_mutations()) all.push_back(std::move(each));
+  for (auto& each : end_mutations()) all.push_back(std::move(each));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/messages.h"
 #include "sim/hooks.h"
 
 namespace mobula::internal::sim {
@@ -23,6 +24,8 @@ std::vector<Mutation> memory_mutations();
 std::vector<Mutation> bulk_mutations();
 // And those about tensors (mutations_tensors.cc).
 std::vector<Mutation> tensor_mutations();
+// And those about ends (mutations_ends.cc).
+std::vector<Mutation> end_mutations();
 const Mutation* find_mutation(const std::string& name);
 
 // What a client tells its agent, or null.
@@ -35,6 +38,13 @@ template <class T>
 const T* to_agent(const client::Command& command) {
   const auto* agent = std::get_if<client::TellAgent>(&command);
   return agent ? std::get_if<T>(&agent->message) : nullptr;
+}
+
+// The message of type T that a client sends to the head, or null.
+template <class T>
+T* for_head(client::Command& command) {
+  auto* relay = to_agent<ForHead>(command);
+  return relay ? std::get_if<T>(&relay->message) : nullptr;
 }
 
 // Every event that agents get is changed on its way.

@@ -54,6 +54,7 @@ class Evaluation {
       case Act::submit:
       case Act::call_actor:
         vars_.push_back(evaluate(plans_, step.plan, arguments_of(step)));
+        vars_.back().must_fail |= step.must_fail;
         break;
       case Act::put: {
         Expected value;
@@ -63,6 +64,7 @@ class Evaluation {
         break;
       }
       case Act::make_actor:
+      case Act::get_or_make:
       case Act::find_actor: {
         Expected handle;
         handle.handle = true;

@@ -23,6 +23,7 @@ enum class Act : std::uint8_t {
   release,     // one ref on `var` fewer
   cancel,      // `var`, with `force`
   make_actor,  // of class `plan`; makes a var
+  get_or_make, // the actor with the name in `plan`, created if no actor has the name; makes a var
   find_actor,  // by the name in `plan`, until it is there; makes a var
   call_actor,  // `plan` on the handle `var`; makes a var
   kill_actor,  // `var`
@@ -53,8 +54,9 @@ struct Step {
   bool tolerant = false;  // get: an error is no news, and the value is not mixed in
   Duration span{};
   int group = -1;               // submit: the var of the group to run in
-  std::vector<int> bundles{};   // make_group: CPUs of each
+  std::vector<int> bundles{};   // make_group: CPUs of each; a negative count adds a GPU
   int strategy = 0;             // make_group: a GroupStrategy
+  bool must_fail = false;       // call_actor: its actor was killed before
   bool unawaited = false;       // call_refs: makes two vars for each handle, itself and a value that is not read
 };
 

@@ -348,7 +348,9 @@ void Process::carry_out(executor::Command& command) {
     const auto at = threads_.find(cancel->token);
     if (at == threads_.end()) return;
     at->second->cancel();
-    if (cancel->recursive) step_client(client::CancelChildren{at->second->task()});
+    const TaskId task = at->second->task();
+    if (cancel->recursive) step_client(client::CancelChildren{task});
+    poll_threads();
   } else if (auto* pins = std::get_if<ReleasePins>(&command)) {
     step_client(client::UnpinRefs{std::move(pins->refs), pins->unheld});
   } else if (std::holds_alternative<Evacuate>(command)) {

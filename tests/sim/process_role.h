@@ -65,6 +65,8 @@ class Process final : public Role {
   std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }
   std::set<ObjectId>& sealed() { return sealed_; }
   std::map<std::uint64_t, HeadToProcess>& answers() { return answers_; }
+  // By the actor of the request: the actor that has its name.
+  std::map<ActorId, ActorFound>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
   void write(const PlaceRecord& place, ObjectId object, Payload bytes);
@@ -157,6 +159,7 @@ class Process final : public Role {
   std::map<ObjectId, client::RoomMade> rooms_;
   std::set<ObjectId> sealed_;
   std::map<std::uint64_t, HeadToProcess> answers_;
+  std::map<ActorId, ActorFound> found_instead_;
   std::uint64_t requests_made_ = 0;
   client::HandedOver handed_over_;
   std::deque<client::Event> client_events_;

@@ -57,6 +57,7 @@ std::vector<Scenario> make_scenarios() {
       {"last_copies_cut", 4, 2, false, 6, {waves, waves, late}, 6,
        {peer_cut, peer_cut, agent_crash, bulk_fails, bulk_breaks}},
       {"cut_links", 4, 2, false, 12, {stream, stream, burst, nested, actor, restart, handle}, 2, {peer_lost}},
+      {"lost_homes", 3, 1, false, 4, {streams_of_readers}, 4, {home_crash, home_crash, agent_crash}},
       {"groups", 3, 2, false, 8, {group, group, group, task, crash}, 0, {}},
       {"group_faults", 3, 2, false, 8, {group, group, group, task, actor}, 4,
        {head_crash, agent_crash, executor_crash, disk_slow, disk_fails, head_link_break, driver_crash}},
@@ -74,6 +75,13 @@ std::vector<Scenario> make_scenarios() {
       {"ends", 3, 2, true, 8, {unawaited, unawaited, return_call, factory, factory, gpu}, 0, {}},
       {"ends_faults", 3, 2, true, 8, {unawaited, unawaited, return_call, factory, factory, task}, 4,
        {head_crash, head_crash, head_link_break, executor_crash, agent_crash, executor_pause, stream_break, node_drained}},
+      {"shared_names", 2, 1, false, 4, {shared_name, shared_name, killed_call, actor}, 0, {}},
+      {"shared_names_faults", 3, 1, false, 4, {shared_name, shared_name, killed_call, actor}, 3,
+       {executor_crash, executor_pause, head_crash, stream_break, agent_crash}},
+      {"cancellation", 2, 1, false, 5, {blocked, blocked, cancel, nested}, 0, {}},
+      {"deep_chains", 2, 1, false, 3, {deep_chain, deep_chain, task}, 0, {}},
+      {"broken_groups", 4, 1, false, 1, {pair_group}, 4, {node_away}, false, false, false, 0, false, false, true},
+      {"device_groups", 2, 2, true, 5, {device_group, device_group, gpu, task}, 0, {}},
       {"drains", 3, 2, false, 12, {stream, task, chain, nested, crash, actor, restart, group}, 8,
        {node_drained, node_drained, node_drained, head_crash, head_crash, disk_slow, disk_fails}},
       {"bursts", 2, 2, false, 6, {burst, burst, burst, nested, task, cancel}, 0, {}},
@@ -159,6 +167,7 @@ Duration span_of(FaultKind kind, Random& random) {
                                 : random.between(Duration(4s), Duration(15s));
     case node_drained: return random.between(Duration(2s), Duration(8s));
     case peer_lost: return Duration(300s);
+    case node_away: return random.between(Duration(25s), Duration(40s));
     case executor_pause:
     case driver_pause: return random.between(Duration(50ms), Duration(5s));
     default: return random.between(Duration(100ms), Duration(4s));
@@ -168,14 +177,14 @@ Duration span_of(FaultKind kind, Random& random) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) {
-  static constexpr std::array<std::string_view, 28> names{
+  static constexpr std::array<std::string_view, 30> names{
       "head crashes", "head pauses", "agent crashes", "agent pauses", "executor crashes",
       "executor pauses", "driver pauses", "driver crashes", "head link breaks", "head link is cut",
       "peers are cut", "stream breaks", "network is slow", "messages repeat", "disk is slow",
       "disk fails", "forks fail", "slabs fail", "bulk fails", "news of slots is lost", "a node is drained",
       "spilling is slow", "spilling fails", "spilled files are damaged",
       "bulk bytes are slow", "bulk connections break", "bulk bytes are changed",
-      "contact between two nodes is lost"};
+      "contact between two nodes is lost", "the agent of a driver's node crashes", "a node is away"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
@@ -192,10 +201,11 @@ const Scenario* find_scenario(const std::string& name) {
 HistoryPlan draw(const Scenario& scenario, const Random& random) {
   HistoryPlan plan;
   plan.store_bytes = scenario.store_bytes;
+  plan.uniform = scenario.uniform;
   Random fabric = random.fork("fabric");
   plan.trusted_fabric = fabric.chance(400);
   Random topology = random.fork("topology");
-  const auto nodes = topology.between(1, scenario.max_nodes);
+  const auto nodes = topology.between(scenario.uniform ? scenario.max_nodes : 1, scenario.max_nodes);
   for (std::int64_t i = 0; i < nodes; ++i) {
     NodePlan node;
     node.shape = draw_shape(topology, i == 0, scenario.gpus);
@@ -204,6 +214,10 @@ HistoryPlan draw(const Scenario& scenario, const Random& random) {
     node.cannot_start = i > 0 && topology.chance(60);
     if (scenario.memory) node.memory_mib = 1000;
     if (std::ranges::find(scenario.kinds, peer_lost) != scenario.kinds.end()) node.cannot_start = false;
+    if (scenario.uniform) {
+      node.shape.resources = {{"CPU", {{Quantity::whole(1), {}, {}, 0}}}};
+      node.cannot_start = false;
+    }
     plan.nodes.push_back(std::move(node));
   }
   const auto drivers = topology.between(scenario.preempts ? 2 : 1, scenario.max_drivers);
@@ -280,6 +294,7 @@ Request request_of(const std::string& shape) {
     request.label_selector["zone"] = "c";
     request.fallback_selectors = {{{"zone", "in(b,c)"}}, {}};
   }
+  if (shape == "absent") request.resources.set("absent", Quantity::whole(1));
   if (shape == "impossible") request.resources.set("CPU", Quantity::whole(1000));
   return request;
 }

@@ -21,7 +21,7 @@ enum class FaultKind : std::uint8_t {
   head_crash, head_pause, agent_crash, agent_pause, executor_crash, executor_pause, driver_pause,
   driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats, disk_slow,
   disk_fails, fork_fails, slab_fails, bulk_fails, news_lost, node_drained, spill_slow, spill_fails,
-  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts, peer_lost,
+  spill_corrupts, bulk_slow, bulk_breaks, bulk_corrupts, peer_lost, home_crash, node_away,
 };
 std::string_view to_string(FaultKind kind);
 
@@ -44,7 +44,8 @@ enum class Work : std::uint8_t {
   actor, restart, keep, handle, named, infeasible, late, keep_late, part, part_actor, hang, group,
   stream, whole, labelled, lengthy, once, whole_group, burst,
   family, whole_gpu, resident, hungry, too_hungry, frugal_once, hoard, broadcast,
-  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves,
+  pass_tensors, lose_tensors, lose_calls, unawaited, return_call, factory, waves, streams_of_readers,
+  shared_name, killed_call, blocked, deep_chain, pair_group, device_group,
 };
 
 struct Scenario {
@@ -62,6 +63,7 @@ struct Scenario {
   std::uint64_t store_bytes = 0;  // of each node's store; 0: as much as anybody could want
   bool keeps_quotas = false;      // of jobs, though others' tasks are ended for them
   bool tensors = false;  // results have some
+  bool uniform = false;  // all `max_nodes` are there, with one CPU each
 };
 const std::vector<Scenario>& scenarios();
 // Null if there is none of this name.
@@ -80,6 +82,7 @@ struct HistoryPlan {
   std::vector<JobTerms> terms;    // of each driver's job
   std::optional<Duration> preempt_after;
   std::uint64_t store_bytes = 0;
+  bool uniform = false;  // one CPU on each node
   bool trusted_fabric = false;
   Plans plans;
   std::vector<Item> items;
@@ -97,6 +100,9 @@ inline constexpr const char* whole_name = "whole";
 inline constexpr const char* lengthy_name = "lengthy";
 // And of those that may not.
 inline constexpr const char* once_name = "once";
+
+// The name of functions that wait until they are cancelled begins like this.
+inline constexpr const char* blocked_name = "blocked";
 
 // What a shape name stands for.
 Request request_of(const std::string& shape);

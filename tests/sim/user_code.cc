@@ -1,6 +1,7 @@
 #include "sim/user_code.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "protocol/codec.h"
 #include "sim/process_role.h"
@@ -179,12 +180,18 @@ bool Thread::take(const Step& step) {
       return true;
     }
     case Act::cancel:
+      process_.outside().checkers().cancelled(var().object);
       process_.step_client(client::CancelObject{var().object, step.force, true});
       return true;
     case Act::make_actor: make_actor(step); return true;
+    case Act::get_or_make: return get_or_make(step);
     case Act::find_actor: return find_actor(step);
     case Act::call_actor: call_actor(step); return true;
     case Act::kill_actor: {
+      if (step.force) {
+        process_.step_client(client::KillActor{var().actor, true});
+        return true;
+      }
       const auto* row = process_.client().actor(var().actor);
       if (row == nullptr || row->state == ActorState::dead || ++tries_ > 100) return true;
       if (!std::exchange(began_, true)) process_.step_client(client::KillActor{var().actor, true});
@@ -306,6 +313,7 @@ void Thread::make_actor(const Step& step) {
   spec.name = plan.actor_name;
   spec.name_space = "shared";
   spec.detached = plan.detached;
+  spec.get_if_exists = step.act == Act::get_or_make;
   spec.max_restarts = plan.max_restarts;
   spec.max_task_retries = plan.max_task_retries;
   spec.max_concurrency = plan.max_concurrency;
@@ -364,7 +372,9 @@ void Thread::call_actor(const Step& step) {
   event.call.arguments = arguments_of(step, expected);
   event.parent = task_;
   const ObjectId object = result_id(event.call.task, 0);
-  process_.outside().checkers().submitted(process_, event.call, evaluate(plans, plan.id, expected));
+  Expected result = evaluate(plans, plan.id, expected);
+  result.must_fail |= step.must_fail;
+  process_.outside().checkers().submitted(process_, event.call, std::move(result));
   process_.step_client(std::move(event));
   vars_.push_back({object, {}, {}});
 }
@@ -377,7 +387,8 @@ void Thread::make_group(const Step& step) {
   spec.strategy = static_cast<GroupStrategy>(step.strategy);
   for (const int cpus : step.bundles) {
     Request bundle;
-    bundle.resources.set("CPU", Quantity::whole(cpus));
+    bundle.resources.set("CPU", Quantity::whole(std::abs(cpus)));
+    if (cpus < 0) bundle.resources.set("GPU", Quantity::whole(1));
     spec.bundles.push_back(std::move(bundle));
   }
   const GroupId group = spec.id;

@@ -64,6 +64,7 @@ class Thread {
   bool find_actor(const Step& step);
   void submit(const Step& step);
   void make_actor(const Step& step);
+  bool get_or_make(const Step& step);
   void call_actor(const Step& step);
   void make_group(const Step& step);
   void call_refs(const Step& step);

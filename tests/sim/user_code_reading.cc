@@ -59,6 +59,30 @@ bool Thread::get_each(const RefRecords& refs, bool mixes) {
   return true;
 }
 
+// The head decides which actor this is: waits for its answer.
+bool Thread::get_or_make(const Step& step) {
+  if (!std::exchange(began_, true)) make_actor(step);
+  Var& var = vars_.back();
+  const ActorId actor = var.actor;
+  const auto answered = [this, actor] {
+    const auto* row = process_.client().actor(actor);
+    return cancelled_ || row == nullptr || row->version > 0 || process_.found_instead().contains(actor);
+  };
+  if (!answered()) {
+    block(answered, true);
+    return false;
+  }
+  const auto at = process_.found_instead().find(actor);
+  if (at == process_.found_instead().end()) return true;
+  const ActorFound found = at->second;
+  process_.found_instead().erase(at);
+  const RefRecord handle{handle_id(found.actor), found.detached ? NodeId() : found.owner_node, found.owner, found.actor};
+  var = {handle.object, found.actor, {}};
+  process_.step_client(client::AdoptRef{handle});
+  process_.step_client(client::ReleaseRef{handle_id(actor)});
+  return true;
+}
+
 bool Thread::wait_any(const Step& step) {
   std::vector<ObjectId> objects;
   for (const int var : step.vars) objects.push_back(vars_.at(static_cast<std::size_t>(var)).object);

@@ -555,6 +555,12 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::unawaited: return author.unawaited_work();
     case Work::return_call: return author.returned_calls();
     case Work::factory: return author.actor_factory();
+    case Work::shared_name: return author.shared_name();
+    case Work::killed_call: return author.call_after_kill();
+    case Work::blocked: return author.cancelled_while_blocked();
+    case Work::deep_chain: return author.deep_chain();
+    case Work::pair_group: return author.pair_groups();
+    case Work::device_group: return author.device_group();
     case Work::group: return author.grouped_tasks();
     case Work::stream: return author.stream_of_tasks();
     case Work::burst: return author.burst_of_tasks();
@@ -565,6 +571,7 @@ int draw_item(Work work, Random& random, Plans& plans) {
     case Work::hoard: return author.hoarding();
     case Work::broadcast: return author.broadcast();
     case Work::waves: return author.waves_of_readers();
+    case Work::streams_of_readers: return author.streams_of_readers();
     case Work::whole_gpu: return author.whole_gpu_task();
     case Work::resident: return author.resident_results();
     case Work::lengthy: return author.lengthy_tasks();

@@ -1,4 +1,5 @@
-// Work that outlives the executor of the task that has submitted it.
+// Work about ends: of executors that have submitted it, of actors, of waits, of chains, and of nodes below groups.
+#include "model/group.h"
 #include "sim/author.h"
 
 namespace mobula::internal::sim {
@@ -95,6 +96,185 @@ int Author::actor_factory() {
   main.steps.push_back(submit(g, {ref(0)}));
   main.steps.push_back(submit(g, {ref(0)}));
   for (int i = 1; i < 3; ++i) main.steps.push_back(on(Act::get, i));
+  return add(std::move(main));
+}
+
+// Tasks that get or create the actor of one name, call it and release it: each creation finds a live actor or makes one.
+int Author::shared_name() {
+  Plan made = actor_class();
+  made.actor_name = "shared";
+  const int type = add(std::move(made));
+  const int m = method();
+  Step get_it = make(type);
+  get_it.act = Act::get_or_make;
+  Plan user = leaf();
+  user.name = "user";
+  user.steps = {get_it, call(0, m, {value()}), on(Act::get, 1)};
+  if (random_.chance(500)) let_exit(user, random_);
+  const int f = add(std::move(user));
+  Plan main = item("shared_name");
+  const int rounds = static_cast<int>(random_.between(2, 12));
+  int vars = 0;
+  for (int i = 0; i < rounds; ++i) {
+    if (random_.chance(500)) {
+      main.steps.push_back(submit(f, {value()}));
+      main.steps.push_back(on(Act::get, vars++));
+      continue;
+    }
+    main.steps.push_back(get_it);
+    main.steps.push_back(call(vars, m, {value()}));
+    main.steps.push_back(on(Act::get, vars + 1));
+    main.steps.push_back(on(Act::release, vars));
+    vars += 2;
+    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(20ms))));
+  }
+  return add(std::move(main));
+}
+
+// Calls that a process makes after it has killed the actor fail, before the head reports its death as well as after.
+int Author::call_after_kill() {
+  const int type = add(actor_class());
+  const int m = method();
+  Plan main = item("killed_call");
+  main.steps = {make(type), call(0, m, {value()}), on(Act::get, 1)};
+  Step kill = on(Act::kill_actor, 0);
+  kill.force = true;
+  main.steps.push_back(kill);
+  const int calls = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < calls; ++i) {
+    Step late = call(0, m, {value()});
+    late.must_fail = true;
+    main.steps.push_back(late);
+  }
+  for (int i = 0; i < calls; ++i) {
+    main.steps.push_back(on(Act::get, i + 2));
+    main.steps.back().tolerant = true;
+  }
+  return add(std::move(main));
+}
+
+// Tasks that wait for a task that never runs, until they are cancelled without force.
+int Author::cancelled_while_blocked() {
+  Plan never = leaf();
+  never.name = "never";
+  never.shape = "absent";
+  never.may_fail = true;
+  const int f = add(std::move(never));
+  const int g = add(leaf());
+  Plan waiter;
+  waiter.name = blocked_name;
+  waiter.shape = pick({"cpu", "half_cpu", "zero"});
+  waiter.may_fail = true;
+  waiter.steps.push_back(submit(f, {value()}));
+  if (random_.chance(400)) {
+    Step wait;
+    wait.act = Act::wait_any;
+    wait.vars = {0};
+    waiter.steps.push_back(wait);
+  }
+  waiter.steps.push_back(on(Act::get, 0));
+  const int h = add(std::move(waiter));
+  Plan main = item("blocked");
+  const int count = static_cast<int>(random_.between(1, 3));
+  for (int i = 0; i < count; ++i) main.steps.push_back(submit(h, {value()}));
+  main.steps.push_back(submit(g, {value()}));
+  main.steps.push_back(sleep(random_.between(Duration(0), Duration(2s))));
+  for (int i = 0; i < count; ++i) main.steps.push_back(on(Act::cancel, i));
+  for (int i = 0; i <= count; ++i) {
+    main.steps.push_back(on(Act::get, i));
+    main.steps.back().tolerant = i < count;
+  }
+  return add(std::move(main));
+}
+
+// A chain of tasks, each on the result of the one before, whose first succeeds, throws, loses its process or is cancelled.
+int Author::deep_chain() {
+  const auto kind = random_.below(4);
+  Plan first = leaf();
+  first.name = "first";
+  first.max_retries = 0;
+  if (kind == 1) first.throws = 1;
+  if (kind == 2) first.crashes = 1;
+  if (kind == 3) {
+    first.shape = "absent";
+    first.may_fail = true;
+  }
+  const int f = add(std::move(first));
+  Plan link;
+  link.name = "link";
+  const int g = add(std::move(link));
+  Plan main = item("deep_chain");
+  const int length = static_cast<int>(kind == 0 ? random_.between(20, 100) : random_.between(100, 600));
+  const bool releases = random_.chance(700);
+  main.steps.push_back(submit(f, {value()}));
+  for (int i = 1; i < length; ++i) {
+    main.steps.push_back(submit(g, {ref(i - 1)}));
+    if (releases && (i > 1 || kind != 3)) main.steps.push_back(on(Act::release, i - 1));
+  }
+  if (kind == 3) main.steps.push_back(on(Act::cancel, 0));
+  main.steps.push_back(on(Act::get, length - 1));
+  main.steps.back().tolerant = kind != 0;
+  return add(std::move(main));
+}
+
+// Two groups with bundles on two nodes each, at work for long enough that nodes leave and return below them.
+int Author::pair_groups() {
+  Plan inside = leaf();
+  inside.name = "in_pair";
+  inside.shape = "cpu";
+  const int f = add(std::move(inside));
+  Plan main = item("pair_groups");
+  for (int i = 0; i < 2; ++i) {
+    Step make;
+    make.act = Act::make_group;
+    make.number = random_.next();
+    make.strategy = static_cast<int>(GroupStrategy::strict_spread);
+    make.bundles = {1, 1};
+    main.steps.push_back(make);
+  }
+  main.steps.push_back(on(Act::get, 0));
+  main.steps.push_back(on(Act::get, 1));
+  const int rounds = static_cast<int>(random_.between(6, 14));
+  for (int i = 0; i < rounds; ++i) {
+    for (int group = 0; group < 2; ++group) {
+      Step task = submit(f, {value()});
+      task.group = group;
+      main.steps.push_back(std::move(task));
+    }
+    main.steps.push_back(sleep(random_.between(Duration(500ms), Duration(3s))));
+  }
+  for (int i = 2; i < 2 + 2 * rounds; ++i) main.steps.push_back(on(Act::get, i));
+  main.steps.push_back(on(Act::end_group, 0));
+  main.steps.push_back(on(Act::end_group, 1));
+  return add(std::move(main));
+}
+
+// A group with a bundle of CPUs and a bundle with a GPU, for tasks of both kinds.
+int Author::device_group() {
+  Plan light = leaf();
+  light.name = "light";
+  light.shape = pick({"cpu", "half_cpu"});
+  const int f = add(std::move(light));
+  Plan heavy = leaf();
+  heavy.name = "heavy";
+  heavy.shape = "gpu";
+  const int g = add(std::move(heavy));
+  Plan main = item("device_group");
+  Step make;
+  make.act = Act::make_group;
+  make.number = random_.next();
+  make.strategy = static_cast<int>(GroupStrategy::pack);
+  make.bundles = random_.chance(500) ? std::vector<int>{1, -1} : std::vector<int>{-1, 1};
+  main.steps.push_back(make);
+  const int count = static_cast<int>(random_.between(2, 8));
+  for (int i = 0; i < count; ++i) {
+    Step task = submit(random_.chance(600) ? f : g, {value()});
+    task.group = 0;
+    main.steps.push_back(std::move(task));
+    if (random_.chance(300)) main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  }
+  for (int i = 1; i <= count; ++i) main.steps.push_back(on(Act::get, i));
+  main.steps.push_back(on(Act::end_group, 0));
   return add(std::move(main));
 }
 

@@ -318,6 +318,31 @@ int Author::waves_of_readers() {
   return add(std::move(main));
 }
 
+// Large results on several nodes and a steady stream of tasks that read them, each result on nodes that
+// have not read it before: some reader is between its start and its bytes at nearly every time.
+int Author::streams_of_readers() {
+  Plan maker = leaf();
+  maker.shape = "spread";
+  maker.large = true;
+  const int f = add(std::move(maker));
+  Plan reader = leaf();
+  reader.shape = "spread";
+  reader.run_time = random_.between(Duration(1ms), Duration(30ms));
+  const int g = add(std::move(reader));
+  Plan main = item("readers");
+  int vars = 0;
+  for (int rounds = static_cast<int>(random_.between(20, 40)); rounds > 0; --rounds) {
+    main.steps.push_back(submit(f, {value()}));
+    const int made = vars++;
+    const int readers = static_cast<int>(random_.between(1, 3));
+    for (int i = 0; i < readers; ++i) main.steps.push_back(submit(g, {ref(made)}));
+    for (int i = 0; i < readers; ++i) main.steps.push_back(on(Act::get, vars++));
+    main.steps.push_back(on(Act::release, made));
+    main.steps.push_back(sleep(random_.between(Duration(0), Duration(200ms))));
+  }
+  return add(std::move(main));
+}
+
 int Author::broadcast() {
   Plan maker = leaf();
   maker.large = true;

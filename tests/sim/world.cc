@@ -138,7 +138,8 @@ void World::agent_ended(Agent& agent) {
         latency(agent.host(), other->host()),
         [other = other, dead = agent.address().incarnation] { other->peer_link(dead, false); });
   }
-  kernel_.after(forks_.between(Duration(50ms), Duration(3s)), [this, &node] {
+  const Duration pause = forks_.between(Duration(50ms), Duration(3s));
+  kernel_.at(std::max(now() + pause, node.away_until), [this, &node] {
     if (!over() && node.agent == nullptr) start_agent(node);
   });
 }

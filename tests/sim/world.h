@@ -40,6 +40,7 @@ struct Node {
   NodePlan plan;
   Agent* agent = nullptr;  // the incarnation that lives, if one does
   std::uint64_t incarnations = 0;
+  Time away_until;         // no agent starts before
   std::set<Hash128> files;
   std::map<PlaceKey, Content> memory;
   std::vector<Process*> executors;  // alive

@@ -1,4 +1,6 @@
 // The faults of a history: when they begin, what they do, how they end.
+#include <algorithm>
+
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
 
@@ -39,6 +41,24 @@ void World::begin(const Fault& fault) {
     case agent_crash:
       if (node.agent != nullptr) node.agent->crash("crash");
       break;
+    case home_crash: {
+      Node& home = nodes_.at(static_cast<std::size_t>(driver->host() - 1));
+      if (home.agent != nullptr) home.agent->crash("crash");
+      break;
+    }
+    case node_away: {
+      // Nodes of drivers stay, so that their work continues.
+      std::vector<Node*> others;
+      for (auto& each : nodes_) {
+        const auto& hosts = plan_.driver_nodes;
+        if (std::ranges::find(hosts, each.index - 1) == hosts.end()) others.push_back(&each);
+      }
+      if (others.empty()) break;
+      Node& gone = *others.at(fault.target % others.size());
+      gone.away_until = now() + fault.span;
+      if (gone.agent != nullptr) gone.agent->crash("away");
+      break;
+    }
     case agent_pause:
       if (node.agent != nullptr) node.agent->pause(fault.span);
       break;

@@ -12,6 +12,7 @@ const Mark mark_call_retried("client.actor_call_retried");
 const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
 const Mark mark_sent_again("client.actor_calls_sent_again_behind_a_refused_one");
 const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
+const Mark mark_found_ended("client.found_an_actor_that_it_has_ended");
 const Mark mark_handle_gone("client.last_handle_gone");
 
 ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
@@ -94,6 +95,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
     }
   }
   row.asked = true;
+  row.asked_after = ends_sent_;
   CreateActor create{row.spec, row.fail_if_infeasible};
   create.spec.constructor = resolved(row.spec.constructor);
   create.spec.owner = options_.process;
@@ -113,7 +115,34 @@ void ClientCore::watch_actor(ActorId actor) {
   tell_head(WatchActor{actor, true});
 }
 
+// True if the head found an actor whose last handle in this process was released after the question: it is asked again,
+// behind the order to end the actor.
+bool ClientCore::asks_again(const ActorFound& message) {
+  const auto* find = finds_.find(message.request);
+  auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
+  const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after : find != nullptr ? find->asked_after : ends_sent_;
+  const auto* ending = endings_.find(message.actor);
+  const bool is_stale = message.found && ending != nullptr && ending->number > asked_after;
+  if (is_stale && wanted != nullptr) {
+    mark_found_ended.hit();
+    wanted->asked = false;
+    ask_for_actor(message.wanted);
+  } else if (is_stale) {
+    mark_found_ended.hit();
+    on(AskHead{FindActor(find->question)});
+  } else {
+    finds_.forget(message.request);
+  }
+  return is_stale;
+}
+
+void ClientCore::on(const AskHead& event) {
+  if (const auto* find = std::get_if<FindActor>(&event.question)) finds_.remember(find->request, {*find, ends_sent_});
+  tell_head(event.question);
+}
+
 void ClientCore::head_says(const ActorFound& message) {
+  if (asks_again(message)) return;
   if (message.found && !message.actor.empty()) {
     auto [row, fresh] = actors_.ensure(message.actor);
     if (fresh) {
@@ -301,7 +330,7 @@ void ClientCore::on(const KillActor& event) {
 
 // A head that goes down may not have heard of it: said again to the next one, until the actor is dead.
 void ClientCore::end_actor(EndActor end) {
-  endings_.remember(end.actor, end);
+  endings_.remember(end.actor, {end, ++ends_sent_});
   tell_head(std::move(end));
 }
 

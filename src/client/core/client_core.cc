@@ -141,7 +141,7 @@ void ClientCore::restate() {
       tell_head(WatchActor{id, true});
     }
   }
-  for (const auto& [actor, end] : endings_) tell_head(end);
+  for (const auto& [actor, ending] : endings_) tell_head(ending.message);
   restate_groups();
   for (const auto& [slot, row] : slots_) tell_head(HoldSlot{slot, row.demand_class});
   for (auto& [id, row] : classes_) {
@@ -202,7 +202,6 @@ void ClientCore::head_says(const RequestRefused& message) {
   end_groups(message.why);
   unshare();
 }
-void ClientCore::on(const AskHead& event) { tell_head(event.question); }
 
 // ---- queries -----------------------------------------------------------------------------------
 

@@ -263,6 +263,7 @@ class ClientCore : ClientTables {
 
   void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
+  bool asks_again(const ActorFound& message);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
   std::string why_nothing_leaves(const ActorRow& actor) const;  // to one that is there; empty: something may

@@ -206,6 +206,7 @@ struct ActorRow {
   bool owned = false;
   bool detached = false;
   bool asked = false;             // CreateActor sent
+  std::uint64_t asked_after = 0;  // orders to end actors that were sent before it
   bool watched = false;
   bool fail_if_infeasible = false;
   std::size_t missing = 0;        // constructor arguments not ready

@@ -55,7 +55,17 @@ struct ClientTables {
   Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
   Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
   Recent<ProcessId, bool> dead_;   // processes with a death that the head has published
-  Recent<ActorId, EndActor> endings_;  // what was said to end actors that nobody has told yet are dead
+  struct Ending {
+    EndActor message;
+    std::uint64_t number = 0;
+  };
+  struct Find {
+    FindActor question;
+    std::uint64_t asked_after = 0;  // orders to end actors that were sent before it
+  };
+  Recent<ActorId, Ending> endings_;  // orders to end actors that the head has not reported dead
+  Recent<std::uint64_t, Find> finds_;  // unanswered questions, by request
+  std::uint64_t ends_sent_ = 0;        // orders to end actors
   std::vector<CallerFrame> frames_;  // that leave; kept for its memory
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;

@@ -58,7 +58,8 @@ class ExecutorCore {
     std::uint64_t round = 1;                                 // what comes of rounds before goes back
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
-    bool closed = false;  // it has no handle left, and acknowledges nothing more
+    // No call since the caller was opened or released its last handle: it acknowledges nothing.
+    bool closed = true;
     RecycledMap<std::uint64_t, RefRecords> pinned;  // replies not yet held
   };
   struct CallRow {

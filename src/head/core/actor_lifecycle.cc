@@ -435,7 +435,9 @@ void ActorTable::recovery_ended() {
       continue;
     }
     const ProcessId owner = actor.spec().owner;
-    if (!detached && !entrusted_.contains(id) && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
+    // Only processes that have found it hold it.
+    actor.unheld |= !detached && owner.empty() && !entrusted_.contains(id) && !actor.watchers.empty();
+    if (!detached && !actor.unheld && !entrusted_.contains(id) && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;
       cause.kind = EndKind::killed;
       cause.text = "its owner did not come back after the head was restarted";

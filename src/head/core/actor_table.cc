@@ -277,10 +277,11 @@ void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& messag
   orphans.watchers.insert(process);
 }
 
-// A process that has found an actor gets a handle of it: until that is released the actor does not end.
+// A process that has found an actor gets a handle of it: until that is released the actor does not end. So does the owner
+// after it has released its last handle.
 void ActorTable::remember_finder(ProcessId process, ActorId id) {
   Actor& actor = rows_.at(id);
-  if (actor.spec().owner == process || actor.spec().detached) return;
+  if (actor.spec().detached || (actor.spec().owner == process && !actor.unheld)) return;
   actor.watchers.insert(process);
   by_process_[process].insert(id);
 }
@@ -309,6 +310,11 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
     Actor& actor = rows_.at(id);
     actor.watchers.erase(process);
     const bool owned = actor.spec().owner == process && !actor.spec().detached;
+    // Processes that have found the actor hold it: its owner released its last handle before.
+    if (owned && actor.unheld && !actor.watchers.empty()) {
+      entrust(actor);
+      continue;
+    }
     // An actor that was asked to end finishes first.
     if (owned && actor.state != ActorState::dead && !actor.ending) {
       die(actor, killed(why));
@@ -406,15 +412,15 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
     if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
     return;
   }
+  if (!message.kill && !actor->watchers.empty() && !spec.name.empty()) {
+    mark_found_meanwhile.hit();
+    actor->unheld = true;
+    return;
+  }
   if (message.kill || actor->slot.empty()) {
     const bool hears = spec.owner == process || actor->watchers.contains(process);
     die(*actor, killed(why), false, message.kill ? Manner::abrupt : Manner::orderly);
     if (!hears) tell(*actor, process);
-    return;
-  }
-  if (!actor->watchers.empty() && !spec.name.empty()) {
-    mark_found_meanwhile.hit();
-    actor->unheld = true;
     return;
   }
   finish(*actor, why);

@@ -66,6 +66,45 @@ TEST_F(ActorsOfAClient, LastHandleGoneIsSaidToTheNextHeadUntilTheActorIsDead) {
   EXPECT_TRUE(core_.empty());
 }
 
+TEST_F(ActorsOfAClient, AsksAgainWhenFoundActorHasEndedHere) {
+  const auto answers = [](const std::vector<Command>& commands) {
+    return std::ranges::count_if(commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
+  };
+  const auto questions = [](const std::vector<Command>& commands) {
+    return std::ranges::count_if(commands, [](const auto& each) {
+      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
+      return relay && (std::holds_alternative<CreateActor>(relay->message) || std::holds_alternative<FindActor>(relay->message));
+    });
+  };
+  SubmitActor submit;
+  submit.spec.actor = ActorId::of(8);
+  submit.spec.name = "shared";
+  submit.spec.get_if_exists = true;
+  submit.spec.constructor.form.edit().num_returns = 0;
+  EXPECT_EQ(questions(step(submit)), 1);
+  EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
+  EXPECT_EQ(ends(step(ReleaseRef{handle_id(actor_)})).size(), 1u);
+  // The head has answered before it heard that the last handle was released.
+  ActorFound found;
+  found.found = true;
+  found.actor = actor_;
+  found.wanted = submit.spec.actor;
+  const auto created = step(AgentSaid{FromHead{found}});
+  EXPECT_EQ(questions(created), 1);
+  EXPECT_EQ(answers(created), 0);
+  found.wanted = {};
+  found.request = 5;
+  const auto asked = step(AgentSaid{FromHead{found}});
+  EXPECT_EQ(questions(asked), 1);
+  EXPECT_EQ(answers(asked), 0);
+  // Other processes hold it: the next answer left the head after the release.
+  EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
+  found.request = 0;
+  found.wanted = submit.spec.actor;
+  EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
+}
+
 TEST_F(ActorsOfAClient, KillIsSaidToTheNextHeadAndKillWithRestartOnlyOnce) {
   EXPECT_EQ(ends(step(KillActor{actor_, false})).size(), 1u);
   EXPECT_TRUE(ends(new_head(2)).empty());

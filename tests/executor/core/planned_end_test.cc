@@ -73,6 +73,14 @@ TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfAClosedCaller) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
+TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
+  be_actor();
+  acknowledge(2, 0);
+  step(EndAsked{true});
+  EXPECT_TRUE(told<StreamRetires>(2).empty());
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
 TEST_F(PlannedEnd, AwaitsACallerThatReturned) {
   be_actor();
   say(2, ReplyHeld{0, false, true});

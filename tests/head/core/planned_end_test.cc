@@ -112,5 +112,47 @@ TEST_F(PlannedEnd, ActorStaysForAProcessThatFoundIt) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
+TEST_F(PlannedEnd, FoundActorOutlivesItsOwner) {
+  spec.name = "shared";
+  const ProcessId maker = made_by_a_task();
+  const ProcessId finder = ProcessId::of(77);
+  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.process_says(agent, maker, Role::executor, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  exits(maker);
+  EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
+  cluster.take<StopSlot>(agent);
+  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, true});
+  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(PlannedEnd, OwnerFindsActorThatItReleased) {
+  spec.name = "shared";
+  cluster.creates(home, spec);
+  cluster.actor_comes_alive(agent);
+  const ProcessId finder = ProcessId::of(77);
+  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  cluster.driver_says(home, 1, FindActor{6, "shared", ""});
+  cluster.process_says(home, finder, Role::driver, 1, WatchActor{spec.actor, false});
+  EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
+  cluster.driver_says(home, 1, WatchActor{spec.actor, false});
+  EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
+}
+
+TEST_F(PlannedEnd, FoundActorStaysWhileItRestarts) {
+  spec.name = "shared";
+  spec.max_restarts = 1;
+  cluster.creates(home, spec);
+  const auto start = cluster.actor_comes_alive(agent);
+  const ProcessId finder = ProcessId::of(77);
+  cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
+  EndCause cause = retired();
+  cause.kind = EndKind::out_of_memory;  // the next incarnation waits for a moment
+  cluster.slot_gone(agent, start.slot, cause);
+  cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
+  EXPECT_NE(cluster.state_of(spec.actor).state, ActorState::dead);
+}
+
 }  // namespace
 }  // namespace mobula::internal::head
