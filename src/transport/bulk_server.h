@@ -58,7 +58,9 @@ struct BulkServerCallbacks {
 };
 
 struct BulkServerOptions {
-  std::size_t max_connections = 1'024;  // further ones are closed at once
+  // At most a quarter of the process's descriptors. Beyond it a new connection replaces the oldest one
+  // without a request; if there is no such connection, the new one is closed.
+  std::size_t max_connections = 1'024;
   std::size_t max_exchanges = 256;      // unanswered or unsent per connection; more close it
   Duration hello_limit = 5s;            // from accept to the first request that opens
   Duration silence_limit = 15s;         // without progress while something is to be sent
