@@ -11,6 +11,7 @@ const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
 const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
+const Mark mark_rejected("client.calls_of_an_actor_that_rejects_failed");
 const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 
 }  // namespace
@@ -76,6 +77,7 @@ void ClientCore::on(ExecutorSaid& event) {
   stream->ended = false;
   stream->reconnect_at.reset();
   stream->give_up_at.reset();
+  stream->rejection.clear();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
   frames_.clear();
   auto message = stream->session.receive(now_, std::move(event.frame), frames_);
@@ -121,6 +123,7 @@ void ClientCore::on(const StreamEnded& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = true;
+  if (!event.rejection.empty()) stream->rejection = event.rejection;
   if (stream->ending) return conclude_stream(event.executor);
   // Answers come only over a connection of ours, and nothing of ours may be left to send. That an executor holds
   // results no more is awaited as an answer is.
@@ -144,7 +147,8 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
 }
 
 // The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
-// before the slot serves again. Calls of actors wait, because other processes may reach the actor.
+// before the slot serves again. Calls of actors wait, because other processes may reach the actor; if it rejects
+// this process, they fail.
 void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
@@ -152,10 +156,13 @@ void ClientCore::give_up_executor(ProcessId executor) {
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
   cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
-  cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
+  const bool rejects = !stream->rejection.empty();
+  cause.text = (rejects ? "rejected connections from node " : "could not be reached from node ") + node_.brief() +
+               " for " + std::to_string(waited) + " s" + (rejects ? ": " + stream->rejection : "");
+  const char* const calls = rejects ? ": calls of its actor fail" : ": calls of its actor wait";
   emit(Warn{"executor " + executor.brief() + " on node " + stream->endpoint.node.brief() + " " + cause.text +
-            (stream->slot.empty() ? ": calls of its actor wait" : ": its tasks run elsewhere")});
-  if (stream->slot.empty()) return;
+            (stream->slot.empty() ? calls : ": its tasks run elsewhere")});
+  if (stream->slot.empty()) return rejects ? fail_rejected_calls(executor, cause.text) : void();
   mark_unreachable.hit();
   const SlotId slot = stream->slot;
   const auto* row = slots_.find(slot);
@@ -166,6 +173,24 @@ void ClientCore::give_up_executor(ProcessId executor) {
   forget_slot(slot);
   stream->ended = true;
   end_stream(executor, std::move(cause));
+}
+
+// The numbers of the stream stay: the executor may admit this process later. Replies to failed calls are dropped.
+void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why) {
+  mark_rejected.hit();
+  StreamRow& stream = streams_.at(executor);
+  const ActorId actor = stream.actor;
+  std::vector<TaskId> calls;
+  for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
+  stream.in_flight.clear();
+  if (auto* row = actors_.find(actor)) {
+    for (const TaskId task : std::exchange(row->queue, {})) calls.push_back(task);
+  }
+  ErrorRecord error;
+  error.kind = ErrorKind::actor_unavailable;
+  error.text = "actor " + actor.brief() + ": its executor " + why + "; compare the clocks with 'mobula doctor'";
+  for (const TaskId task : calls) finish_with_error(task, error);
+  end_wait_for_returns(executor);
 }
 
 void ClientCore::conclude_stream(ProcessId executor) {
