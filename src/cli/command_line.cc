@@ -219,8 +219,7 @@ class Grammar {
     start.add_option("--port", texts_.port, "port of the head (default: as before, or any)");
     start.add_option("--advertise", options.advertise, "host name or address that others are told");
     start.add_flag("!--no-worker", options.worker, "the head alone, without an agent");
-    start.add_flag("--expose-head-keys", options.expose_head_keys,
-                   "Join although jobs here can read the operator's key of the head");
+    start.add_flag("--expose-head-keys", options.expose_head_keys, "Join although jobs here can read keys of the head");
     start.add_flag("--insecure", options.insecure, "without keys; on this machine alone");
     start.add_option("--preemption", texts_.preemption,
                      "off, or lower-priority: what waits long has retryable tasks of jobs of a "
@@ -455,9 +454,8 @@ class Grammar {
       if (start.as_given && !start.head) wrong("--as-given", "goes with --head");
       if (start.driver_absence_s > 0 && !start.head) wrong("--driver-absence", "needs --head");
       if (!start.head && !start.worker) wrong("--no-worker", "goes with --head");
-      if (start.expose_head_keys && start.head) wrong("--expose-head-keys", "goes with --address or --join");
-      if (start.repl && !start.head) wrong("--repl", "goes with --head");
-      if (start.repl && start.block) wrong("--repl", "does not go with --block");
+      if (start.expose_head_keys && start.head) wrong("--expose-head-keys", "needs --address or --join");
+      if (start.repl && (!start.head || start.block)) wrong("--repl", start.head ? "does not go with --block" : "goes with --head");
       if (!start.head && !texts_.port.empty())
         wrong("--port", "goes with --head; an agent takes a free one");
       start.trusted_fabric = trusted_fabric_->count() > 0 && start.fabric.empty();

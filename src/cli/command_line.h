@@ -53,7 +53,7 @@ struct StartOptions {
   bool worker = true;
   bool block = false;
   bool insecure = false;
-  bool expose_head_keys = false;  // of a node: jobs may run as a user that can read the keys of the head
+  bool expose_head_keys = false;  // jobs of the node may run as a user that can read the keys of the head
   std::optional<Duration> preempt_after{};  // of a head; nothing: never
   std::int64_t driver_absence_s = 0;        // head only; 0: default of the head
   bool trusted_fabric = false;  // of a head: bytes between nodes are not sealed

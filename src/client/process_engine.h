@@ -223,7 +223,6 @@ class ProcessEngine {
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer, std::string rejection = {});
-  void stream_rejected(PeerHandle peer, const std::string& why);
   void tell_spans(const AskSpans& asked);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);

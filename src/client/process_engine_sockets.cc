@@ -175,7 +175,10 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   }
   auto frames = decode_all<ExecutorFrame>(bytes);
   if (!frames) {
-    if (const auto rejected = decode<CallerRejected>(bytes)) stream_rejected(from, rejected->why);
+    // After a rejection the stream connects again, with the ticket that this process has then.
+    if (const auto rejected = decode<CallerRejected>(bytes)) {
+      stream_over(from, fmt::format("{}; this machine's clock says {} ms", rejected->why, wall_clock_ms()));
+    }
     return;  // garbage from a peer: the session repeats what mattered
   }
   const ProcessId executor = at->second;
@@ -194,11 +197,6 @@ void ProcessEngine::reject_peer(PeerHandle peer, const std::string& why) {
   if (!bus) return;
   (void)(*bus)->send(peer, encode(CallerRejected{why}));
   (*bus)->disconnect(peer);
-}
-
-// The stream connects again, with the ticket that this process has then.
-void ProcessEngine::stream_rejected(PeerHandle peer, const std::string& why) {
-  stream_over(peer, fmt::format("{}; this machine's clock says {} ms", why, wall_clock_ms()));
 }
 
 void ProcessEngine::stream_over(PeerHandle peer, std::string rejection) {

@@ -95,7 +95,7 @@ TEST_F(Strangers, SilentConnections_ClusterServesOn) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   const std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
   const auto ports = listening_ports(processes());
-  ASSERT_GE(ports.size(), 2u);  // of the head and of the agent
+  ASSERT_GE(ports.size(), 2u) << "head and agent listen";
   std::vector<internal::Fd> silent;
   for (const auto port : ports) {
     for (int i = 0; i < 1'000; ++i) {

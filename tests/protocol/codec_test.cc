@@ -289,7 +289,7 @@ TEST(Codec, AValueOfTheWrongKindIsRefusedWithItsPlace) {
 }
 
 // Callers of earlier releases must drop the reply to a rejected hello.
-TEST(CallerRejected, IsNoExecutorFrame) {
+TEST(CallerRejected, DecodesApartFromFrames) {
   const Bytes bytes = encode(CallerRejected{"ticket refused"});
   EXPECT_FALSE(decode_all<ExecutorFrame>(bytes));
   EXPECT_EQ(decode<CallerRejected>(bytes).value().why, "ticket refused");

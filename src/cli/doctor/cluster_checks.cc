@@ -303,7 +303,7 @@ Finding check_node_clocks(const Json& nodes) {
     return mend("node clocks", some_of(wrong) + "; tickets and tokens allow 5 minutes", fix);
   }
   if (!noted.empty()) return note("node clocks", some_of(noted), fix);
-  return ok("node clocks", fmt::format("{} of {} nodes compared, at most {} s from the head's", compared, nodes.size(),
+  return ok("node clocks", fmt::format("{} of {} nodes compared, at most {} s from the clock of the head", compared, nodes.size(),
                                        tolerable_skew_ms / 1000));
 }
 

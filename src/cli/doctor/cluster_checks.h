@@ -39,7 +39,7 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
 // The head's clock read between two looks at this machine's, all in milliseconds since 1970.
 Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t after_ms);
 
-// Nodes of `usage`: wall clocks of agents that differ from the head's.
+// Nodes of `usage`: wall clocks of agents that differ from the clock of the head.
 Finding check_node_clocks(const nlohmann::json& nodes);
 
 // Items of `list nodes`: what differs between nodes that are to work together, and addresses that only their own
