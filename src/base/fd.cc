@@ -26,4 +26,11 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::size_t descriptor_limit() {
+  constexpr std::size_t largest = 1u << 20;  // RLIM_INFINITY, for one
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  return limit.rlim_cur < largest ? static_cast<std::size_t>(limit.rlim_cur) : largest;
+}
+
 }  // namespace mobula::internal

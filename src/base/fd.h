@@ -1,6 +1,7 @@
 // Owner of a file descriptor. Move-only; closes in the destructor. Any thread, one at a time.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 #include "base/result.h"
@@ -34,6 +35,8 @@ class Fd {
 
 // Raises this process's limit of descriptors to the most that the system allows it.
 void raise_descriptor_limit();
+// Number of descriptors that this process may have open, at most 1,048,576.
+std::size_t descriptor_limit();
 // Another descriptor of the same file, closed on exec.
 Result<Fd> copy_of(const Fd& fd);
 

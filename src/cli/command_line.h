@@ -54,6 +54,7 @@ struct StartOptions {
   bool worker = true;
   bool block = false;
   bool insecure = false;
+  bool expose_head_keys = false;  // jobs may run as a user that can read the keys of the head
   std::optional<Duration> preempt_after{};  // head: waiting time before a preemption; absent: off
   std::int64_t driver_absence_s = 0;        // head; 0: default
   bool trusted_fabric = false;  // head: bytes between nodes are not encrypted

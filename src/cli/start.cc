@@ -163,8 +163,8 @@ class Start {
     auto child = Child::start([&](const Child::Tell&) {
       auto client = ToolClient::open(cluster);
       const auto pong = client ? client->ask("ping") : client.error();
-      return pong || exit_code_of(pong.error()) != exit_refused ? exit_done
-                                                                : complain(pong.error());
+      if (!pong) return exit_code_of(pong.error()) != exit_refused ? exit_done : complain(pong.error());
+      return refuse_readable_keys();
     });
     if (!child) return exit_done;
     pollfd ended{child->told_fd(), POLLIN, 0};
@@ -173,6 +173,40 @@ class Start {
     }
     if (child->wait() != exit_refused) return exit_done;
     return complain(failure(ErrorCode::permission_denied, child->last_words()));
+  }
+
+  // Jobs run as the user of the worker. If it can read the operator's key of this head, a driver's token is worth as
+  // much as that key.
+  int refuse_readable_keys() const {
+    const auto path = readable_operator_key();
+    if (!path || line_.start.expose_head_keys) return exit_done;
+    const auto owner = load_key_file(*path);
+    if (!owner) return exit_done;
+    auto client = ToolClient::open({line_.address, *owner, *path});
+    const auto answer = client ? client->ask("token_list") : client.error();
+    const auto tokens = answer ? Json::parse(*answer, nullptr, false) : Json();
+    if (!tokens.is_object()) return exit_done;
+    for (const auto& token : tokens.value("items", Json::array())) {
+      if (token.value("role", std::string()) != "driver" || token.value("state", std::string()) != "VALID") continue;
+      return complain(failure(
+          ErrorCode::permission_denied,
+          fmt::format("start --address {}: jobs of this worker could read {}, and driver token '{}' exists, whose jobs would "
+                      "control the cluster; start the worker as another user, or add --expose-head-keys",
+                      line_.address, *path, token.value("name", std::string()))));
+    }
+    return exit_done;
+  }
+
+  std::optional<std::string> readable_operator_key() const {
+    if (!key_) return std::nullopt;
+    for (const auto& folder : {line_.state_folder + "/" + cluster_, default_state_folder() + "/" + cluster_,
+                               fs::path(key_path_).parent_path().string()}) {
+      const std::string path = folder + "/head/operator.key";
+      if (::access(path.c_str(), R_OK) != 0) continue;
+      const auto key = load_key_file(path);
+      if (key && key->head_curve_key == key_->head_curve_key) return path;
+    }
+    return std::nullopt;
   }
 
   HeadPlan head_plan() const {

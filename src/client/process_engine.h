@@ -110,6 +110,7 @@ class ProcessEngine {
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, const Bytes& frame);
   void trust_peer(PeerHandle peer);  // from `peer_said` alone: its ticket holds
+  void reject_peer(PeerHandle peer, const std::string& why);  // from `peer_said` alone
   // Sends to a caller by ring; false if there is none from it.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);
@@ -221,7 +222,7 @@ class ProcessEngine {
   void change_trust(const TrustChanged& trust);
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
-  void stream_over(PeerHandle peer);
+  void stream_over(PeerHandle peer, std::string rejection = {});
   void tell_spans(const AskSpans& asked);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);

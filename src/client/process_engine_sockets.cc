@@ -3,6 +3,7 @@
 
 #include "client/process_engine.h"
 #include "base/stderr_queue.h"
+#include "base/time.h"
 #include "protocol/messages.h"
 
 namespace mobula::internal::client {
@@ -173,7 +174,13 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
     return;
   }
   auto frames = decode_all<ExecutorFrame>(bytes);
-  if (!frames) return;  // garbage from a peer: the session repeats what mattered
+  if (!frames) {
+    // After a rejection the stream connects again, with the ticket that this process has then.
+    if (const auto rejected = decode<CallerRejected>(bytes)) {
+      stream_over(from, fmt::format("{}; this machine's clock says {} ms", rejected->why, wall_clock_ms()));
+    }
+    return;  // garbage from a peer: the session repeats what mattered
+  }
   const ProcessId executor = at->second;
   const auto held = lock();
   over_sockets_ = true;
@@ -185,7 +192,14 @@ void ProcessEngine::trust_peer(PeerHandle peer) {
   if (auto bus = sockets_->bus()) (*bus)->trust(peer);
 }
 
-void ProcessEngine::stream_over(PeerHandle peer) {
+void ProcessEngine::reject_peer(PeerHandle peer, const std::string& why) {
+  auto bus = sockets_->bus();
+  if (!bus) return;
+  (void)(*bus)->send(peer, encode(CallerRejected{why}));
+  (*bus)->disconnect(peer);
+}
+
+void ProcessEngine::stream_over(PeerHandle peer, std::string rejection) {
   const auto at = executors_.find(peer);
   if (at == executors_.end()) {
     const auto held = lock();
@@ -197,7 +211,7 @@ void ProcessEngine::stream_over(PeerHandle peer) {
   executors_.erase(at);
   streams_.erase(executor);
   const auto held = lock();
-  step(StreamEnded{executor});
+  step(StreamEnded{executor, std::move(rejection)});
 }
 
 }  // namespace mobula::internal::client

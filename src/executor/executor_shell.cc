@@ -453,8 +453,10 @@ void ExecutorShell::called(ProcessId caller, std::span<const std::byte> bytes) {
 void ExecutorShell::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
   const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
-  if (greeted) engine_->trust_peer(peer);
-  if (greeted || greeted.error().code != ErrorCode::permission_denied || refused_++ >= max_reported_rejections) return;
+  if (greeted) return engine_->trust_peer(peer);
+  if (greeted.error().code != ErrorCode::permission_denied) return;
+  engine_->reject_peer(peer, greeted.error().text);
+  if (refused_++ >= max_reported_rejections) return;
   print_stderr("mobula: a caller is refused: {}", greeted.error().text);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +23,7 @@
 #include "protocol/process_mark.h"
 #include "protocol/token.h"
 #include "transport/address.h"
+#include "transport/connection_guard.h"
 #include "transport/event_loop.h"
 #include "transport/port_holder.h"
 #include "transport/tcp.h"
@@ -33,6 +35,7 @@ namespace {
 constexpr int ended_well = 0;
 constexpr int failed = 1;
 constexpr int wrong_use = 2;
+constexpr std::size_t few_descriptors = 4096;
 
 // Held for the life of the head: two heads of one folder would each lose what the other writes.
 Result<Fd> lock_folder(const std::string& folder) {
@@ -101,6 +104,7 @@ class HeadRun {
     if (options_.driver_absence_s > 0) service.core.driver_absence = std::chrono::seconds(options_.driver_absence_s);
     service.core.settings.trusted_fabric = options_.trusted_fabric;
     service.record = options_.record;
+    report_descriptors();
     if (auto ready = take_keys(service); !ready) return ready;
     if (auto listens = open_pages(service); !listens) return listens;
     HeadServiceCallbacks callbacks;
@@ -199,6 +203,7 @@ class HeadRun {
       return {};
     }
     HttpOptions http;
+    http.bounds.max_connections = std::min(http.bounds.max_connections, descriptor_limit() / 8);
     http.address = options_.http;
     http.keys = &allow_;
     http.names = {options_.bind_host, options_.advertise_host};
@@ -330,6 +335,18 @@ class HeadRun {
   void warn(const std::string& text) {
     log_warn("{}", text);
     warnings_.push_back(text);
+  }
+
+  // libzmq polls the listener without a pause if accept() finds no descriptor; the bus therefore keeps
+  // the number of its connections below the limit.
+  void report_descriptors() {
+    const std::size_t descriptors = descriptor_limit();
+    const std::size_t connections = within_descriptors({}, descriptors).max_connections;
+    log_info("head: raised the descriptor limit descriptors={} connections={}", descriptors, connections);
+    if (descriptors >= few_descriptors) return;
+    warn(fmt::format("start head: the hard limit allows {} descriptors, and therefore {} connections; raise it (ulimit -Hn, "
+                     "or LimitNOFILE of its unit)",
+                     descriptors, connections));
   }
 
   void serving() {

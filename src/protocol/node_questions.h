@@ -152,6 +152,7 @@ struct UsageTold {
   std::vector<DeviceTaken> devices;  // the last look at them; none where nobody looks
   std::vector<ExecutorUsage> executors;
   std::uint64_t left_out = 0;  // executors that were not looked at
+  std::int64_t wall_ms = 0;    // wall clock of the node; 0: of an earlier release
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &UsageTold::request), field("at", &UsageTold::at),
@@ -159,7 +160,7 @@ struct UsageTold {
                  field("memory_used_bytes", &UsageTold::memory_used_bytes),
                  field("memory_bytes", &UsageTold::memory_bytes), field("store", &UsageTold::store),
                  field("devices", &UsageTold::devices), field("executors", &UsageTold::executors),
-                 field("left_out", &UsageTold::left_out));
+                 field("left_out", &UsageTold::left_out), field("wall_ms", &UsageTold::wall_ms));
   }
   friend bool operator==(const UsageTold&, const UsageTold&) = default;
 };

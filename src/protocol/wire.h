@@ -50,4 +50,15 @@ struct PeerHello {
   friend bool operator==(const PeerHello&, const PeerHello&) = default;
 };
 
+// The reply of an executor that rejects the PeerHello of a caller. The caller may connect again, with a
+// later ticket. Releases that do not know it drop it as an unreadable frame.
+struct CallerRejected {
+  std::string why;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("why", &CallerRejected::why));
+  }
+  friend bool operator==(const CallerRejected&, const CallerRejected&) = default;
+};
+
 }  // namespace mobula::internal

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/fd.h"
 #include "transport/bulk_stream.h"
 #include "transport/tcp.h"
 
@@ -34,6 +35,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
       : loop_(loop),
         callbacks_(std::move(callbacks)),
         options_(options),
+        max_connections_(std::min(options.max_connections, descriptor_limit() / 4)),
         look_timer_(loop, [this] { look(); }),
         accept_timer_(loop, [this] { listen_watch_.set_interest(Interest::read); }) {}
 
@@ -93,6 +95,7 @@ class BulkServer::Impl : public std::enable_shared_from_this<BulkServer::Impl> {
   EventLoop& loop_;
   const BulkServerCallbacks callbacks_;
   const BulkServerOptions options_;
+  const std::size_t max_connections_;
   Fd listener_;
   Watch listen_watch_;
   Timer look_timer_;
@@ -144,9 +147,22 @@ void BulkServer::Impl::accept_all() {
   }
 }
 
+// A silent connection must not keep an honest client out: the oldest unproven one is closed for a
+// new one.
 void BulkServer::Impl::adopt(Fd socket) {
-  if (connections_.size() < options_.max_connections) return add(std::move(socket));
-  ++counters_.rejected;
+  if (connections_.size() >= max_connections_) {
+    ++counters_.rejected;
+    const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                     [](const auto& each) { return !each.second->proved; });
+    if (oldest == connections_.end()) return;
+    const ConnectionPtr connection = oldest->second;
+    end(*connection, failure(ErrorCode::resource_exhausted,
+                             fmt::format("accept bulk connection: {} connections exist, and this one has "
+                                         "sent no request",
+                                         connections_.size())));
+    if (closed_) return;
+  }
+  add(std::move(socket));
 }
 
 void BulkServer::Impl::add(Fd socket) {

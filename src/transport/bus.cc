@@ -33,7 +33,7 @@ Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
       pause_timer_(loop, [this] { start_due(); }),
       limits_timer_(loop, [this] { check_limits(); }),
       heartbeat_timer_(loop, [this] { send_heartbeats(); }),
-      guard_(options_.connections, options_.keys.has_value(),
+      guard_(limits_of(options_), options_.keys.has_value(),
              {[this](int fd) { return read_bytes(fd); },
               [this](const std::string& source, const std::string& why) {
                 ++counters_.closed;

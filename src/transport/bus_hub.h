@@ -95,6 +95,7 @@ class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
   void touch(bool bound);
 
   // Heartbeats and limits, in bus_limits.cc.
+  static ConnectionLimits limits_of(const BusOptions& options);
   void note_opened(const ZmqEvent& event);
   void read_some(Peer& peer, std::size_t bytes);
   std::optional<std::uint64_t> read_bytes(int fd) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/fd.h"
 #include "transport/bus_hub.h"
 
 namespace mobula::internal {
@@ -14,10 +15,16 @@ constexpr Duration limits_interval = 25ms;
 
 }  // namespace
 
+ConnectionLimits Bus::Hub::limits_of(const BusOptions& options) {
+  ConnectionLimits limits = within_descriptors(options.connections, descriptor_limit());
+  limits.handshake_timeout = options.handshake_limit;
+  return limits;
+}
+
 void Bus::Hub::note_opened(const ZmqEvent& event) {
   const int fd = static_cast<int>(event.value);
-  if (event.event == ZMQ_EVENT_ACCEPTED) guard_.opened(fd, true);
-  if (event.event == ZMQ_EVENT_CONNECTED) guard_.opened(fd, false);
+  if (event.event == ZMQ_EVENT_ACCEPTED) guard_.opened(fd, true, monotonic_now());
+  if (event.event == ZMQ_EVENT_CONNECTED) guard_.opened(fd, false, monotonic_now());
   if (event.event == ZMQ_EVENT_DISCONNECTED) guard_.ended(fd);
 }
 
@@ -55,7 +62,7 @@ void Bus::Hub::check_limits() {
   const auto self = shared_from_this();
   const bool known_keys_alone =
       options_.allow != nullptr && options_.allow->unknown() == UnknownKeys::refuse;
-  guard_.check(std::exchange(all_read_, true), known_keys_alone);
+  guard_.check(std::exchange(all_read_, true), known_keys_alone, monotonic_now());
   if (!closed_) touch();  // an incomplete read continues, and arms the timer again
 }
 

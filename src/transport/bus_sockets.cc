@@ -12,6 +12,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr int backlog = 1024;
+constexpr Duration handshake_slack = 1s;
 constexpr int keepalive_idle_s = 10;
 constexpr int keepalive_interval_s = 3;
 constexpr int keepalive_probes = 3;
@@ -71,6 +72,8 @@ Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options
   auto bound = made->make("bound");
   if (!bound) return bound.error();
   made->bound_ = std::move(bound).value();
+  // The bus closes a late handshake first, and reports it.
+  made->bound_.router.set(ZMQ_HANDSHAKE_IVL, ms_of(options.handshake_limit + handshake_slack));
   auto connecting = made->make("connecting");
   if (!connecting) return connecting.error();
   made->connecting_ = std::move(connecting).value();

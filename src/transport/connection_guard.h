@@ -1,7 +1,7 @@
-// Limits the number of unauthenticated connections of a bus, and the bytes that libzmq holds for
-// each connection. libzmq offers no call for either, and its own receive limit is unusable
-// (decision 86). Therefore the guard reads the kernel's counters of a descriptor and shuts the
-// descriptor down.
+// Limits the connections of a bus: their number, the time and number of unauthenticated ones, and
+// the bytes that libzmq holds for each of them. libzmq offers no call for these, and its own receive
+// limit is unusable (decision 86). Therefore the guard reads the kernel's counters of a descriptor
+// and shuts the descriptor down.
 // Thread: owner (the bus). Units: bytes. Not: keys, heartbeats.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "base/time.h"
 
@@ -20,7 +21,13 @@ struct ConnectionLimits {
   std::size_t max_unread_bytes = 64u << 20;    // unread bytes of one authenticated connection
   std::size_t max_unproven_per_source = 64;    // connections; an excess closes the oldest
   std::size_t max_unproven = 512;
+  std::size_t max_connections = 0;  // proven ones included; 0: from the descriptor limit
+  Duration handshake_timeout = 5s;  // for a key's proof; the bus sets its handshake_limit
 };
+
+// The limits of a process that may open `descriptors` descriptors: a quarter of them, and 64 more,
+// stay free of connections. libzmq polls a listener without a pause if accept() finds no descriptor.
+ConnectionLimits within_descriptors(ConnectionLimits limits, std::size_t descriptors);
 
 class ConnectionGuard {
  public:
@@ -35,7 +42,7 @@ class ConnectionGuard {
       : limits_(limits), encrypted_(encrypted), hooks_(std::move(hooks)) {}
 
   // A connection exists at `fd`. A connection that this bus started counts as authenticated.
-  void opened(int fd, bool accepted);
+  void opened(int fd, bool accepted, Time now);
   // libzmq closes `fd`.
   void ended(int fd);
   // The bus read a message that authenticates the connection.
@@ -43,7 +50,7 @@ class ConnectionGuard {
   // Reads the kernel's counters and closes connections above their limits. `all_read`: since the
   // last check, the bus has read all messages that libzmq held. `handshake_proves`: a completed
   // CURVE handshake authenticates a connection, because the bus admits only known keys.
-  void check(bool all_read, bool handshake_proves);
+  void check(bool all_read, bool handshake_proves, Time now);
   // Shuts down the connection at `fd`.
   void close(int fd, const std::string& why);
 
@@ -58,23 +65,30 @@ class ConnectionGuard {
     bool silent = true;       // no message has authenticated it
     bool over_limit = false;  // at the last check
     std::uint64_t opened_as = 0;
+    Time opened_at;
     std::uint64_t received_before = 0;  // when the bus had read all messages
     std::uint64_t read_before = 0;
   };
   using Connections = std::map<int, Connection>;
+  using ByAge = std::map<std::uint64_t, int>;  // descriptors by `opened_as`
 
   void prove(Connection& connection);
   void erase(Connections::iterator at);
   void make_space(const std::string& source);
+  // Whether one more connection fits, if need be in place of the oldest unproven one.
+  bool fits_in_total();
   // Why the connection must be closed; nothing if it is within its limits.
   std::optional<std::string> beyond_limit(int fd, Connection& connection, bool all_read,
-                                          bool handshake_proves);
+                                          bool handshake_proves, Time now);
+  std::optional<std::string> beyond_bytes(int fd, Connection& connection, std::uint64_t received,
+                                          bool all_read);
 
   const ConnectionLimits limits_;
   const bool encrypted_;
   const Hooks hooks_;
   Connections connections_;
-  std::size_t unproven_ = 0;
+  ByAge unproven_;
+  std::unordered_map<std::string, ByAge> unproven_of_source_;
   std::size_t silent_ = 0;
   std::uint64_t next_ = 0;
 };

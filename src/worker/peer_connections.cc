@@ -99,7 +99,7 @@ void PeerConnections::greeted(PeerHandle from, const PeerOrigin& origin,
                               std::span<const std::byte> bytes) {
   const auto refuse = [&](const std::string& why) {
     ++counters_.unproven;
-    log_debug("a connection to the peers' bus is not served: {}", why);
+    log_closed("key:" + origin.public_key, why);
     bus_->disconnect(from);
   };
   if (bytes.size() > max_hello_bytes) return refuse("its first message is too long");

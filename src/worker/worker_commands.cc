@@ -387,6 +387,7 @@ void WorkerService::carry_out(ReadLog& command) { step(slots_->logs().read(comma
 void WorkerService::carry_out(AskUsage& command) {
   UsageTold told = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
   told.request = command.request;
+  told.wall_ms = wall_clock_ms();
   step(std::move(told));
 }
 

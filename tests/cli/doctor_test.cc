@@ -118,6 +118,22 @@ TEST(Doctor, ClocksAreBothShown) {
   expect_mend(check_clock(at, at - 7'200'000, at + 5), "7200.0 s ahead of the head", "set-ntp");
 }
 
+TEST(Doctor, ComparesNodeClocks) {
+  static constexpr std::int64_t at = 1'795'500'000'000;  // 2026-11-24T06:00:00Z
+  const auto node = [](const std::string& id, const nlohmann::json& clock_ms) {
+    return nlohmann::json{{"node_id", id}, {"host", "h" + id}, {"clock_ms", clock_ms}, {"head_clock_ms", at}};
+  };
+  auto nodes = nlohmann::json::array({node("1", at + 100), node("2", nullptr)});
+  EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::ok);
+  EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("1 of 2 nodes compared"));
+  nodes.push_back(node("3", at - 10'000));
+  EXPECT_EQ(check_node_clocks(nodes).verdict, Verdict::note);
+  nodes.push_back(node("4", at + 7'200'000));
+  expect_mend(check_node_clocks(nodes), "2026-11-24T08:00:00Z, the head's 2026-11-24T06:00:00Z: 7200.0 s ahead of the head",
+              "set-ntp");
+  EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("10.0 s behind the head"));
+}
+
 TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
   const auto node = [](const std::string& id, const std::string& host, const std::string& driver, const std::string& address) {
     return nlohmann::json{{"node_id", id}, {"host", host}, {"address", address}, {"resources", {{"CPU", 1}}},

@@ -486,6 +486,22 @@ TEST_F(ProgramTest, DriverTokenNextToWorker_WarnsOfKeys) {
               ::testing::Not(HasSubstr("operator.key")));
 }
 
+TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
+  const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::vector<std::string> join{"start", "--address", started.json()["address"], "--key",
+                                      cluster_folder() + "/default.key"};
+  ASSERT_EQ(mobula({"token", "create", "--role", "driver", "--name", "wheel"}).code, 0);
+  const auto refused = mobula(join);
+  EXPECT_EQ(refused.code, 4) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("operator.key"));
+  EXPECT_THAT(refused.err, HasSubstr("driver token 'wheel'"));
+  EXPECT_THAT(refused.err, HasSubstr("--expose-head-keys"));
+  auto asked = join;
+  asked.push_back("--expose-head-keys");
+  EXPECT_EQ(mobula(asked).code, 0);
+}
+
 // The first one's ssh waits until the test lets it and all after it go on.
 TEST_F(ProgramTest, OneUpAtATime) {
   const std::string path = std::string(::getenv("PATH"));

@@ -1,6 +1,7 @@
 // What strangers, broken programs and wrong keys meet: an error, and a cluster that works on.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -81,6 +82,35 @@ TEST_F(Strangers, GarbageOnEveryPortChangesNothing) {
   drive({"hello"});
   EXPECT_EQ(alive_nodes(), 1u);
   EXPECT_LT(resident_bytes(head_pid()), head_before + (16u << 20));
+}
+
+TEST_F(Strangers, SilentConnections_ClusterServesOn) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 256;  // which head and agents raise
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  start_head();
+  before.rlim_cur = before.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
+  const auto ports = listening_ports(processes());
+  ASSERT_GE(ports.size(), 2u) << "head and agent listen";
+  std::vector<internal::Fd> silent;
+  for (const auto port : ports) {
+    for (int i = 0; i < 1'000; ++i) {
+      silent.push_back(internal::connect_raw("127.0.0.1:" + std::to_string(port), "127.0.0." + std::to_string(2 + i % 4)));
+      if (i % 2 == 0) (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+    }
+  }
+  drive({"hello"});
+  EXPECT_EQ(alive_nodes(), 1u);
+  EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
+    return descriptors(head_pid()) < 400 && descriptors(agent_pid("a")) < 1'500;
+  })) << descriptors(head_pid()) << " descriptors of the head, " << descriptors(agent_pid("a")) << " of the agent";
+  const Ended log = mobula({"logs", "head"});
+  EXPECT_NE(log.out.find("raised the descriptor limit"), std::string::npos) << log.out << log.err;
+  EXPECT_NE(log.out.find("connections from there have not proven a key"), std::string::npos) << log.out;
 }
 
 // A peer with an admitted key that asks without reading the answers.

@@ -288,5 +288,13 @@ TEST(Codec, AValueOfTheWrongKindIsRefusedWithItsPlace) {
       << back.error().text;
 }
 
+// Callers of earlier releases must drop the reply to a rejected hello.
+TEST(CallerRejected, DecodesApartFromFrames) {
+  const Bytes bytes = encode(CallerRejected{"ticket refused"});
+  EXPECT_FALSE(decode_all<ExecutorFrame>(bytes));
+  EXPECT_EQ(decode<CallerRejected>(bytes).value().why, "ticket refused");
+  EXPECT_FALSE(decode<CallerRejected>(encode(ExecutorFrame{})));
+}
+
 }  // namespace
 }  // namespace mobula::internal::test

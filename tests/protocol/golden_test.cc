@@ -99,6 +99,7 @@ TEST(Golden, SinglesAreWrittenAsBefore) {
   lines["ExecutorFrame"] = hex(encode(filled<ExecutorFrame>()));
   lines["PeerFrame"] = hex(encode(filled<PeerFrame>()));
   lines["PeerHello"] = hex(encode(filled<PeerHello>()));
+  lines["CallerRejected"] = hex(encode(filled<CallerRejected>()));
   lines["ToolRequest"] = hex(encode(filled<ToolRequest>()));
   lines["ToolReply"] = hex(encode(filled<ToolReply>()));
   lines["Ticket"] = hex(encode(filled<Ticket>()));

@@ -374,16 +374,33 @@ TEST_F(BulkPlainFaults, ASlowReaderThatMovesIsServedAndOneThatStopsIsCut) {
   EXPECT_EQ(held_, 0);
 }
 
-TEST_F(BulkFaults, ConnectionsBeyondTheLimitAreClosedAndThoseWithinIt) {
+TEST_F(BulkFaults, OldestSilentConnectionGivesWay) {
   open_server({.max_connections = 2});
   const Fd first = connect_raw();
   const Fd second = connect_raw();
   ASSERT_TRUE(until([&] { return server_->connections() == 2; }));
+  const auto client = make_client();
+  Fetched got;
+  ASSERT_TRUE(client->fetch(got.fetch("1")));
+  ASSERT_TRUE(until([&] { return got.done.has_value(); }));
+  EXPECT_TRUE(*got.done) << got.done->error().text;
+  EXPECT_EQ(server_->counters().rejected, 1u);
+  ASSERT_TRUE(until([&] { return is_closed(first); }));
+  EXPECT_FALSE(is_closed(second));
+}
+
+TEST_F(BulkFaults, ClosesNewConnectionWhenAllAreInUse) {
+  open_server({.max_connections = 2});
+  const std::array clients{make_client(), make_client()};
+  for (const auto& client : clients) {
+    Fetched got;
+    ASSERT_TRUE(client->fetch(got.fetch("1")));
+    ASSERT_TRUE(until([&] { return got.done.has_value(); }));
+  }
   Fd third = connect_raw();
   ASSERT_TRUE(until([&] { return is_closed(third); }));
   EXPECT_EQ(server_->counters().rejected, 1u);
-  EXPECT_FALSE(is_closed(first));
-  EXPECT_FALSE(is_closed(second));
+  EXPECT_EQ(server_->connections(), 2u);
 }
 
 TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {

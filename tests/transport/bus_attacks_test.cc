@@ -1,8 +1,12 @@
 // Peers that flood a bus, exhaust its memory, or take its connections.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "transport/bus_fixture.h"
@@ -107,6 +111,106 @@ TEST_F(BusAttacks, OldestSilentConnectionGivesWay) {
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("hello")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
   EXPECT_FALSE(is_closed(silent.back())) << "only the oldest ones";
+}
+
+// The signature and version with which each ZMTP peer begins.
+const std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0", 12);
+
+bool closed_with(const BusEnd& server, std::string_view reason) {
+  return std::any_of(server.closed.begin(), server.closed.end(),
+                     [&](const auto& each) { return each.find(reason) != std::string::npos; });
+}
+
+TEST_F(BusAttacks, ClosesHalfOpenConnections) {
+  table_.set_unknown(UnknownKeys::unproven);
+  BusOptions options = server_options();
+  options.handshake_limit = 200ms;
+  server_.open(*loop_, options);
+  address_ = server_.bus->bind("127.0.0.1:0").value();
+  const Fd silent = connect_raw(address_);
+  const Fd greets = connect_raw(address_);
+  ASSERT_GT(::send(greets.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL), 0);
+  const RawClient unproven(ZMQ_DEALER, address_, "", &client_keys_, server_keys_.public_key);
+  ASSERT_TRUE(until([&] { return server_.closed.size() >= 3; }, 5s));
+  ASSERT_TRUE(until([&] { return is_closed(silent) && is_closed(greets); }));
+  EXPECT_TRUE(closed_with(server_, "no key was proven within 200 ms; 0 bytes were received"));
+  EXPECT_TRUE(closed_with(server_, "no key was proven within 200 ms; 12 bytes were received"));
+}
+
+// A bus in a process with few descriptors. The process reports why its bus closed connections.
+class BusDescriptors : public BusTest {
+ protected:
+  static constexpr rlim_t descriptors = 256;
+
+  void start_server() {
+    ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
+    child_.emplace([&] {
+      leave_loop_to_parent();
+      const rlimit limit{descriptors, descriptors};
+      ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+      BusOptions options = server_options();
+      options.handshake_limit = 60s;  // so that no connection ends by itself
+      server_.open(*loop_, options);
+      const std::string address = server_.bus->bind("127.0.0.1:0").value();
+      server_.on_each = [&](PeerHandle from) {
+        const std::string reply = server_.closed.empty() ? "nothing closed" : server_.closed.back();
+        (void)server_.bus->send(from, bytes_of(reply));
+        server_.messages.clear();
+      };
+      ASSERT_TRUE(send_frame(pipe_.second, bytes_of(address), {}, monotonic_now() + 5s));
+      for (;;) loop_->turn(1s);
+    });
+    address_ = next_text(pipe_.first);
+    client_.open(*loop_, client_options());
+    connect_client();
+    ASSERT_TRUE(is_served());
+  }
+  void connect_client() {
+    peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
+  }
+  bool is_served() {
+    client_.messages.clear();
+    EXPECT_TRUE(client_.bus->send(peer_, bytes_of("question")));
+    return until([&] { return !client_.messages.empty(); }, 5s);
+  }
+  std::string server_closed() { return is_served() ? client_.messages.back().text : "no reply"; }
+  std::size_t server_descriptors() const {
+    std::size_t count = 0;
+    const std::string listing = fmt::format("/proc/{}/fd", child_->pid());
+    for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(listing)) ++count;
+    return count;
+  }
+
+ private:
+  const std::pair<Fd, Fd> pipe_ = make_local_pair().value();
+  std::optional<Child> child_;
+};
+
+TEST_F(BusDescriptors, SilentConnections_NewPeerIsServed) {
+  start_server();
+  std::vector<Fd> silent;
+  for (int i = 0; i < 1'000; ++i) {
+    silent.push_back(connect_raw(address_, fmt::format("127.0.0.{}", 2 + i % 10)));
+    if (i % 2 == 0) (void)::send(silent.back().get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+  }
+  client_.bus->disconnect(peer_);
+  connect_client();
+  ASSERT_TRUE(is_served());
+  EXPECT_TRUE(until([&] { return server_descriptors() < descriptors - 64; }, 5s));
+}
+
+// libzmq polls its listener without a pause if accept() finds no descriptor.
+TEST_F(BusDescriptors, ProvenPeers_DescriptorsRemain) {
+  start_server();
+  RawClient many(ZMQ_ROUTER, address_, "", &client_keys_, server_keys_.public_key);
+  const auto report = [&] { return server_closed().find("raise the descriptor limit") != std::string::npos; };
+  bool reported = false;
+  for (int i = 0; i < 600 && !reported; ++i) {
+    many.connect(address_);
+    reported = report();
+  }
+  EXPECT_TRUE(reported) << server_closed();
+  EXPECT_TRUE(until([&] { return server_descriptors() < descriptors - 32; }, 5s));
 }
 
 // The bus accepts only a few bytes from an unknown key until the owner has authenticated it.

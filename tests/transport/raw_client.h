@@ -16,9 +16,14 @@
 
 namespace mobula::internal {
 
-inline Fd connect_raw(const std::string& address) {
+// `source`: the address to connect from, for example 127.0.0.2; empty for any.
+inline Fd connect_raw(const std::string& address, const std::string& source = {}) {
   const SocketAddress where = *Address::parse(address)->numeric();
   Fd socket(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!source.empty()) {
+    const SocketAddress from = *Address::parse(source + ":0")->numeric();
+    EXPECT_EQ(::bind(socket.get(), from.get(), from.size), 0);
+  }
   EXPECT_EQ(::connect(socket.get(), where.get(), where.size), 0);
   return socket;
 }
@@ -40,6 +45,10 @@ class RawClient {
       zmq_setsockopt(socket_, ZMQ_CURVE_SECRETKEY, keys->secret_key.data(), curve_key_size);
       zmq_setsockopt(socket_, ZMQ_CURVE_SERVERKEY, server_key.data(), curve_key_size);
     }
+    connect(address);
+  }
+  // Makes one more connection. A DEALER makes one to each address alone.
+  void connect(const std::string& address) {
     EXPECT_EQ(zmq_connect(socket_, ("tcp://" + address).c_str()), 0);
   }
   ~RawClient() {

@@ -179,6 +179,9 @@ class Look {
     if (!here) std::erase_if(ports, [](const PortSeen& each) { return leads_to_itself(each.address); });
     for (auto& each : check_ports("node ports", try_ports(std::move(ports), port_limit))) add(std::move(each));
     for (auto& each : check_nodes(alive, own_host())) add(std::move(each));
+    const auto usage = client.ask("usage");
+    const auto clocks = usage ? Json::parse(*usage, nullptr, false) : Json();
+    if (clocks.is_object() && clocks.contains("nodes") && !clocks["nodes"].empty()) add(check_node_clocks(clocks["nodes"]));
   }
 
   const CommandLine& line_;
@@ -279,6 +282,30 @@ Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t a
                           "clock at its start, so restart it if its clock was wrong";
   if (size < wrong_skew_ms) return note("clock", differs, fix);
   return mend("clock", differs + "; tickets and tokens allow 5 minutes", fix);
+}
+
+Finding check_node_clocks(const Json& nodes) {
+  std::vector<std::string> wrong, noted;
+  std::size_t compared = 0;
+  for (const auto& node : nodes) {
+    if (!node.value("clock_ms", Json()).is_number()) continue;  // an agent of an earlier release
+    ++compared;
+    const auto head_ms = node.value("head_clock_ms", std::int64_t{0});
+    const auto node_ms = node.value("clock_ms", std::int64_t{0});
+    const std::int64_t size = std::abs(node_ms - head_ms);
+    if (size <= tolerable_skew_ms) continue;
+    (size < wrong_skew_ms ? noted : wrong)
+        .push_back(fmt::format("node {}: its clock says {}, the head's {}: {:.1f} s {} the head", node_name(node), utc(node_ms),
+                               utc(head_ms), static_cast<double>(size) / 1e3, node_ms < head_ms ? "behind" : "ahead of"));
+  }
+  const std::string fix = "timedatectl set-ntp true, or chronyc makestep, on these machines";
+  if (!wrong.empty()) {
+    wrong.insert(wrong.end(), noted.begin(), noted.end());
+    return mend("node clocks", some_of(wrong) + "; tickets and tokens allow 5 minutes", fix);
+  }
+  if (!noted.empty()) return note("node clocks", some_of(noted), fix);
+  return ok("node clocks", fmt::format("{} of {} nodes compared, at most {} s from the clock of the head", compared, nodes.size(),
+                                       tolerable_skew_ms / 1000));
 }
 
 Findings check_nodes(const Json& items, const std::string& own_host) {

@@ -41,6 +41,9 @@ Findings check_ports(const std::string& name, const std::vector<PortSeen>& seen)
 // 1970.
 Finding check_clock(std::int64_t before_ms, std::int64_t head_ms, std::int64_t after_ms);
 
+// Compares the wall clocks of agents, from nodes of `usage`, with the clock of the head.
+Finding check_node_clocks(const nlohmann::json& nodes);
+
 // Checks items of `list nodes` for differences between nodes that must match, and for addresses
 // that only one machine can use. `own_host` is this machine's name.
 Findings check_nodes(const nlohmann::json& items, const std::string& own_host);

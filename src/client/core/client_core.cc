@@ -307,7 +307,8 @@ std::string ClientCore::why_pending(Time now, ObjectId id) const {
       }
       if (const auto* stream = streams_.find(task->executor); stream != nullptr && stream->give_up_at) {
         return name + " is at executor " + task->executor.brief() + ", since " + ms +
-               "; the connection to it is broken and is tried again";
+               (stream->rejection.empty() ? "; the connection to it is broken and is tried again"
+                                          : "; it rejects this process, which tries again: " + stream->rejection);
       }
       return name + " is at executor " + task->executor.brief() + ", since " + ms;
     case TaskState::finished: return name + " has finished";

@@ -253,6 +253,7 @@ class ClientCore : ClientTables {
   void tick_streams();
   void tick_writes();
   void give_up_executor(ProcessId executor);
+  void fail_rejected_calls(ProcessId executor, const std::string& why);
   void conclude_stream(ProcessId executor);
   void conclude_task_stream(StreamRow& stream, const EndCause& cause);
   void conclude_actor_stream(StreamRow& stream, const EndCause& cause);

@@ -185,9 +185,10 @@ struct ExecutorSaid {
 // The connection to the executor has ended and everything that was in it has been delivered.
 struct StreamEnded {
   ProcessId executor;
+  std::string rejection{};  // why the executor rejected this process; empty if it did not
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &StreamEnded::executor));
+    return visit(field("executor", &StreamEnded::executor), field("rejection", &StreamEnded::rejection));
   }
   friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
 };

@@ -136,6 +136,7 @@ struct StreamRow {
   bool measure_room = false;       // when all have come back
   std::optional<Time> try_at;      // there was room for none of ours: nothing leaves until then
   std::optional<Time> give_up_at;  // the connection is broken while replies are due: not awaited beyond this
+  std::string rejection;           // why the executor rejected the last connection
   std::optional<Time> armed;       // see DeadlineHeap
   static constexpr std::size_t unlimited = ~std::size_t{0};
   Time last_reply;

@@ -12,6 +12,7 @@ const Mark mark_death_before_data("client.death_notice_before_the_last_data");
 const Mark mark_reopened("client.stream_to_an_actor_reopened");
 const Mark mark_reconnected("client.stream_reconnected_for_answers");
 const Mark mark_actor_unreachable("client.unreachable_executor_of_an_actor_reported");
+const Mark mark_rejected("client.calls_of_an_actor_that_rejects_failed");
 const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 
 }  // namespace
@@ -77,6 +78,7 @@ void ClientCore::on(ExecutorSaid& event) {
   stream->ended = false;
   stream->reconnect_at.reset();
   stream->give_up_at.reset();
+  stream->rejection.clear();
   stream->reconnect_wait = StreamRow{}.reconnect_wait;
   frames_.clear();
   auto message = stream->session.receive(now_, std::move(event.frame), frames_);
@@ -122,6 +124,7 @@ void ClientCore::on(const StreamEnded& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = true;
+  if (!event.rejection.empty()) stream->rejection = event.rejection;
   if (stream->ending) return conclude_stream(event.executor);
   // Answers come only over a connection of ours, and nothing of ours may be left to send. That an executor holds
   // results no more is awaited as an answer is.
@@ -145,7 +148,8 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
 }
 
 // The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
-// before the slot serves again. For an actor the head decides: it ends this incarnation, or this handle.
+// before the slot serves again. For an actor the head decides: it ends this incarnation, or this handle. If the
+// executor rejects this process, its calls fail.
 void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
@@ -154,10 +158,14 @@ void ClientCore::give_up_executor(ProcessId executor) {
   EndCause cause;
   // An executor that never sent a frame may not have received a call.
   cause.kind = stream->session.received() > 0 ? EndKind::killed : EndKind::retired;
-  cause.text = "could not be reached from node " + node_.brief() + " for " + std::to_string(waited) + " s";
+  const bool rejects = !stream->rejection.empty();
+  cause.text = (rejects ? "rejected connections from node " : "could not be reached from node ") + node_.brief() +
+               " for " + std::to_string(waited) + " s" + (rejects ? ": " + stream->rejection : "");
   const std::string reason = "executor " + executor.brief() + " on node " + node.brief() + " " + cause.text;
-  emit(Warn{reason + (stream->slot.empty() ? ": its actor is reported to the head" : ": its tasks run elsewhere")});
+  const char* const calls = rejects ? ": calls of its actor fail" : ": its actor is reported to the head";
+  emit(Warn{reason + (stream->slot.empty() ? calls : ": its tasks run elsewhere")});
   if (stream->slot.empty()) {
+    if (rejects) return fail_rejected_calls(executor, cause.text);
     mark_actor_unreachable.hit();
     tell_head(WatchActor{stream->actor, true, reason, executor, node});
     return;
@@ -172,6 +180,24 @@ void ClientCore::give_up_executor(ProcessId executor) {
   forget_slot(slot);
   stream->ended = true;
   end_stream(executor, std::move(cause));
+}
+
+// The numbers of the stream stay: the executor may admit this process later. Replies to failed calls are dropped.
+void ClientCore::fail_rejected_calls(ProcessId executor, const std::string& why) {
+  mark_rejected.hit();
+  StreamRow& stream = streams_.at(executor);
+  const ActorId actor = stream.actor;
+  std::vector<TaskId> calls;
+  for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
+  stream.in_flight.clear();
+  if (auto* row = actors_.find(actor)) {
+    for (const TaskId task : std::exchange(row->queue, {})) calls.push_back(task);
+  }
+  ErrorRecord error;
+  error.kind = ErrorKind::actor_unavailable;
+  error.text = "actor " + actor.brief() + ": its executor " + why + "; compare the clocks with 'mobula doctor'";
+  for (const TaskId task : calls) finish_with_error(task, error);
+  end_wait_for_returns(executor);
 }
 
 void ClientCore::conclude_stream(ProcessId executor) {

@@ -201,7 +201,7 @@ void NodeQuestions::told(NodeId node, LogsListed&& listed) {
 void NodeQuestions::told(NodeId node, const UsageTold& usage) {
   Question* question = awaited(usage.request, node);
   if (question == nullptr) return;
-  question->usages.emplace(node, usage);
+  question->usages.emplace(node, NodeUsage{usage, wall_ms(parts_, parts_.now)});
   if (question->missing.empty()) settle(usage.request);
 }
 

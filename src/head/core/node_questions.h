@@ -20,6 +20,11 @@ namespace mobula::internal::head {
 
 struct Parts;
 
+struct NodeUsage {
+  UsageTold usage;
+  std::int64_t head_ms = 0;  // wall clock of the head when it received the usage
+};
+
 class NodeQuestions {
  public:
   explicit NodeQuestions(Parts& parts) : parts_(parts) {}
@@ -66,7 +71,7 @@ class NodeQuestions {
     std::vector<Source> sources;       // known beforehand
     std::set<NodeId> missing;
     std::map<NodeId, LogsListed> logs;
-    std::map<NodeId, UsageTold> usages;
+    std::map<NodeId, NodeUsage> usages;
     std::vector<std::string> warnings;
     Time until;
   };

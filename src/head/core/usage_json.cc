@@ -29,10 +29,13 @@ Json gpu_use_json(const Node& node, const UsageTold& usage) {
   return gpus;
 }
 
-Json node_usage_json(NodeId id, const Node* node, const UsageTold& usage) {
+Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
+  const UsageTold& usage = of.usage;
   return {{"node_id", id.hex()},
           {"host", node == nullptr ? "" : node->host},
           {"at_s", in_seconds(usage.at)},
+          {"clock_ms", usage.wall_ms == 0 ? Json(nullptr) : Json(usage.wall_ms)},
+          {"head_clock_ms", of.head_ms},
           {"cpu_s", in_seconds(usage.cpu)},
           {"cpus", usage.cpus},
           {"memory_used_bytes", usage.memory_used_bytes},
@@ -65,14 +68,15 @@ Json executor_usage_json(const Parts& parts, NodeId node, const UsageTold& usage
 
 }  // namespace
 
-Json usage_json(const Parts& parts, const std::map<NodeId, UsageTold>& usages, std::uint64_t limit,
+Json usage_json(const Parts& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
                 std::vector<std::string> warnings) {
   Json json = document("Usage");
   json["nodes"] = Json::array();
   json["items"] = Json::array();
   std::uint64_t left_out = 0, partial = 0;
-  for (const auto& [id, usage] : usages) {
-    json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), usage));
+  for (const auto& [id, of] : usages) {
+    const UsageTold& usage = of.usage;
+    json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), of));
     left_out += usage.left_out;
     for (const auto& each : usage.executors) {
       partial += each.partial ? 1 : 0;

@@ -11,8 +11,9 @@
 namespace mobula::internal::head {
 
 // `items` are executors and commands of jobs, at most `limit`, and `nodes` their nodes. Times of processors are
-// seconds since each began; `at_s` is the node's own clock, so that two answers give rates.
-Json usage_json(const Parts& parts, const std::map<NodeId, UsageTold>& usages, std::uint64_t limit,
+// seconds since each began; `at_s` is the node's own clock, so that two answers give rates. `clock_ms` and
+// `head_clock_ms` are wall clocks at one moment.
+Json usage_json(const Parts& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
                 std::vector<std::string> warnings);
 
 }  // namespace mobula::internal::head

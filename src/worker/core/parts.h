@@ -145,6 +145,7 @@ struct WorkerCore::Parts {
   Phase phase = Phase::created;
   std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // for the first registration
   VoidKeys void_keys;
+  std::size_t visited = 0;  // rows, by the last step, to find the next deadline
   bool told_connected = false;
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;

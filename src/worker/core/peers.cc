@@ -1,5 +1,7 @@
 #include "worker/core/peers.h"
 
+#include <algorithm>
+
 namespace mobula::internal::worker {
 
 bool Peers::replaces(const AgentAddress& address) const {
@@ -19,6 +21,7 @@ void Peers::present(const AgentAddress& address) {
   nodes_.insert(address.incarnation, address.node);
   if (!was_unknown) return;
   for (PeerMessage& message : std::exchange(row.waiting, {})) send(row, std::move(message));
+  watch(address.node, row);
 }
 
 std::optional<NodeId> Peers::dead(ProcessId incarnation) {
@@ -38,9 +41,11 @@ void Peers::send(NodeId node, PeerMessage message) {
   if (row.address.incarnation.empty()) {
     if (!row.known_by) row.known_by = outbox_.now() + options_.peer_unknown_after;
     row.waiting.push_back(std::move(message));
+    watch(node, row);
     return;
   }
   send(row, std::move(message));
+  watch(node, row);
 }
 
 void Peers::send(Row& row, PeerMessage message) {
@@ -82,6 +87,7 @@ std::optional<std::pair<NodeId, PeerMessage>> Peers::receive(PeerFrame frame) {
     row.unanswered_since = outbox_.now();
   }
   emit(row, std::move(frames));
+  watch(*node, row);
   if (!message) return std::nullopt;
   return std::pair{*node, std::move(*message)};
 }
@@ -94,6 +100,7 @@ void Peers::link_up(ProcessId incarnation) {
   std::vector<Frame<PeerMessage>> frames;
   row.session.reconnected(outbox_.now(), frames);
   emit(row, std::move(frames));
+  watch(*node, row);
 }
 
 AgentAddress Peers::address(NodeId node) const {
@@ -114,30 +121,40 @@ void Peers::emit(const Row& row, std::vector<Frame<PeerMessage>> frames) {
 }
 
 std::vector<NodeId> Peers::tick() {
-  std::vector<NodeId> given_up;
-  for (auto at = rows_.begin(); at != rows_.end();) {
-    auto& [node, row] = *at;
+  std::vector<NodeId> due, given_up;
+  deadlines_.take_due(outbox_.now(), [this](NodeId node) { return rows_.find(node); }, due);
+  std::sort(due.begin(), due.end());
+  for (const NodeId node : due) {
+    Row& row = rows_.at(node);
     if (row.known_by && *row.known_by <= outbox_.now()) {
       given_up.push_back(node);
       dead_nodes_.insert(node);
-      at = rows_.erase(at);
+      rows_.erase(node);
       continue;
     }
     std::vector<Frame<PeerMessage>> frames;
     row.session.tick(outbox_.now(), frames);
     emit(row, std::move(frames));
-    ++at;
+    watch(node, row);
   }
   return given_up;
 }
 
-std::optional<Time> Peers::next_deadline() const {
+std::size_t Peers::settle() {
+  std::size_t visited = 0;
+  deadlines_.settle(
+      [&](NodeId node) {
+        ++visited;
+        return rows_.find(node);
+      },
+      [](const Row& row) { return row.deadline(); });
+  return visited;
+}
+
+bool Peers::deadlines_are_exact() const {
   std::optional<Time> first;
-  for (const auto& [node, row] : rows_) {
-    take_earlier(first, row.known_by);
-    take_earlier(first, row.session.next_deadline());
-  }
-  return first;
+  for (const auto& [node, row] : rows_) take_earlier(first, row.deadline());
+  return first == next_deadline();
 }
 
 }  // namespace mobula::internal::worker

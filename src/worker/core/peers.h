@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/deadline_heap.h"
 #include "base/table.h"
 #include "session/session.h"
 #include "worker/core/outbox.h"
@@ -49,7 +50,10 @@ class Peers {
 
   // Returns nodes given up on, to be treated as dead.
   std::vector<NodeId> tick();
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
+  // At the end of a step: next_deadline() is exact then. Returns the number of rows that it visited.
+  std::size_t settle();
+  bool deadlines_are_exact() const;  // by a walk over all rows: for tests
   std::size_t size() const { return rows_.size(); }
 
  private:
@@ -62,6 +66,13 @@ class Peers {
     std::deque<PeerMessage> waiting{};  // for an address
     std::optional<Time> known_by{};
     std::optional<Time> unanswered_since{};  // messages are due, and no frame of the peer has arrived since
+    std::optional<Time> armed{};  // see DeadlineHeap
+
+    std::optional<Time> deadline() const {
+      std::optional<Time> first = session.next_deadline();
+      take_earlier(first, known_by);
+      return first;
+    }
   };
   template <class Key>
   struct Memory {
@@ -82,11 +93,13 @@ class Peers {
 
   void send(Row& row, PeerMessage message);
   void emit(const Row& row, std::vector<Frame<PeerMessage>> frames);
+  void watch(NodeId node, Row& row) { deadlines_.watch(node, row.deadline(), row.armed); }
 
   Outbox& outbox_;
   const WorkerOptions& options_;
   AgentAddress self_;
   Table<NodeId, Row> rows_;
+  DeadlineHeap<NodeId> deadlines_;
   Table<ProcessId, NodeId> nodes_;  // of known incarnations
   Memory<ProcessId> dead_;
   Memory<NodeId> dead_nodes_;

@@ -1,5 +1,8 @@
 #include "worker/core/processes.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace mobula::internal::worker {
 
 void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
@@ -13,7 +16,8 @@ void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
   }
   ProcessRow row{.link = link, .user = std::move(user), .pid = pid};
   row.attach_by = outbox_.now() + options_.attach_within;
-  links_.insert(link, std::move(row));
+  ProcessRow& kept = *links_.insert(link, std::move(row)).first;
+  deadlines_.watch(link, kept.attach_by, kept.armed);
 }
 
 ProcessRow& Processes::attach(LinkId link, ProcessId process, Principal principal,
@@ -90,20 +94,29 @@ std::vector<ProcessEnded> Processes::ended_lately() const {
 }
 
 void Processes::tick() {
-  std::vector<LinkId> late;
-  for (auto& [link, row] : links_) {
-    if (row.attach_by && *row.attach_by <= outbox_.now()) late.push_back(link);
-  }
-  for (const LinkId link : late) {
-    links_.at(link).attach_by.reset();
-    close(link);
+  std::vector<LinkId> due;
+  deadlines_.take_due(outbox_.now(), [this](LinkId link) { return links_.find(link); }, due);
+  std::sort(due.begin(), due.end());
+  for (const LinkId link : due) {
+    if (std::exchange(links_.at(link).attach_by, std::nullopt)) close(link);
   }
 }
 
-std::optional<Time> Processes::next_deadline() const {
+std::size_t Processes::settle() {
+  std::size_t visited = 0;
+  deadlines_.settle(
+      [&](LinkId link) {
+        ++visited;
+        return links_.find(link);
+      },
+      [](const ProcessRow& row) { return row.attach_by; });
+  return visited;
+}
+
+bool Processes::deadlines_are_exact() const {
   std::optional<Time> first;
   for (const auto& [link, row] : links_) take_earlier(first, row.attach_by);
-  return first;
+  return first == next_deadline();
 }
 
 std::vector<ProcessFact> Processes::facts() const {

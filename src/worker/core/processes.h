@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline_heap.h"
 #include "base/table.h"
 #include "worker/core/outbox.h"
 #include "worker/core/worker_options.h"
@@ -23,6 +24,7 @@ struct ProcessRow {
   SlotId slot{};  // executors
   std::uint32_t generation = 0;
   std::optional<Time> attach_by{};
+  std::optional<Time> armed{};  // see DeadlineHeap
   bool restates = false;     // something it said to the head was not kept
   std::set<SlabId> slabs{};  // whose fds it was given
 };
@@ -66,7 +68,10 @@ class Processes {
   std::vector<ProcessEnded> ended_lately() const;
 
   void tick();
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
+  // As in Peers.
+  std::size_t settle();
+  bool deadlines_are_exact() const;
   std::vector<ProcessFact> facts() const;
   const Table<LinkId, ProcessRow>& rows() const { return links_; }
   Table<LinkId, ProcessRow>& rows() { return links_; }
@@ -84,6 +89,7 @@ class Processes {
   const WorkerOptions& options_;
   std::deque<Ended> ended_;
   Table<LinkId, ProcessRow> links_;
+  DeadlineHeap<LinkId> deadlines_;
   Table<ProcessId, LinkId> attached_;
 };
 

@@ -33,6 +33,7 @@ void Slots::start(StartSlot start) {
   row.start = std::move(start);
   row.generation = row.start.first_generation;
   SlotRow& kept = *rows_.insert(slot, std::move(row)).first;
+  if (kept.start.actor.exclusive) ++exclusive_;
   if (kept.is_entry() || programs_.use(kept.start.program, slot)) begin_generation(slot, kept);
 }
 
@@ -106,6 +107,7 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   row.order = processes_made_++;
   row.process = ProcessId::derived(head_.node().address.incarnation, "executor", row.order);
   row.deadline = outbox_.now() + options_.start_within;
+  watch(row);
   AssignExecutor assign;
   assign.process = row.process;
   assign.node = head_.node().address.node;
@@ -186,6 +188,7 @@ void Slots::tell_residence(SlotId slot, SlotRow& row, const Residence& residence
   row.residence = residence;
   head_.tell(SlotResides{slot, residence});
   if (row.stopping && !row.graceful && residence.any()) row.deadline = row.store_by;
+  watch(row);
 }
 
 void Slots::said_retires(SlotId slot, EndKind kind) {
@@ -195,6 +198,7 @@ void Slots::said_retires(SlotId slot, EndKind kind) {
   // It has nothing left to do but to end.
   const Time by = outbox_.now() + std::max(options_.drain_within, options_.end_within);
   if (!row->deadline || by < *row->deadline) row->deadline = by;
+  watch(*row);
 }
 
 void Slots::said_constructed(SlotId slot, ValueRecord error) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline_heap.h"
 #include "base/table.h"
 #include "worker/core/gpu_guard.h"
 #include "worker/core/head_session.h"
@@ -56,6 +57,7 @@ struct SlotRow {
   bool for_share = false;               // killed: it had more of a device than its share
   std::optional<Time> store_by{};       // stopping: results that it holds are stored by then
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
+  std::optional<Time> armed{};          // see DeadlineHeap
 
   bool is_actor() const { return !start.actor.actor.empty(); }
   // A command in place of an executor: ready as soon as it runs.
@@ -110,7 +112,10 @@ class Slots {
   void fence_exclusive(const std::string& why);
   bool has_exclusive() const;
   void tick();
-  std::optional<Time> next_deadline() const;
+  std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
+  // As in Peers.
+  std::size_t settle();
+  bool deadlines_are_exact() const;
 
   const SlotRow* find(SlotId slot) const { return rows_.find(slot); }
   std::vector<SlotFact> facts() const;
@@ -123,6 +128,8 @@ class Slots {
 
  private:
   SlotRow* current(SlotId slot, std::uint32_t generation);
+  // After each change of `deadline` to a time.
+  void watch(SlotRow& row) { deadlines_.watch(row.start.slot, row.deadline, row.armed); }
   SlotRow* with_process(SlotId slot);
   void begin_generation(SlotId slot, SlotRow& row);
   void entry_started(SlotId slot, SlotRow& row);
@@ -149,6 +156,8 @@ class Slots {
   Programs& programs_;
   Hooks hooks_;
   Table<SlotId, SlotRow> rows_;
+  DeadlineHeap<SlotId> deadlines_;
+  std::size_t exclusive_ = 0;  // slots of exclusive actors
   std::uint64_t processes_made_ = 0;
   MemoryGuard memory_;
   GpuGuard gpus_;

@@ -33,6 +33,7 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
   // A process closes its socket a moment before it is gone; one that only closed it is of no use.
   const Time by = outbox_.now() + options_.end_within;
   if (!row->deadline || by < *row->deadline) row->deadline = by;
+  watch(*row);
 }
 
 // The cause of an end as the head and its users get it: with the facts of this agent beyond the exit status.
@@ -132,6 +133,7 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   row.deadline =
       outbox_.now() +
       std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)), options_.restart_cap);
+  watch(row);
 }
 
 void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores, bool orderly) {
@@ -166,6 +168,7 @@ void Slots::ask_to_end(SlotRow& row) {
   } else if (row.phase == SlotPhase::ready) {
     row.deadline.reset();
   }
+  watch(row);
 }
 
 // An executor that awaits calls which it has submitted ends when they are finished, its job ends, or its node is drained.
@@ -174,6 +177,7 @@ void Slots::departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message) {
   row.awaited = message.example;
   const bool planned = row.graceful || row.store_by;
   if (row.stopping && planned && !row.killed) row.deadline = kill_at_;
+  watch(row);
   if (!message.on || row.departed) return;
   row.departed = true;
   EndCause cause;
@@ -197,6 +201,7 @@ void Slots::kill(SlotId slot, SlotRow& row, const std::string& why) {
 void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
   const ProgramId program = rows_.at(slot).start.program.id;
   const bool entry = rows_.at(slot).is_entry();
+  if (rows_.at(slot).start.actor.exclusive) --exclusive_;
   rows_.erase(slot);
   if (!entry) programs_.unuse(program, slot);
   head_.tell(SlotGone{slot, std::move(cause), cannot_start});
@@ -217,7 +222,9 @@ void Slots::end_all(bool graceful, const std::string& why, Time kill_at) {
   for (const SlotId slot : all) {
     end(slot, graceful, why);
     SlotRow* row = rows_.find(slot);
-    if (row != nullptr && (!row->deadline || kill_at < *row->deadline)) row->deadline = kill_at;
+    if (row == nullptr) continue;
+    if (!row->deadline || kill_at < *row->deadline) row->deadline = kill_at;
+    watch(*row);
   }
 }
 
@@ -236,6 +243,7 @@ void Slots::fence_exclusive(const std::string& why) {
 }
 
 bool Slots::has_exclusive() const {
+  if (exclusive_ == 0) return false;
   for (const auto& [slot, row] : rows_) {
     if (row.start.actor.exclusive && row.has_process() && !row.killed) return true;
   }
@@ -244,11 +252,16 @@ bool Slots::has_exclusive() const {
 
 void Slots::tick() {
   std::vector<SlotId> due;
-  for (const auto& [slot, row] : rows_) {
-    if (row.deadline && *row.deadline <= outbox_.now()) due.push_back(slot);
-  }
+  deadlines_.take_due(outbox_.now(), [this](SlotId slot) { return rows_.find(slot); }, due);
+  std::sort(due.begin(), due.end());
   for (const SlotId slot : due) {
-    SlotRow& row = rows_.at(slot);
+    SlotRow* const found = rows_.find(slot);
+    if (found == nullptr || !found->deadline) continue;
+    SlotRow& row = *found;
+    if (*row.deadline > outbox_.now()) {
+      watch(row);
+      continue;
+    }
     row.deadline.reset();
     if (row.phase == SlotPhase::pausing) {
       begin_generation(slot, row);
@@ -267,10 +280,21 @@ void Slots::tick() {
   }
 }
 
-std::optional<Time> Slots::next_deadline() const {
+std::size_t Slots::settle() {
+  std::size_t visited = 0;
+  deadlines_.settle(
+      [&](SlotId slot) {
+        ++visited;
+        return rows_.find(slot);
+      },
+      [](const SlotRow& row) { return row.deadline; });
+  return visited;
+}
+
+bool Slots::deadlines_are_exact() const {
   std::optional<Time> first;
   for (const auto& [slot, row] : rows_) take_earlier(first, row.deadline);
-  return first;
+  return first == next_deadline();
 }
 
 }  // namespace mobula::internal::worker

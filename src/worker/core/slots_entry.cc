@@ -12,6 +12,7 @@ void Slots::entry_started(SlotId slot, SlotRow& row) {
   row.deadline.reset();
   if (row.start.actor.entry.time_limit > Duration(0)) {
     row.deadline = outbox_.now() + row.start.actor.entry.time_limit;
+    watch(row);
   }
   head_.tell(SlotStarted{slot, row.generation, row.endpoint, row.previous});
   head_.tell(ActorConstructed{row.start.actor.actor, slot, row.generation, ValueRecord{}});

@@ -33,6 +33,7 @@ void WorkerCore::step(Time now, Event event, std::vector<Command>& out) {
   parts.outbox.open(now, out);
   std::visit([&](auto& each) { parts.on(each); }, event);
   if (parts.phase != Parts::Phase::ended) parts.finish_step();
+  parts.visited = parts.processes.settle() + parts.slots.settle() + parts.peers.settle();
   parts.outbox.close();
 }
 
@@ -52,6 +53,11 @@ constexpr const char* why_stopping = "the agent of its node is being stopped";
 
 // ---- views -------------------------------------------------------------------------------------
 
+std::size_t WorkerCore::visited_rows() const { return parts_->visited; }
+bool WorkerCore::deadlines_are_exact() const {
+  return parts_->processes.deadlines_are_exact() && parts_->slots.deadlines_are_exact() &&
+         parts_->peers.deadlines_are_exact();
+}
 bool WorkerCore::registered() const { return parts_->head.registered(); }
 std::uint64_t WorkerCore::head_epoch() const { return parts_->head.epoch(); }
 Facts WorkerCore::facts() const { return parts_->facts(); }

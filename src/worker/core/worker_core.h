@@ -62,6 +62,8 @@ class WorkerCore {
   Facts facts() const;                       // as they would be stated now
   std::vector<std::string> running() const;  // names of the calls that run, for people
   Census census() const;
+  bool deadlines_are_exact() const;   // by a walk over all slots, processes and peers: for tests
+  std::size_t visited_rows() const;   // by the last step, to find the next deadline
   const ObjectTable& objects() const;
   // Whether it counts this process among those that may look at the object where it lies.
   bool in_place(ProcessId process, ObjectId object) const;

@@ -16,6 +16,7 @@ class Unreachable : public SmallClient {
       note();
     }
   }
+  void reject(std::uint64_t executor, Duration span);
   void note() {
     for (const auto& each : to_head<ReturnSlot>()) returned.push_back(each);
     for (const auto& each : to_head<WatchActor>()) {
@@ -55,6 +56,46 @@ TEST_F(Unreachable, TaskNeverReceived_RunsElsewhereUncharged) {
   EXPECT_EQ(calls_at(21)[0].call.attempt, 0u);
   reply_value(21, "done");
   EXPECT_EQ(text(result(id)), "done");
+}
+
+// Each connection to the executor is rejected until this much time has passed.
+void Unreachable::reject(std::uint64_t executor, Duration span) {
+  const Time end = now_ + span;
+  while (now_ < end) {
+    step(StreamEnded{ProcessId::of(executor),
+                     "ticket refused: expired at 1 ms, clock says 2 ms; this machine's clock says 1 ms"});
+    note();
+    pass(Duration(1s));
+    note();
+  }
+}
+
+TEST_F(Unreachable, TaskIsRejected_ErrorHasBothClocks) {
+  SubmitTask given = task(1);
+  given.max_retries = 0;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  reject(20, Duration(30s));
+  EXPECT_TRUE(returned.empty()) << "a later ticket may be admitted";
+  EXPECT_NE(core_.why_pending(now_, result(id)).find("clock says 2 ms"), std::string::npos);
+  say(20, CallStarted{calls_at(20).at(0).number, Duration(1s)});
+  reject(20, Duration(70s));
+  ASSERT_EQ(returned.size(), 1u);
+  EXPECT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
+  EXPECT_NE(error(result(id)).text.find("clock says 2 ms; this machine's clock says 1 ms"), std::string::npos);
+}
+
+TEST_F(Unreachable, ActorRejects_CallsFailWithBothClocks) {
+  const ActorId counter = make_actor(4);
+  actor_alive(counter, 30, 1);
+  const TaskId first = call(counter);
+  reject(30, Duration(70s));
+  EXPECT_EQ(error(result(first)).kind, ErrorKind::actor_unavailable);
+  EXPECT_NE(error(result(first)).text.find("clock says 2 ms; this machine's clock says 1 ms"), std::string::npos);
+  const TaskId second = call(counter);
+  reply_value(30, "to the failed call");
+  reply_value(30, "admitted again");
+  EXPECT_EQ(text(result(second)), "admitted again");
 }
 
 TEST_F(Unreachable, TaskMayHaveRun_RetryIsCharged) {

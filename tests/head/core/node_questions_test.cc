@@ -177,12 +177,16 @@ TEST_F(NodeQuestions, UsageIsThatOfAllNodesAndNamesWhatRuns) {
     told.at = 5s;
     told.cpu = 2s;
     told.cpus = 4;
+    told.wall_ms = each == &agent ? 7'000 : 0;
     if (each == &agent) told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
     cluster.says(*each, told);
   }
   const Json usage = document();
   ASSERT_EQ(usage["nodes"].size(), 2u);
   EXPECT_EQ(usage["nodes"][0]["cpu_s"], 2.0);
+  EXPECT_EQ(usage["nodes"][0]["clock_ms"], 7'000);
+  EXPECT_TRUE(usage["nodes"][0]["head_clock_ms"].is_number());
+  EXPECT_TRUE(usage["nodes"][1]["clock_ms"].is_null()) << "an agent of an earlier release";
   ASSERT_EQ(usage["items"].size(), 1u);
   EXPECT_EQ(usage["items"][0]["job_id"], JobId::of(1).hex());
   EXPECT_EQ(usage["items"][0]["cpu_s"], 1.5);

@@ -16,6 +16,7 @@ void Agent::step(Event event) {
   recorded.emplace_back(world_.now, CoreRecords<WorkerCore>::recorded(event, scrubber));
   std::vector<Command> out;
   core_.step(world_.now, std::move(event), out);
+  EXPECT_TRUE(core_.deadlines_are_exact());
   for (Command& command : out) {
     all.push_back(command);
     carry_out(std::move(command));

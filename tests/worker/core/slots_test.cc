@@ -57,6 +57,19 @@ TEST_F(SlotsTest, FirstGenerationStartsWhenItsProgramIsReady) {
   EXPECT_EQ(std::get<SlotReady>(lessee[0].message).slot, SlotId::of(1));
 }
 
+// The cost of a step does not depend on the number of slots and connections that it does not change.
+TEST_F(SlotsTest, StepVisitsFewRowsWhenManySlotsStart) {
+  constexpr std::uint64_t slots = 1'000;
+  for (std::uint64_t number = 1; number <= slots; ++number) agent_.head_says(slot_of(number, job, driver_));
+  world_.settle();
+  agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
+  ASSERT_EQ(agent_.core().census().slots, slots);
+  for (LinkId link = 10; link < 60; ++link) {
+    agent_.step(ProcessConnected{link, "user", 7});
+    EXPECT_LE(agent_.core().visited_rows(), 10u);
+  }
+}
+
 TEST_F(SlotsTest, StartSaidTwiceStartsOnce) {
   running(slot_of(1, job, driver_));
   start(slot_of(1, job, driver_));
