@@ -63,7 +63,7 @@ struct SlotStarted {
   friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
 };
 
-// The process of a generation has exited. `cause.last` states whether another generation follows.
+// The process of a generation has exited. SlotStarted of the next generation or SlotGone follows.
 struct SlotGenerationEnded {
   SlotId slot;
   std::uint32_t generation = 0;

@@ -23,9 +23,9 @@ enum class TransferState : std::uint8_t {
   running = 2,  // some of its bytes are requested
 };
 
-// One transfer. Either a tensor pull of the reporting process, its share of one collective
-// operation (no object, no holder), or the bytes of an object that one other node sent to the
-// reporting agent.
+// One transfer of one of three kinds. It is a tensor pull of the reporting process, or its share of
+// one collective operation (no object, no holder). Or it is the bytes of an object that one other
+// node sent to the reporting agent.
 struct TransferFact {
   ObjectId object;
   ProcessId holder;
