@@ -1,4 +1,5 @@
-// Owner of a file descriptor. Move-only; closes in the destructor. Any thread, one at a time.
+// Owns a file descriptor. Move-only; closes in the destructor.
+// Thread: owner.
 #pragma once
 
 #include <utility>
@@ -32,9 +33,9 @@ class Fd {
   int fd_ = -1;
 };
 
-// Raises this process's limit of descriptors to the most that the system allows it.
+// Raises the descriptor limit of this process to the maximum that the system allows.
 void raise_descriptor_limit();
-// Another descriptor of the same file, closed on exec.
+// Duplicates the descriptor, close-on-exec.
 Result<Fd> copy_of(const Fd& fd);
 
 }  // namespace mobula::internal
