@@ -18,8 +18,9 @@ namespace mobula::internal::planner {
 //     scheduler itself decides that.
 //   - A group gets nodes for all of its bundles or none, and the scheduler can place it on them.
 //   - A node that is launched for work gets some.
-//   - A node is terminated if nothing was allocated on it for the timeout and it holds no objects. In
-//     addition, no waiting work or standing request would use it, and its type is above its minimum.
+//   - A node is terminated if nothing was allocated on it for the timeout and it holds no objects.
+//     In addition, no waiting work or standing request would use it, and its type is above its
+//     minimum.
 //
 // Order: minima, standing requests (as if all nodes were empty), groups, slots. The type with the
 // best score is launched while it serves work that is left (type_choice.h). Launches for slots are
