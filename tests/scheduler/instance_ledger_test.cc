@@ -115,7 +115,7 @@ TEST_P(DeviceRows, AreWhatTheBooksGive) {
 INSTANTIATE_TEST_SUITE_P(InstanceLedger, DeviceRows, testing::ValuesIn(device_rows()),
                          [](const auto& row) { return row.param.name; });
 
-// A custom resource that the node counts in units, next to one that it does not.
+// A custom resource that the node counts in units, and another one without units.
 NodeShape node_with_units() {
   auto shape = node_shape(8);
   ResourceShape fpga{.name = "fpga", .instances = {}, .unit = true};

@@ -199,7 +199,7 @@ TEST(Lending, LentCpuDoesNotCountInTheShareOfItsJob) {
   bench.scheduler.lend(bench.plan().grants.at(0).id);
   bench.want(2, 2, cpus(1), 1);
   bench.plan();
-  // Job 1 has released all that it holds, so job 2 with one CPU follows it.
+  // Job 1 has released all of its CPU, so job 2 with one CPU follows it.
   bench.want(1, 3, cpus(1), 1);
   bench.want(2, 4, cpus(1), 1);
   const auto grants = bench.plan().grants;

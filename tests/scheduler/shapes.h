@@ -42,7 +42,7 @@ class Bench {
   DemandClass demand_class(std::uint64_t job, const Request& request);
   void want(std::uint64_t job, std::uint64_t lessee, const Request& request, std::int64_t slots,
             Preference preference = {});
-  // Grants all that is possible, in as many plans as needed.
+  // Grants as much as fits, in as many plans as needed.
   Plan plan();
   Plan plan_after(Duration span);
   // Plans and returns the node numbers of the grants in order.
