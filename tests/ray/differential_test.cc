@@ -1,6 +1,6 @@
-// Compares Ray's answers to recorded request sequences with Mobula's: instances of each request,
-// and waiting requests. A row of the resource model must explain each difference. An unexplained
-// difference fails, and so does an unused row. docs/ray-parity.md lists the rows.
+// Compares Ray's answers to recorded request sequences with the answers of Mobula: instances of
+// each request, and waiting requests. A row of the resource model must explain each difference. An
+// unexplained difference fails, and so does an unused row. docs/ray-parity.md lists the rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ struct Difference {
 double cpus_of(const Json& step) { return step[1].value("CPU", 0.0); }
 bool is_free_task(const Json& step) { return step[0] == "task" && step.size() == 2; }
 
-// Ray holds a class of tasks back on a node if its waiting tasks need more CPUs than it has in
-// total, and more of that class run than the average over the waiting classes.
+// Ray holds a class of tasks back on a node under two conditions. Its waiting tasks need more CPUs
+// than the node has in total, and more of the class run than the average over the waiting classes.
 bool held_back_for_other_classes(const Difference& at) {
   if (!is_free_task(at.asked()) || cpus_of(at.asked()) == 0 || !at.theirs.empty()) return false;
   const auto running = at.running();

@@ -1,5 +1,5 @@
 // Tests named in docs/ray-parity.md exist, and the page lists every test here that has the name of
-// one of Ray's.
+// a test of Ray.
 #include <gtest/gtest.h>
 
 #include <filesystem>
