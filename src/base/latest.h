@@ -30,7 +30,7 @@ class Latest {
 
  private:
   std::vector<T> rows_;
-  std::size_t first_ = 0;  // index of the oldest row once the buffer is full
+  std::size_t first_ = 0;  // index of the oldest row
   std::uint64_t forgotten_ = 0;
 };
 

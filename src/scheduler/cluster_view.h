@@ -163,8 +163,8 @@ class ClusterView {
   Spot room_for(const Ask& ask);
   // Returns true if a bundle of its group could ever hold it, or if bundles are still to be placed.
   bool room_can_ever(const Ask& ask) const;
-  // Returns true if it would fit on the empty node, which must be alive or suspect. Includes
-  // affinity.
+  // Returns true if it would fit on the empty node, which must not be dead: a draining node may
+  // return. Includes affinity.
   bool can_ever(const Node& node, const Ask& ask) const;
   // The first rule that rejects it, permanent rules first; `fits` if no rule does.
   Reason why_not(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;

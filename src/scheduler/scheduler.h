@@ -48,7 +48,7 @@ struct LesseeDemand {
   Preference preference;
 };
 
-// No node that is alive or suspect can ever serve it.
+// No present node can ever serve it. Suspect and draining nodes count as present.
 struct Infeasible {
   ProcessId lessee;  // set for a lessee's demand; else `actor`
   ActorId actor;
