@@ -2,7 +2,7 @@
 // name has one directory below the state directory. Secrets are files of mode 0600 in directories
 // of mode 0700, written completely or not at all.
 // Thread: any; blocks on file I/O, for shells at start.
-// Errors: the path and, for permissions, the user.
+// Errors: name the path and, for permissions, the user.
 #pragma once
 
 #include <cstdint>

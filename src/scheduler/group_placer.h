@@ -13,13 +13,13 @@
 
 namespace mobula::internal::scheduler {
 
-//   STRICT_PACK    one node for all bundles: of those that fit, the one with the least spare
-//   capacity.
-//   PACK           the same if possible; else the largest bundle first, each next to other bundles
-//   of the group if it fits, else on the node with the least spare capacity.
-//   SPREAD         each on a node without other bundles of the group while such nodes exist, the
-//   least used first.
-//   STRICT_SPREAD  each on a different node; a matching is found whenever one exists.
+// Strategies:
+//   - STRICT_PACK: one node for all bundles, the fitting one with the least spare capacity.
+//   - PACK: the same if possible. Otherwise the largest bundle first, each next to other bundles of
+//     the group if it fits, else on the node with the least spare capacity.
+//   - SPREAD: each on a node without other bundles of the group while such nodes exist, the least
+//     used first.
+//   - STRICT_SPREAD: each on a different node; a matching is found whenever one exists.
 // If an early choice of PACK or SPREAD excludes a later bundle, other choices are tried, up to a
 // limit of steps. A small group on few nodes is thus placed whenever it can be.
 

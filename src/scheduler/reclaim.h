@@ -48,11 +48,10 @@ class Reclaimer {
   // Reserves the nodes of `choice` for a group in place of its present ones. False if others
   // precede it.
   bool reserve_for(const Groups::Row& group, const BundleChoice& choice, Time now);
-  // Runs after a round of placement, when every waiting demand needs freed capacity. Costs nothing
-  // before it is due.
+  // Reserves `node` for a class without a reservation, unless the node is reserved.
   void reserve_if_none(const PendingClass& of, NodeId node);
 
-  // Runs after a round of placement, when all that still waits needs freed capacity. Costs nothing
+  // Runs after a round of placement, when every waiting demand needs freed capacity. Costs nothing
   // before it is due.
   void run(Time now, std::vector<Recall>& out);
   // Time at which `run` may act, if nothing changes before.
@@ -124,9 +123,9 @@ class Reclaimer {
   std::optional<Time> due_;
   std::uint64_t seen_version_ = 0;  // version of the cluster
   std::size_t nodes_left_ = 0;  // nodes left to examine in this round
-  // jobs with slots, the largest share first
+  // position at which the last round stopped, by age
   std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;
-  std::vector<const SlotBooks::Job*> victims_;  // of this round, the largest share first
+  std::vector<const SlotBooks::Job*> victims_;  // jobs with slots, the largest share first
 };
 
 }  // namespace mobula::internal::scheduler
