@@ -62,8 +62,7 @@ class Table {
 
     Iterator() = default;
     explicit Iterator(Links* at) : at_(at) {}
-    // NOLINT: implicit, as in containers
-    operator Iterator<true>() const { return Iterator<true>(at_); }
+    operator Iterator<true>() const { return Iterator<true>(at_); }  // NOLINT: as in containers
 
     reference operator*() const { return static_cast<Node*>(at_)->entry; }
     pointer operator->() const { return &**this; }
