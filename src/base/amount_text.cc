@@ -13,7 +13,7 @@ namespace {
 
 struct Amount {
   double number = 0;
-  std::string unit;  // in lower case
+  std::string unit;  // lower case
 };
 
 // Digits with at most one point, then letters. No sign, exponent, or locale.

@@ -1,4 +1,5 @@
-// Sizes and times as users write them in flags, files, and the console: "512MiB", "10GB", "1.5h", "250ms".
+// Parses sizes and times as users write them in flags, files, and the console: "512MiB", "10GB",
+// "1.5h", "250ms".
 // Thread: any. Units: bytes; seconds. Errors: invalid_argument, which shows examples.
 #pragma once
 
@@ -9,8 +10,8 @@
 
 namespace mobula::internal {
 
-// A number and a unit in upper or lower case: none or B; K, M, G, T and KiB, MiB, GiB, TiB (powers of 1024); KB, MB,
-// GB, TB (powers of 1000). At most 2^60.
+// A number and a unit in upper or lower case: none or B; K, M, G, T and KiB, MiB, GiB, TiB (powers
+// of 1024); KB, MB, GB, TB (powers of 1000). At most 2^60.
 Result<std::int64_t> parse_bytes(const std::string& text);
 
 // A number and a unit: ms, s or none, m, h, d.

@@ -1,5 +1,6 @@
-// The monotonic clock for who handles many small events that come together: inside a batch it is looked at
-// once for some of them. Never goes back. For shells, one thread at a time.
+// A monotonic clock for many small events that arrive together: inside a batch, one reading serves
+// up to 16 events. Never decreases. For shells.
+// Thread: owner.
 #pragma once
 
 #include "base/time.h"
@@ -8,10 +9,10 @@ namespace mobula::internal {
 
 class BatchClock {
  public:
-  // Long enough that the look costs nothing beside what it is for, and short enough that nothing is late.
+  // High enough to make the reading cheap, and low enough that no event is late.
   static constexpr int events_per_look = 16;
 
-  // While this lives, events are a batch.
+  // Events within the lifetime of this object form a batch.
   class Batch {
    public:
     explicit Batch(BatchClock& clock) : clock_(clock) { ++clock_.batches_; }
@@ -37,8 +38,8 @@ class BatchClock {
 
  private:
   Time seen_;
-  int batches_ = 0;  // that live: one may be inside another
-  int left_ = 0;     // events for which what was seen last is good
+  int batches_ = 0;  // live batches, which may be nested
+  int left_ = 0;  // events that may still use the last reading
 };
 
 }  // namespace mobula::internal

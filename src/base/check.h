@@ -1,5 +1,7 @@
-// Checks of our own invariants, on in every build. Never for input from outside: that is a Result.
-// Any thread. A failed check prints place, condition and message to stderr and aborts the process.
+// Checks of invariants, active in every build. A failed check prints location, condition, and
+// message to stderr and aborts the process.
+// Thread: any.
+// Not: input from outside, which is a Result.
 #pragma once
 
 #include <string_view>
@@ -11,7 +13,7 @@ namespace mobula::internal {
 
 }  // namespace mobula::internal
 
-// MOBULA_CHECK(condition, "what must hold, and what was seen").
+// MOBULA_CHECK(condition, "the invariant, and the observed values").
 #define MOBULA_CHECK(condition, message)                                                  \
   do {                                                                                    \
     if (!(condition)) [[unlikely]] {                                                      \

@@ -1,6 +1,6 @@
-// A value that several holders have in common: copying one counts, and who changes it first gets a copy
-// of its own unless nobody else has it. Empty, it is a default value. What is reached through it may be
-// read on any thread; `edit` is for a value whose other holders, if it has any, are on the same thread.
+// A reference-counted value: copies share it, and `edit` first makes a private copy unless it has a
+// single holder. An empty one equals a default value.
+// Thread: any for reads; owner for `edit` (all holders on one thread).
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class CopyOnWrite {
   CopyOnWrite() = default;
   template <class U = T>
     requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
-  CopyOnWrite(U&& value) : value_(make_recycled<T>(std::forward<U>(value))) {}  // NOLINT: a value is one, held alone
+  CopyOnWrite(U&& value) : value_(make_recycled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }
@@ -25,7 +25,7 @@ class CopyOnWrite {
     if (!value_ || value_.use_count() > 1) value_ = make_recycled<T>(**this);
     return *value_;
   }
-  // The value itself, copied only if others have it, too.
+  // Moves the value out; copies it only if it has other holders.
   T take() && { return std::move(edit()); }
   bool is_empty() const { return value_ == nullptr; }
   bool is_same(const CopyOnWrite& other) const { return value_ == other.value_; }

@@ -1,7 +1,8 @@
-// The earliest deadline of many rows, of which most change often and few come due. A change costs the
-// logarithm of the rows with a deadline, and no memory is allocated for it.
-// A deadline that moves to a later time, or ends, leaves an entry behind; `settle` removes those in front.
-// Thread: owner. Not: the rows, which belong to the caller and keep the time of their entry (`armed`).
+// Finds the earliest deadline of many rows that change often and rarely come due. A change takes
+// logarithmic time and allocates no memory. A deadline that moves later or ends leaves a stale
+// entry; `settle` removes stale entries in front.
+// Thread: owner. Not: the rows, which belong to the caller and keep the time of their entry
+// (`armed`).
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace mobula::internal {
 template <class Key>
 class DeadlineHeap {
  public:
-  // The deadline of a row has appeared or may have become earlier.
+  // The deadline of a row was set or may be earlier than before.
   void watch(const Key& key, std::optional<Time> deadline, std::optional<Time>& armed) {
     if (!deadline || (armed && *armed <= *deadline)) return;
     armed = deadline;
@@ -25,7 +26,8 @@ class DeadlineHeap {
     std::push_heap(entries_.begin(), entries_.end(), std::greater<>());
   }
 
-  // `find(key)` is a pointer to the row, or null; `deadline(row)` is its deadline. Afterwards `earliest` is exact.
+  // `find(key)` returns a pointer to the row, or null; `deadline(row)` returns its deadline.
+  // Afterwards `earliest` is exact.
   template <class Find, class Deadline>
   void settle(Find find, Deadline deadline) {
     while (!entries_.empty()) {
@@ -40,7 +42,7 @@ class DeadlineHeap {
     }
   }
 
-  // Keys of the rows whose entries are due, which are armed no more: watch them again.
+  // Returns the keys of rows with a due entry and disarms them. The caller watches them again.
   template <class Find>
   void take_due(Time now, Find find, std::vector<Key>& due) {
     while (!entries_.empty() && entries_.front().first <= now) {
@@ -63,7 +65,7 @@ class DeadlineHeap {
     entries_.pop_back();
   }
 
-  std::vector<std::pair<Time, Key>> entries_;  // a heap, the earliest in front
+  std::vector<std::pair<Time, Key>> entries_;  // a heap with the earliest entry in front
 };
 
 }  // namespace mobula::internal

@@ -1,4 +1,5 @@
-// How far what was typed is from a name: for "did you mean". A value function.
+// Edit distance between typed text and a name, for "did you mean" hints.
+// Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +7,8 @@
 
 namespace mobula::internal {
 
-// Characters that are left out, added, or others, and neighbours in each other's place, each counted once (optimal
-// string alignment). Takes the product of both lengths in time.
+// Counts missing, added, and replaced characters, and swaps of adjacent ones (optimal string
+// alignment distance). Takes time proportional to the product of the lengths.
 std::size_t edits_between(std::string_view a, std::string_view b);
 
 }  // namespace mobula::internal

@@ -1,4 +1,5 @@
-// Owner of a file descriptor. Move-only; closes in the destructor. Any thread, one at a time.
+// Owns a file descriptor. Move-only; closes in the destructor.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +34,11 @@ class Fd {
   int fd_ = -1;
 };
 
-// Raises this process's limit of descriptors to the most that the system allows it.
+// Raises the descriptor limit of this process to the maximum that the system allows.
 void raise_descriptor_limit();
-// Number of descriptors that this process may have open, at most 1,048,576.
+// Returns the number of descriptors that this process may open, at most 1,048,576.
 std::size_t descriptor_limit();
-// Another descriptor of the same file, closed on exec.
+// Duplicates the descriptor, close-on-exec.
 Result<Fd> copy_of(const Fd& fd);
 
 }  // namespace mobula::internal

@@ -1,14 +1,6 @@
-// The one list of fields of a plain struct: encode, decode, print, compare and hash all walk it, so
-// a field is named in one place. A struct takes part by declaring
-//
-//   template <class Visit>
-//   static constexpr auto fields(Visit visit) {
-//     return visit(field("slot", &Grant::slot), ...);
-//   }
-//
-// A template, so that only code that walks a list pays for compiling it. The list is append-only
-// once a struct travels: readers skip what they do not know and default what is missing.
-// Compile-time only.
+// The one field list of a plain struct: encode, decode, print, compare, and hash walk it. A list of
+// a message is append-only: readers skip unknown fields and default missing ones.
+// Thread: any (compile time only).
 #pragma once
 
 #include <cstddef>
@@ -16,6 +8,14 @@
 #include <type_traits>
 
 namespace mobula::internal {
+
+// A struct takes part with this member. It is a template, so only code that walks a list compiles
+// it.
+//
+//   template <class Visit>
+//   static constexpr auto fields(Visit visit) {
+//     return visit(field("slot", &Grant::slot), ...);
+//   }
 
 template <class Owner, class Member>
 struct Field {

@@ -1,5 +1,5 @@
-// Which stretches of a run of bytes are free: taken first-fit, given back, joined with what they touch.
-// Value; not thread-safe.
+// Allocates ranges of a byte range first-fit, and merges freed ranges with their neighbors.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ class FreeRanges {
   std::uint64_t size() const { return size_; }
   bool whole() const { return size_ == 0 || (free_.size() == 1 && free_.begin()->second == size_); }
 
-  // Where `size` bytes (at least 1) begin that are taken from now on; nothing without such a stretch.
+  // Allocates `size` bytes (at least 1) and returns their offset; empty if no free range is large
+  // enough.
   std::optional<std::uint64_t> take(std::uint64_t size) {
     for (auto at = free_.begin(); at != free_.end(); ++at) {
       if (at->second < size) continue;
@@ -31,7 +32,7 @@ class FreeRanges {
     return std::nullopt;
   }
 
-  // What take() gave, whole.
+  // Frees a range that take() returned, completely.
   void give_back(std::uint64_t begin, std::uint64_t size) {
     auto at = free_.emplace(begin, size).first;
     if (const auto after = std::next(at); after != free_.end() && begin + size == after->first) {
@@ -47,7 +48,7 @@ class FreeRanges {
 
  private:
   std::uint64_t size_ = 0;
-  std::map<std::uint64_t, std::uint64_t> free_;  // begin to length; never two that touch
+  std::map<std::uint64_t, std::uint64_t> free_;  // offset to length; adjacent ranges are merged
 };
 
 }  // namespace mobula::internal

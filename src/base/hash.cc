@@ -40,7 +40,7 @@ std::uint64_t whole_word(const std::byte* bytes) {
   return std::endian::native == std::endian::little ? word : __builtin_bswap64(word);
 }
 
-// Of fewer bytes than a word has.
+// Decodes fewer bytes than a word has.
 std::uint64_t little_endian(std::span<const std::byte> bytes) {
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -1,5 +1,7 @@
-// Deterministic hashes, equal on every machine, compiler and run. Not for security: SipHash with a
-// public key is used for derived ids, FNV-1a for traces. Value functions, any thread.
+// Deterministic hashes, equal on every machine, compiler, and run. SipHash with a public key
+// derives ids; FNV-1a hashes traces.
+// Thread: any.
+// Not: security.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,7 @@ Hash128 random_bits() {
 }
 
 Hash128 derive_bits(Hash128 parent, std::string_view kind, std::uint64_t index) {
-  std::array<std::byte, 64> few;  // kinds are short words
+  std::array<std::byte, 64> few;  // large enough for most kinds, which are short words
   std::vector<std::byte> many;
   const std::size_t size = kind.size() + sizeof index;
   if (size > few.size()) many.resize(size);

@@ -1,6 +1,7 @@
-// Ids: 128 bits, a type of its own for each thing. Random for jobs, nodes, processes; derived (keyed
-// hash) for tasks and objects, so that a second run of the same task makes the same ids.
-// Value types; ordered by value, so ordered tables iterate alike in every run.
+// Ids of 128 bits with a separate type for each kind. Ids of jobs, nodes, and processes are random.
+// Ids of tasks and objects are keyed hashes, so a rerun of a task makes the same ids. Ids are
+// ordered by value, so ordered tables iterate equally in every run.
+// Thread: any.
 #pragma once
 
 #include <compare>
@@ -15,7 +16,7 @@ namespace mobula::internal {
 
 std::string hex_of(Hash128 bits);
 std::optional<Hash128> bits_from_hex(std::string_view hex);
-// 128 bits from the operating system (getrandom). For shells; cores get ids as inputs.
+// 128 bits from the operating system (getrandom). For shells; cores receive ids as inputs.
 Hash128 random_bits();
 // Keyed hash of (parent, kind, index).
 Hash128 derive_bits(Hash128 parent, std::string_view kind, std::uint64_t index);
@@ -40,7 +41,8 @@ class Id {
   constexpr Hash128 bits() const { return bits_; }
   constexpr bool empty() const { return bits_ == Hash128{}; }
   std::string hex() const { return hex_of(bits_); }
-  // The first 8 digits, for texts: a prefix that every command takes. The last 8 of a counted id.
+  // The first 8 digits, a prefix that every command accepts. For an id made by of(), the last 8
+  // digits.
   std::string brief() const { return hex().substr(bits_.high == 0 ? 24 : 0, 8); }
   friend constexpr auto operator<=>(const Id&, const Id&) = default;
 
@@ -49,15 +51,15 @@ class Id {
 };
 
 using JobId = Id<struct JobTag>;
-using NodeId = Id<struct NodeTag>;        // a worker agent's node; stays over agent restarts
+using NodeId = Id<struct NodeTag>;  // node of a worker agent; unchanged by agent restarts
 using ProcessId = Id<struct ProcessTag>;  // one incarnation of a driver or executor process
 using TaskId = Id<struct TaskTag>;
 using ActorId = Id<struct ActorTag>;
 using ObjectId = Id<struct ObjectTag>;
 using SlotId = Id<struct SlotTag>;
-using ClassId = Id<struct ClassTag>;      // demand class: hash of what a request asks for
+using ClassId = Id<struct ClassTag>;  // demand class: hash of the request
 using ProgramId = Id<struct ProgramTag>;  // hash of an executable and its non-system libraries
 using GroupId = Id<struct GroupTag>;
-using SlabId = Id<struct SlabTag>;        // one shared-memory slab; unique over agent restarts
+using SlabId = Id<struct SlabTag>;  // one shared-memory slab; unique over agent restarts
 
 }  // namespace mobula::internal

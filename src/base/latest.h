@@ -1,5 +1,6 @@
-// The latest of what is added, up to a bound; older ones are overwritten, and counted. Adding costs a
-// write, and the first time the one allocation. Not thread-safe.
+// Ring buffer of the latest rows, up to a bound. Older rows are overwritten and counted. Memory is
+// allocated once, at the first row.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ class Latest {
  public:
   void add(T value) {
     if (rows_.size() < bound) {
-      if (rows_.empty()) rows_.reserve(bound);  // its pages come as they are written
+      if (rows_.empty()) rows_.reserve(bound);  // the kernel adds pages as rows are written
       rows_.push_back(std::move(value));
       return;
     }
@@ -23,13 +24,13 @@ class Latest {
     ++forgotten_;
   }
   std::size_t size() const { return rows_.size(); }
-  // From the oldest; below size().
+  // `at` counts from the oldest row; below size().
   const T& operator[](std::size_t at) const { return rows_[(first_ + at) % rows_.size()]; }
   std::uint64_t forgotten() const { return forgotten_; }
 
  private:
   std::vector<T> rows_;
-  std::size_t first_ = 0;  // the oldest
+  std::size_t first_ = 0;  // index of the oldest row
   std::uint64_t forgotten_ = 0;
 };
 

@@ -47,7 +47,7 @@ std::shared_ptr<spdlog::logger> make_logger(spdlog::sink_ptr sink, const LogOpti
   return logger;
 }
 
-// The one process-wide sink; spdlog makes it safe for any thread. Replaced only by open_log.
+// The process-wide sink, made thread-safe by spdlog. Replaced only by open_log.
 std::shared_ptr<spdlog::logger>& process_logger() {
   static auto logger = make_logger(std::make_shared<StderrSink>(),
                                    LogOptions{.role = "mobula", .level = LogLevel::warn, .file = {}});
@@ -99,7 +99,8 @@ std::string log_text(std::string_view line) {
   for (std::size_t at = 0; at < line.size(); ++at) {
     const auto c = static_cast<unsigned char>(line[at]);
     const auto next = at + 1 < line.size() ? static_cast<unsigned char>(line[at + 1]) : 0u;
-    const bool is_c1 = c == 0xc2 && next >= 0x80 && next <= 0x9f;  // as UTF-8 has them
+    // a C1 control character in UTF-8
+    const bool is_c1 = c == 0xc2 && next >= 0x80 && next <= 0x9f;
     if (is_c1) ++at;
     if (is_c1 || (c < 0x20 && c != '\t') || c == 0x7f) {
       text += fmt::format("\\x{:02x}", is_c1 ? next : c);

@@ -1,5 +1,7 @@
-// Log lines of a Mobula process: one process-wide sink set up by `main`, lines formatted with fmt.
-// Any thread. Cores do not log: they return commands.
+// Writes the log of a Mobula process to one process-wide sink that `main` opens. Lines are
+// formatted with fmt.
+// Thread: any.
+// Not: cores, which return commands instead of logging.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,17 +16,18 @@ namespace mobula::internal {
 enum class LogLevel { trace, debug, info, warn, error, off };
 
 struct LogOptions {
-  std::string role;         // printed in each line: "head", "agent", "driver"
+  std::string role;  // printed in each line: "head", "agent", "driver"
   LogLevel level = LogLevel::info;
-  std::string file;         // empty: stderr
-  std::size_t max_bytes = 64u << 20;  // a file is rotated at this size; one predecessor is kept
+  std::string file;  // empty: stderr
+  // size in bytes at which a file is rotated; one predecessor is kept
+  std::size_t max_bytes = 64u << 20;
 };
 
 Result<LogLevel> parse_log_level(std::string_view text);
-// Replaces the process's sink. Without it, warnings and errors go to stderr.
+// Replaces the sink of the process. Without a sink, warnings and errors go to stderr.
 Result<void> open_log(const LogOptions& options);
 bool log_enabled(LogLevel level);
-// One line, whatever it says: control characters in it, which may be somebody else's, are written as \xNN.
+// Writes one line. Control characters, which may come from outside, are written as \xNN.
 void log_line(LogLevel level, std::string_view line);
 std::string log_text(std::string_view line);
 

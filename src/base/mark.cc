@@ -16,7 +16,7 @@ struct MarkTable {
   std::size_t size = 0;
 };
 
-// Filled by static initialisers, which run one after another; counts change from any thread.
+// Filled by static initializers, which run sequentially; counts change from any thread.
 MarkTable& table() {
   static MarkTable marks;
   return marks;

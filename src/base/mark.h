@@ -1,6 +1,7 @@
-// Coverage marks: a file that has a rare path defines `const Mark mark_x("area.what");` at namespace
-// scope and calls `mark_x.hit()` there, so that tests can demand it and the simulator can list what
-// its histories never reached. Any thread; a relaxed increment. Marks never change behaviour.
+// Coverage marks: a file with a rare path defines `const Mark mark_x("area.what");` at namespace
+// scope and calls `mark_x.hit()` on that path. Tests require marks, and the simulator lists those
+// that its histories never reached.
+// Thread: any (a relaxed increment). Marks never change behavior.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class Mark {
   std::size_t index_;
 };
 
-// Every mark of the process by name with its count, also those never hit.
+// Every coverage mark of the process by name with its count, including zero.
 std::map<std::string, std::uint64_t> mark_counts();
 
 }  // namespace mobula::internal

@@ -1,7 +1,9 @@
-// Mutexes whose use clang checks at compile time (-Wthread-safety). With g++ the annotations are empty.
-// A member is declared with the lock that guards it, a private function with the locks that it needs.
+// Mutexes whose use clang checks at compile time (-Wthread-safety). With g++ the annotations are
+// empty. A member is declared with the lock that guards it, a private function with the locks that
+// it needs.
 // Thread: any.
-// Not: a lock that is handed from function to function (MovableLock), which the analysis cannot follow.
+// Not: a lock that is handed from function to function (MovableLock), which the analysis cannot
+// follow.
 #pragma once
 
 #include <chrono>
@@ -77,8 +79,9 @@ class MovableLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Waits for a change of guarded state. A wait can end without a notification, so callers test their condition in a loop.
-// Lock is MutexLock or MovableLock; the lock is held again when a wait returns.
+// Waits for a change of guarded state. A wait can end without a notification, so callers test their
+// condition in a loop. Lock is MutexLock or MovableLock; the lock is held again when a wait
+// returns.
 class CondVar {
  public:
   template <typename Lock>

@@ -1,7 +1,8 @@
-// An ordered map for tables that are searched and changed all the time: its entries lie side by side in
-// runs of a kilobyte at most, so a search meets a few cache lines, where a tree meets one for each level,
-// and an entry takes little more than its own bytes. A change moves some of a run's entries and makes
-// iterators and references invalid. Keys and values are plain values. Not thread-safe.
+// An ordered map for tables with frequent searches and changes. Entries are contiguous in runs of
+// at most 1 KiB, so a search touches few cache lines and an entry takes little more than its own
+// bytes. A change moves entries of a run and invalidates iterators and references.
+// Thread: owner.
+// Not: types that are not trivially copyable.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +26,10 @@ class OrderedRuns {
 
  private:
   struct Run {
-    Key first;  // not above any key here, and above all of the run before
+    Key first;  // not above any key of this run, and above all keys of the previous run
     std::vector<Entry> entries;
   };
-  using Runs = std::vector<Run>;  // none is empty
+  using Runs = std::vector<Run>;  // no run is empty
 
  public:
   static_assert(std::is_trivially_copyable_v<Entry>);
@@ -64,7 +65,7 @@ class OrderedRuns {
     friend class OrderedRuns;
     const_iterator(const OrderedRuns& of, std::size_t run, std::size_t at)
         : runs_(&of.runs_), run_(run), at_(at) {
-      // The end of a run is the beginning of the next.
+      // The end of a run is the begin of the next.
       if (run_ < runs_->size() && at_ == (*runs_)[run_].entries.size()) {
         ++run_;
         at_ = 0;
@@ -79,7 +80,7 @@ class OrderedRuns {
   std::size_t size() const { return size_; }
   const_iterator begin() const { return {*this, 0, 0}; }
   const_iterator end() const { return {*this, runs_.size(), 0}; }
-  // The first entry whose key is not less than `key`; is greater.
+  // The first entry with a key not less than `key`; upper_bound: greater than `key`.
   const_iterator lower_bound(const Key& key) const {
     if (empty()) return end();
     const auto run = run_of(key);
@@ -91,13 +92,13 @@ class OrderedRuns {
     return at;
   }
 
-  // `key` is not there yet.
+  // `key` must be absent.
   void insert(const Key& key, const Value& value) {
     if (runs_.empty()) runs_.push_back({key, {}});
     auto run = run_of(key);
     auto at = position(runs_[run], key);
     if (runs_[run].entries.size() == most_in_run) {
-      // One after the other at the end, entries fill their runs.
+      // Appends in key order fill runs completely.
       const bool appends = run + 1 == runs_.size() && at == most_in_run;
       const auto cut = appends ? most_in_run : most_in_run / 2;
       split(run, cut, appends ? key : runs_[run].entries[cut].first);
@@ -114,7 +115,7 @@ class OrderedRuns {
     entries.insert(place(entries, at), Entry{key, value});
     ++size_;
   }
-  // False if it is not there.
+  // Returns false if `key` is absent.
   bool erase(const Key& key) {
     if (empty()) return false;
     const auto run = run_of(key);
@@ -131,7 +132,7 @@ class OrderedRuns {
     if (run > 0) join_next(run - 1);
     return true;
   }
-  // The entry of `from`, which is there, gets the key `to`, which is not.
+  // Changes the key of the entry `from`, which must exist, to `to`, which must be absent.
   void move(const Key& from, const Key& to) {
     MOBULA_CHECK(!empty(), "an entry that moves is there");
     const auto run = run_of(from);
@@ -164,7 +165,7 @@ class OrderedRuns {
   static auto place(std::vector<Row>& rows, std::size_t at) {
     return rows.begin() + static_cast<std::ptrdiff_t>(at);
   }
-  // Where `key` is or would be.
+  // The run that contains `key` or would contain it.
   std::size_t run_of(const Key& key) const {
     const auto after = std::ranges::upper_bound(runs_, key, {}, &Run::first);
     return after == runs_.begin() ? 0 : static_cast<std::size_t>(after - runs_.begin()) - 1;
@@ -173,14 +174,14 @@ class OrderedRuns {
     const auto at = std::ranges::lower_bound(run.entries, key, {}, &Entry::first);
     return static_cast<std::size_t>(at - run.entries.begin());
   }
-  // What is from `cut` on in a run becomes one of its own, which starts at `first`.
+  // Moves the entries from `cut` on into a new run that starts at `first`.
   void split(std::size_t run, std::size_t cut, Key first) {
     auto& entries = runs_[run].entries;
     Run second{first, {place(entries, cut), entries.end()}};
     entries.erase(place(entries, cut), entries.end());
     runs_.insert(place(runs_, run + 1), std::move(second));
   }
-  // Small neighbours become one.
+  // Merges a run with the next one if both are small.
   void join_next(std::size_t run) {
     if (run + 1 == runs_.size()) return;
     auto& entries = runs_[run].entries;

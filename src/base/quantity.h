@@ -1,5 +1,6 @@
-// Amounts of resources in units of 1/10000: exact, never a double inside. Bytes use it too (memory
-// 1 GiB is 2^30 whole units). Value type.
+// Exact amounts of resources. Bytes use it too: 1 GiB of memory is 2^30 whole units of one.
+// Thread: owner (plain value).
+// Units: 1/10000. Never a double inside.
 #pragma once
 
 #include <compare>
@@ -14,16 +15,18 @@ namespace mobula::internal {
 class Quantity {
  public:
   static constexpr std::int64_t units_per_one = 10'000;
-  // The largest amount a request or node may name: 100e12 (as in Ray).
+  // The largest amount in a request or on a node: 100e12 (as in Ray).
   static constexpr std::int64_t max_whole = 100'000'000'000'000;
 
   constexpr Quantity() = default;
   static constexpr Quantity from_units(std::int64_t units) { return Quantity(units); }
   static constexpr Quantity whole(std::int64_t count) { return Quantity(count * units_per_one); }
-  // Nearest unit. Refused (invalid_argument): negative, NaN, infinite, over max_whole, or more than
-  // 1e-6 units away from a whole number of units (0.12345; 0.57 and 0.1+0.2 are fine).
+  // Rounds to the nearest unit.
+  // Errors: invalid_argument for an amount that is negative, NaN, infinite, above max_whole, or
+  // more than 1e-6 units away from a whole number of units. 0.12345 is rejected; 0.57 and 0.1+0.2
+  // are accepted.
   static Result<Quantity> from_double(double amount);
-  // Exact decimal: "2", "0.5", "1e3" is refused. At most four digits after the point.
+  // Exact decimal with at most four digits after the point: "2", "0.5". "1e3" is rejected.
   static Result<Quantity> parse(std::string_view text);
 
   constexpr std::int64_t units() const { return units_; }

@@ -1,5 +1,6 @@
-// A queue that keeps its memory: what comes and goes all the time allocates nothing. Rows lie in one
-// circular block, so a push may move them. Long empty blocks are given back. Not thread-safe.
+// A FIFO queue that keeps its memory, so steady use allocates nothing. Rows are in one circular
+// block, and a push may move them. Large empty blocks are freed.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ class Queue {
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  // From the front; below size().
+  // `at` counts from the front; below size().
   T& operator[](std::size_t at) { return rows_[place(at)]; }
   const T& operator[](std::size_t at) const { return rows_[place(at)]; }
   T& front() { return (*this)[0]; }
@@ -65,7 +66,7 @@ class Queue {
     rows_[place(size_)] = std::move(row);
     ++size_;
   }
-  // Its row is emptied at once: what it held goes.
+  // Destroys the contents of the row immediately.
   void pop_front() { (void)take_front(); }
   T take_front() {
     T row = std::exchange(front(), T());

@@ -35,7 +35,7 @@ std::uint64_t Random::next() {
 
 std::uint64_t Random::below(std::uint64_t bound) {
   if (bound == 0) return 0;
-  // Rejection keeps it exactly uniform: throw away the incomplete last run of `bound` values.
+  // Rejects the incomplete last run of `bound` values, so that the result is exactly uniform.
   const std::uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
   std::uint64_t drawn = next();
   while (drawn >= limit) drawn = next();

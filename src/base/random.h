@@ -1,6 +1,7 @@
-// Seeded random streams for simulations and jitter: xoshiro256** (Blackman, Vigna, 2018) with
-// distributions of our own, so that a seed means the same with every standard library.
-// Value type; one stream per concern, made with `fork`, so that a new use does not reshuffle others.
+// Seeded random streams for simulations and jitter: xoshiro256** (Blackman, Vigna, 2018). It has
+// its own distributions, so a seed gives the same values with every standard library. Each concern
+// has a stream from `fork`, so a new use does not reshuffle others.
+// Thread: owner.
 #pragma once
 
 #include <array>
@@ -23,9 +24,9 @@ class Random {
   Duration between(Duration low, Duration high) {
     return Duration(between(low.count(), high.count()));
   }
-  // True `per_mille` times in a thousand.
+  // True with probability `per_mille` / 1000.
   bool chance(unsigned per_mille) { return below(1000) < per_mille; }
-  // A stream of its own for `concern`; does not advance this one.
+  // A separate stream for `concern`; does not advance this one.
   Random fork(std::string_view concern) const;
 
  private:

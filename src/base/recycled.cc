@@ -10,11 +10,12 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-// Of one thread. Plain data, which can be looked at until the thread is gone, whatever ends before it.
+// Free blocks of one thread. Plain data, so it stays readable until the thread has ended, in any
+// order of destructors.
 struct Kept {
   std::array<FreeBlock*, sizes> first;  // by size
   std::size_t bytes;
-  bool over;  // the thread ends: nothing is kept any more
+  bool over;  // the thread ends and keeps no further blocks
 };
 constinit thread_local Kept kept{};
 

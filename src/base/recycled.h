@@ -1,9 +1,9 @@
-// Memory of what comes and goes with each call: small blocks that are given back stay with the thread that
-// gave them, for the next of their size, so that a call costs no trip to the heap. A thread keeps up to
-// `most_kept_bytes`; what is beyond, and what is large, goes to the heap as always. Blocks may be given back
-// on any thread. With `RecycledVector`, `RecycledMap` and `make_recycled`, not by hand.
-//
-// Not for rows of tables, which keep their own memory (table.h), nor for what users hold.
+// Block pool for memory that each call allocates and frees. A freed small block stays with the
+// freeing thread for reuse, so a call needs no heap allocation. A thread keeps at most
+// `most_kept_bytes`; large and excess blocks use the heap.
+// Thread: any; a block may be freed on any thread.
+// Not: direct use. Use `RecycledVector`, `RecycledMap`, and `make_recycled`; rows of tables
+// (table.h) and values of users have other memory.
 #pragma once
 
 #include <array>
@@ -22,10 +22,10 @@ class RecycledBlocks {
   static constexpr std::size_t largest_block = 512;
   static constexpr std::size_t most_kept_bytes = 512u << 10;
 
-  // At least `bytes`, aligned for any type of default alignment.
+  // At least `bytes`, with the default alignment.
   static void* take(std::size_t bytes);
   static void give(void* block, std::size_t bytes) noexcept;
-  // What the calling thread keeps.
+  // Bytes that the calling thread keeps.
   static std::size_t kept_bytes();
 };
 
@@ -35,7 +35,7 @@ class Recycled {
   using value_type = T;
   Recycled() = default;
   template <class U>
-  Recycled(const Recycled<U>&) {}  // NOLINT: as allocators are
+  Recycled(const Recycled<U>&) {}  // NOLINT: implicit, as allocators require
 
   T* allocate(std::size_t count) {
     static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);

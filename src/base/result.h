@@ -1,6 +1,6 @@
-// A value or a failure. A failure has a code, for callers that branch, and a text for people:
-// what was tried, on what, what was seen, what to do. Value type; no thread rules of its own.
-// Does not allocate for success beyond what T needs.
+// A value or a failure. A failure has a code, for callers that branch, and a text: operation,
+// object, observation, remedy. A success allocates only the memory of T.
+// Thread: owner (plain value).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace mobula::internal {
 
-// One code per thing some caller does differently. Values travel in messages: append only.
+// Codes between which some caller distinguishes. Part of messages: append only.
 enum class ErrorCode : unsigned char {
   not_found = 1,
   invalid_argument = 2,
@@ -35,7 +35,7 @@ struct Failure {
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
-// Failure from an errno value: "open /x/y: Permission denied", with the code nearest to it.
+// Failure from an errno value: "open /x/y: Permission denied", with the nearest code.
 Failure errno_failure(std::string what, int error_number);
 
 inline Failure failure(ErrorCode code, std::string text) { return Failure{code, std::move(text)}; }
@@ -43,8 +43,8 @@ inline Failure failure(ErrorCode code, std::string text) { return Failure{code, 
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}       // NOLINT: implicit
-  Result(Failure why) : state_(std::in_place_index<1>, std::move(why)) {}     // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(Failure why) : state_(std::in_place_index<1>, std::move(why)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }

@@ -20,8 +20,7 @@ struct File {
   std::uint64_t size = 0;
 };
 
-// An inode is used again as soon as it is free; the time of birth tells the two apart where the file system
-// has one.
+// Inodes are reused immediately, so the id includes the birth time if the file system has one.
 std::uint64_t id_of(const struct statx& seen) {
   const std::uint64_t born = (seen.stx_mask & STATX_BTIME) == 0
                                  ? 0
@@ -30,8 +29,8 @@ std::uint64_t id_of(const struct statx& seen) {
   return std::max<std::uint64_t>(id >> 1, 1);
 }
 
-// The oldest first. The newest name is opened first: what is rotated meanwhile is then seen twice, not
-// missed.
+// The oldest first. The newest name is opened first, so a file that is rotated in between is seen
+// twice instead of missed.
 std::vector<File> open_files(const std::vector<std::string>& paths) {
   std::vector<File> files;
   for (const auto& path : paths) {

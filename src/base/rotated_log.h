@@ -1,6 +1,8 @@
-// Reads a log that is written into one file after another, of which the earlier ones are removed: parts of
-// it, each from the place where the one before has ended, whatever has been rotated meanwhile. Keeps
-// nothing between two reads. Files are read from the page cache as a rule; any thread.
+// Reads parts of a rotated log, of which old files are removed. Each read continues at the end of
+// the previous one, even if the log was rotated in between. Stateless; files usually are in the
+// page cache.
+// Thread: any.
+// Errors: not_found; invalid_argument.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +13,8 @@
 
 namespace mobula::internal {
 
-// A byte of a log. `file` tells its files apart, also when a name or an inode is used again; 0: from the
-// oldest byte there is, or from so many before the end where `from` is negative.
+// A byte of a log. `file` identifies a file even if its name or inode is reused. With `file` 0, the
+// position is the oldest byte, or -`from` bytes before the end if `from` is negative.
 struct LogPlace {
   std::uint64_t file = 0;
   std::int64_t from = 0;
@@ -20,19 +22,20 @@ struct LogPlace {
 
 struct LogBytes {
   std::vector<std::byte> bytes;
-  LogPlace next;           // where to go on
-  std::uint64_t left = 0;  // bytes there are beyond
-  bool lost = false;       // what stood at the place that was asked for is no longer kept
+  LogPlace next;  // position for the next read
+  std::uint64_t left = 0;  // bytes after this part
+  bool lost = false;  // the requested position is no longer kept
 };
 
-// `paths` are the names that its files may have, the newest first; those that are not there are passed over.
-// At most `limit` bytes, of one file. not_found where there is no file at all.
+// `paths` are the possible names of the files, the newest first; missing files are skipped. Returns
+// at most `limit` bytes of one file. not_found if no file exists.
 Result<LogBytes> read_log(const std::vector<std::string>& paths, LogPlace place, std::uint64_t limit);
 
-// Where a log that the process writes itself (base/log.h) is moved when it is full: "head.log" to "head.1.log".
+// The path of the predecessor of a log of this process (base/log.h): "head.log" becomes
+// "head.1.log".
 std::string rotated_log_path(const std::string& path);
 
-// The place as text, and back; invalid_argument for other text.
+// Formats and parses a position; invalid_argument for other text.
 std::string to_string(const LogPlace& place);
 Result<LogPlace> parse_log_place(const std::string& text);
 

@@ -1,5 +1,5 @@
-// Reports steps of a core that kept a loop for too long, with the kinds of the event: a line such as
-// `head: slow step event=AgentSaid/AgentFrame/FromProcess/Demand took_ms=2310`.
+// Reports steps of a core that blocked the loop for too long, with the kinds of the event: a line
+// such as `head: slow step event=AgentSaid/AgentFrame/FromProcess/Demand took_ms=2310`.
 // Thread: any. Not: logging itself.
 #pragma once
 
@@ -23,10 +23,10 @@ constexpr std::string_view type_name() {
   std::string_view name = __PRETTY_FUNCTION__;
   name.remove_prefix(name.find("T = ") + 4);
   name = name.substr(0, name.find_first_of(";]<"));
-  return name.substr(name.rfind(':') + 1);  // npos + 1: from the beginning
+  return name.substr(name.rfind(':') + 1);  // npos + 1: from the start
 }
 
-// Names of an event and of the messages in it. Cheap to make: no name is copied.
+// Names of an event and of the messages in it. Stores no copies of names.
 class EventKind {
  public:
   template <class... T>

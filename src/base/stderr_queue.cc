@@ -16,7 +16,7 @@
 namespace mobula::internal {
 namespace {
 
-// Whether `fd` takes a write of PIPE_BUF bytes at once. Files always do.
+// Returns true if `fd` accepts a write of PIPE_BUF bytes within the timeout. Files always do.
 bool takes_bytes(int fd, int timeout_ms) {
   pollfd item{fd, POLLOUT, 0};
   return ::poll(&item, 1, timeout_ms) > 0;
@@ -72,7 +72,7 @@ void StderrQueue::report_dropped() {
   unreported_ = 0;
 }
 
-// A fork copies the object, and not its thread.
+// A fork copies the object but not its thread.
 void StderrQueue::forget_writer_of_parent() {
   if (!writer_.joinable() || owner_ == ::getpid()) return;
   writer_.detach();
@@ -81,7 +81,7 @@ void StderrQueue::forget_writer_of_parent() {
 }
 
 void StderrQueue::start_writer() {
-  if (writer_.joinable()) writer_.join();  // it has ended, or ends without the lock
+  if (writer_.joinable()) writer_.join();  // it has exited, or exits without the lock
   if (!wake_) wake_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return;
   writing_ = true;
@@ -132,7 +132,7 @@ std::uint64_t StderrQueue::dropped() const {
   return dropped_;
 }
 
-// Never destroyed: threads may print until the process ends.
+// Never destroyed, because threads may print until the process ends.
 StderrQueue& stderr_queue() {
   static StderrQueue& queue = *[] {
     (void)std::atexit([] { stderr_queue().flush(std::chrono::milliseconds(100)); });

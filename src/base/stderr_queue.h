@@ -1,7 +1,7 @@
-// Writes lines to stderr without blocking their writers: a terminal that is stopped, or a pager that
-// reads nothing, must not stop a loop. Lines wait in a bounded queue; lines beyond it are dropped,
-// and their number is printed when the reader continues.
-// Thread: any. Not: lines that waited at a fork; the child drops them.
+// Writes lines to stderr without blocking the caller: a stopped terminal or an unread pipe must not
+// block a loop. Lines wait in a bounded queue. Lines beyond its limit are dropped, and their number
+// is printed when the reader continues.
+// Thread: any. Not: lines that were queued at a fork; the child drops them.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@ namespace mobula::internal {
 
 class StderrQueue {
  public:
-  // Of file descriptor `fd`, which stays open.
+  // Writes to `fd`, which stays open.
   explicit StderrQueue(int fd, std::size_t max_bytes = 1u << 20) : fd_(fd), max_bytes_(max_bytes) {}
   // As flush(100ms).
   ~StderrQueue();
   StderrQueue(const StderrQueue&) = delete;
   StderrQueue& operator=(const StderrQueue&) = delete;
 
-  void print(std::string_view line);  // a newline is added
-  // Waits until all lines are written, or as long as `patience` without progress.
+  void print(std::string_view line);  // appends a newline
+  // Waits until all lines are written, or until `patience` passes without progress.
   void flush(Duration patience);
   std::uint64_t dropped() const;
 
@@ -50,12 +50,12 @@ class StderrQueue {
   bool broken_ MOBULA_GUARDED_BY(mutex_) = false;  // the other end is closed
   bool writing_ MOBULA_GUARDED_BY(mutex_) = false;  // the thread runs
   bool ending_ MOBULA_GUARDED_BY(mutex_) = false;
-  pid_t owner_ MOBULA_GUARDED_BY(mutex_) = 0;  // the process that has started the thread
+  pid_t owner_ MOBULA_GUARDED_BY(mutex_) = 0;  // process that started the thread
   Fd wake_;
   std::thread writer_;
 };
 
-// The queue of this process's stderr.
+// The queue of this process for stderr.
 StderrQueue& stderr_queue();
 
 template <class... Args>
@@ -63,7 +63,7 @@ void print_stderr(fmt::format_string<Args...> format, Args&&... args) {
   stderr_queue().print(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Opens those of descriptors 0 to 2 that are closed, so that no file or socket gets their number.
+// Opens each closed descriptor of 0 to 2, so that no other file or socket gets its number.
 void open_standard_descriptors();
 
 }  // namespace mobula::internal

@@ -1,6 +1,7 @@
-// A table of rows by id that iterates in order of insertion, so that a core behaves alike in every
-// run whatever the ids hash to. Rows keep their address until erased. A row's memory is kept for the
-// next one, up to a bound: what comes and goes all the time allocates nothing. Not thread-safe.
+// A table of rows by id that iterates in order of insertion, so that a core behaves equally in
+// every run, whatever the hashes of ids. A row keeps its address until erased. Memory of erased
+// rows is reused, up to a bound, so steady use allocates nothing.
+// Thread: owner.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct RowHash {
 
 template <class Key, class Row>
 class Table {
-  struct Links {  // of the ring of all rows, in order of insertion
+  struct Links {  // links of the ring of all rows, in order of insertion
     Links* before = nullptr;
     Links* after = nullptr;
   };
@@ -47,7 +48,7 @@ class Table {
     explicit Node(Node* next_here, Args&&... args)
         : entry(std::forward<Args>(args)...), next(next_here) {}
     std::pair<const Key, Row> entry;
-    Node* next;  // in its bucket
+    Node* next;  // next node in the bucket
   };
 
   template <bool constant>
@@ -61,7 +62,7 @@ class Table {
 
     Iterator() = default;
     explicit Iterator(Links* at) : at_(at) {}
-    operator Iterator<true>() const { return Iterator<true>(at_); }  // NOLINT: as of containers
+    operator Iterator<true>() const { return Iterator<true>(at_); }  // NOLINT: as in containers
 
     reference operator*() const { return static_cast<Node*>(at_)->entry; }
     pointer operator->() const { return &**this; }
@@ -127,12 +128,12 @@ class Table {
     return *row;
   }
 
-  // Adds a row unless there is one; returns it and whether it is a new one.
+  // Adds a row unless one exists. Returns the row and true if it is new.
   std::pair<Row*, bool> insert(const Key& key, Row row) {
     if (Row* there = find(key)) return {there, false};
     return {&append(key, std::move(row)), true};
   }
-  // The row of `key`, an empty one if there was none.
+  // The row of `key`; adds an empty one if none exists. Returns true if it is new.
   std::pair<Row*, bool> ensure(const Key& key) {
     if (Row* there = find(key)) return {there, false};
     return {&append(key, Row{}), true};
@@ -190,7 +191,7 @@ class Table {
     return node->entry.second;
   }
 
-  // The row goes when nothing leads to it any more: its end may look here.
+  // The row is destroyed after it is unlinked, because its destructor may use this table.
   void remove(Node* node) {
     Node** link = &buckets_[bucket_of(node->entry.first)];
     while (*link != node) link = &(*link)->next;
@@ -249,7 +250,7 @@ class Table {
   Links ring_;
   std::size_t size_ = 0;
   std::vector<Node*> buckets_;  // a power of two of them
-  std::vector<Node*> spares_;   // memory without rows
+  std::vector<Node*> spares_;  // free nodes for reuse
 };
 
 }  // namespace mobula::internal

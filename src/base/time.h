@@ -1,6 +1,7 @@
-// Points and spans of time for code that may not read a clock. A Time is nanoseconds since an
-// origin that only its process (or simulation) knows, so it never travels; deadlines travel as
-// Durations. Value types.
+// Points and spans of time for code that may not read a clock. A Time counts from an origin that is
+// private to its process or simulation, so it is never sent; messages carry Durations.
+// Thread: owner (plain values).
+// Units: nanoseconds.
 #pragma once
 
 #include <chrono>
@@ -31,10 +32,10 @@ class Time {
   std::int64_t ns_ = 0;
 };
 
-// The machine's monotonic clock; for shells only, never for a core.
+// The monotonic clock of the machine; for shells only, never for a core.
 Time monotonic_now();
 
-// Milliseconds since 1970 (UTC), for records that people read; never for deadlines.
+// Milliseconds since 1970 (UTC), for records; never for deadlines.
 std::int64_t wall_clock_ms();
 
 }  // namespace mobula::internal

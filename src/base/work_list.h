@@ -1,5 +1,6 @@
-// Runs work that finds more work of its kind in a loop, so that chains of any length need no stack.
-// The outermost call of `run` processes all items, oldest first; a call from within only adds its item.
+// Runs work that produces more work of its kind in a loop, so that chains of any length need no
+// stack. The outermost call of `run` processes all items, the oldest first; a nested call only adds
+// its item.
 // Thread: owner. Not: priorities, a limit.
 #pragma once
 

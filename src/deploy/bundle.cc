@@ -35,7 +35,7 @@ Result<std::string> output_of(std::vector<std::string> words) {
   return outcome->out;
 }
 
-// They belong to the C library of their machine.
+// Libraries that belong to the C library of a machine.
 bool of_the_system(const std::string& name) {
   constexpr std::array<std::string_view, 9> prefixes{"libc.so",    "libm.so",   "libpthread.so",
                                                      "libdl.so",   "librt.so",  "libresolv.so",
@@ -43,7 +43,7 @@ bool of_the_system(const std::string& name) {
   return std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// Of what ldd prints: "	libzmq.so.5 => /lib/libzmq.so.5 (0x…)".
+// Parses the output of ldd: "     libzmq.so.5 => /lib/libzmq.so.5 (0x…)".
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> found;
   std::istringstream lines(text);
@@ -92,7 +92,7 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
     break;
   }
   const auto needed = output_of(words);
-  // One that is linked statically needs nothing.
+  // A static program needs no libraries.
   const bool alone = !needed && words.size() == 2 && needed.error().text.find("not a dynamic executable") != std::string::npos;
   if (!needed && !alone) return needed.error();
   for (const auto& [name, file] : libraries_in(needed ? *needed : "")) {
@@ -103,7 +103,7 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
   for (const auto& [unused, file] : bundle.files_) hashing.push_back(file);
   const auto hashes = output_of(hashing);
   if (!hashes) return hashes.error();
-  // Of the hashes and the names in the archive, so that where a file lies here makes no difference.
+  // Hash of the file hashes and the names in the archive, so that local paths make no difference.
   std::string together;
   std::istringstream sums(*hashes);
   for (const auto& [name, unused] : bundle.files_) {
@@ -128,7 +128,7 @@ Result<std::string> Bundle::archive() const {
   for (const char* each : {"/bin", "/lib"}) fs::create_directory(name + each, code);
   for (const auto& [in_archive, path] : files_) {
     const auto copy = name + "/" + in_archive;
-    // Packages of the system have theirs stripped already.
+    // Libraries from system packages are already stripped.
     const bool own = in_archive == "bin/mobula" || in_archive.ends_with(runtime_library);
     if (own && output_of({"strip", "--strip-debug", "-o", copy, path})) continue;
     if (!fs::copy_file(path, copy, fs::copy_options::overwrite_existing, code)) {

@@ -26,13 +26,13 @@ constexpr std::size_t max_file_bytes = 1 << 20;
 constexpr std::size_t max_hosts = 10'000;
 constexpr std::size_t max_text = 4096;
 
-// Thrown within this file alone: what is wrong, where.
+// Thrown only within this file: the error and its position.
 struct Wrong {
   int line = 0;  // from 1
   std::string text;
 };
 
-// A value with the way to it: "head.num_cpus".
+// A value with its path: "head.num_cpus".
 struct Value {
   YAML::Node node;
   std::string path;
@@ -80,7 +80,7 @@ void for_each_member(const Value& value, Visit&& visit) {
     const auto name = each.first.Scalar();
     const auto path = value.path.empty() ? name : value.path + "." + name;
     if (!seen.insert(name).second) Value{each.first, path}.wrong("is there twice");
-    // An empty value is marked where its name stands.
+    // For an empty value, the position of its key is reported.
     if (each.second.IsNull()) Value{each.first, path}.wrong("has no value");
     visit(name, Value{each.second, path}, Value{each.first, path});
   }
@@ -129,7 +129,7 @@ class Reader {
 
   Inventory read(const Value& root) {
     bool has_head = false;
-    // What others lean on goes first, wherever it stands.
+    // Keys that others depend on are read first, independent of their position.
     const auto first = readers_of_all();
     Readers all = first;
     for (auto& [unused, each] : all) each = [](const Value&) {};
@@ -231,7 +231,7 @@ class Reader {
       read_members(value, readers);
       if (names.empty()) value.wrong("has no 'host'");
     }
-    // A flag that the host has goes before the same of `defaults`.
+    // A flag of the host overrides the same flag of `defaults`.
     const auto name_of = [](const std::string& flag) { return flag.substr(0, flag.find('=')); };
     for (const auto& each : defaults_) {
       const bool given = std::ranges::any_of(
@@ -262,7 +262,7 @@ class Reader {
       read_host({each, fmt::format("{}[{}]", value.path, number++)}, false);
   }
 
-  // A word that ssh takes for no flag.
+  // A word that ssh does not parse as a flag.
   static std::string plain(const Value& value) {
     auto text = value.text();
     if (text.starts_with("-") || text.find_first_of(" \t'\"") != std::string::npos) {

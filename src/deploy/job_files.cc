@@ -29,7 +29,7 @@ constexpr std::size_t max_path = 4096;
 constexpr std::size_t largest_named = 5;
 constexpr const char* ignore_file = ".mobulaignore";
 
-// The kinds, as they stand in the file.
+// Kinds of entries, as stored in the file.
 constexpr char is_folder = 'd';
 constexpr char is_file = 'f';
 constexpr char is_executable = 'x';
@@ -39,7 +39,7 @@ constexpr char is_end = 'e';
 struct Entry {
   char kind = is_file;
   std::string name{};  // in the package
-  std::string path{};  // here
+  std::string path{};  // on this machine
   std::string target{};
   std::uint64_t size = 0;
 };
@@ -55,7 +55,7 @@ std::string shown(std::string text) {
 
 std::string size_text(std::uint64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 0x1p20); }
 
-// Parts between slashes, none of them empty, "." or ".."; no control characters.
+// Components separated by slashes: not empty, not "." or "..", no control characters.
 bool is_plain_path(std::string_view path) {
   if (path.empty() || path.size() > max_path) return false;
   if (std::ranges::any_of(path, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; })) return false;
@@ -68,10 +68,11 @@ bool is_plain_path(std::string_view path) {
   return true;
 }
 
-// Whether a link stays below the first part of its own path. It goes up first and then down: a ".." after a
-// name may leave by way of another link.
+// Returns true if a link stays below the first component of its path. A target must go up first and
+// then down, because ".." after a name may leave through another link.
 bool stays_within(std::string_view link, std::string_view target) {
-  auto depth = std::ranges::count(link, '/') - 1;  // folders between the first part and the link
+  // directories between the first component and the link
+  auto depth = std::ranges::count(link, '/') - 1;
   while (target.starts_with("../") || target == "..") {
     if (--depth < 0) return false;
     target.remove_prefix(std::min<std::size_t>(3, target.size()));
@@ -91,7 +92,7 @@ class Packer {
       entries_.push_back({is_folder, "work"});
       if (auto walked = walk(source.folder, "work"); !walked) return walked.error();
     }
-    // Libraries that are named go before others of their name.
+    // Explicit libraries precede others of equal name.
     for (const auto& library : source.libraries) {
       if (auto added = add_library(library); !added) return added.error();
     }
@@ -99,7 +100,8 @@ class Packer {
       if (auto added = add_program(program); !added) return added.error();
     }
     if (auto fits = check_size(); !fits) return fits.error();
-    // Folders come before what is in them, and links last: nothing is unpacked by way of one.
+    // Directories precede their contents, and links are last, so nothing is unpacked through a
+    // link.
     std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
       return std::pair(a.kind == is_link, std::string_view(a.name)) < std::pair(b.kind == is_link, std::string_view(b.name));
     });
@@ -128,7 +130,7 @@ class Packer {
     return {};
   }
 
-  // `name` from the folder.
+  // `name` is relative to the directory.
   bool is_ignored(const std::string& name, bool folder) const {
     return std::ranges::any_of(ignored_, [&](std::string pattern) {
       const bool folders_alone = pattern.ends_with('/');
@@ -205,7 +207,7 @@ class Packer {
     return add_needed(path);
   }
 
-  // One that a program opens by its name, which ldd cannot know of.
+  // A library that a program opens by name, which ldd cannot list.
   Result<void> add_library(const std::string& path) {
     struct stat seen {};
     if (::stat(path.c_str(), &seen) != 0) return refused(shown(path), std::strerror(errno));
@@ -364,7 +366,7 @@ class Unpacker {
 
   Result<void> make(const Entry& entry) {
     const std::string path = folder_ + "/" + entry.name;
-    // In a folder that was made here: nothing is ever made by way of a link.
+    // The directory must have been created here, so that nothing is created through a link.
     const auto slash = entry.name.rfind('/');
     if (slash != std::string::npos && !folders_.contains(entry.name.substr(0, slash))) return corrupt("leave out a folder");
     switch (entry.kind) {

@@ -1,4 +1,6 @@
-// A folder of one launch on this machine, for keys and state, gone with it. A value.
+// A temporary directory of one launch on this machine, for keys and state. The destructor removes
+// it.
+// Thread: owner.
 #pragma once
 
 #include <string>
@@ -10,13 +12,13 @@ namespace mobula::internal::deploy {
 
 class LaunchFolder {
  public:
-  // Below TMPDIR, else /tmp; of this user alone.
+  // Creates it below TMPDIR, else /tmp, for this user only.
   static Result<LaunchFolder> make();
   LaunchFolder(LaunchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   LaunchFolder& operator=(LaunchFolder&&) = delete;
   LaunchFolder(const LaunchFolder&) = delete;
-  // Who was killed here may still have children that end, and write until they do: it is tried for five seconds,
-  // and what is left then is named on stderr.
+  // Killed processes may have children that still write while they exit. Removal is retried for
+  // five seconds; then stderr names the rest.
   ~LaunchFolder();
   const std::string& path() const { return path_; }
 

@@ -13,14 +13,15 @@ constexpr int max_ranks = 1'000'000;
 
 Failure wrong(std::string text) { return failure(ErrorCode::invalid_argument, std::move(text)); }
 
-// Names of one launcher's variables; the first that is set counts.
+// Names of the variables of one launcher. The first variable that is set counts.
 struct Launcher {
   const char* name;
   std::vector<const char*> rank, size, local_rank, run;
 };
 
 const std::vector<Launcher>& launchers() {
-  // Those within a Slurm job go first: there Slurm's variables are of the batch script.
+  // Launchers that may run within a Slurm job come first, because there the variables of Slurm
+  // describe the batch script.
   static const std::vector<Launcher> all{
       {"Open MPI",
        {"OMPI_COMM_WORLD_RANK"},
@@ -54,7 +55,7 @@ Result<int> number_of(const std::string& name, const std::string& text) {
   return number;
 }
 
-// Letters, digits, dots and dashes, no longer than a folder's name may be.
+// Letters, digits, dots, and dashes, within the length limit of a directory name.
 std::string as_folder_name(const std::string& text) {
   std::string name;
   for (const char c : text.substr(0, 100)) {
@@ -89,7 +90,7 @@ Result<void> read_launcher(const Environment& environment, const Launcher& launc
   return {};
 }
 
-// What Slurm says of the job and its nodes, whoever launches within it.
+// Reads the variables of Slurm about the job and its nodes, for any launcher in it.
 Result<void> read_job(const Environment& environment, Place& place) {
   const auto job = environment("SLURM_JOB_ID");
   if (!job) return {};
@@ -155,7 +156,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view list) {
   const auto refuse = [&](const char* why) {
     return wrong(fmt::format("'{}' is no list of hosts such as n[1-3,7]: {}", list, why));
   };
-  std::vector<std::string> heads{""};  // of the name that is read
+  std::vector<std::string> heads{""};  // prefixes of the name that is being read
   const auto add_name = [&] {
     for (auto& each : heads) {
       if (!each.empty()) hosts.push_back(std::move(each));

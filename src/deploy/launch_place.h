@@ -1,5 +1,6 @@
-// Which of the processes that a launcher (srun, mpiexec, mpirun) has started on many machines this
-// one is, as the launcher's environment says. Pure; any thread.
+// The rank of this process among those that a launcher (srun, mpiexec, mpirun) started on many
+// machines, from the environment of the launcher.
+// Thread: any.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,7 @@
 
 namespace mobula::internal::deploy {
 
-// Where it is given by flags; nothing: the launcher says.
+// Values of flags; empty: from the launcher.
 struct PlaceFlags {
   std::optional<int> rank{};
   std::optional<int> size{};
@@ -21,18 +22,18 @@ struct PlaceFlags {
 };
 
 struct Place {
-  std::string launcher{};  // for people: "Slurm", "Open MPI", "PMI", "flags", or "none"
+  std::string launcher{};  // for display: "Slurm", "Open MPI", "PMI", "flags", or "none"
   int rank = 0;
   int size = 1;
-  int local_rank = 0;                // among those of this machine
-  std::string run{};                 // a name that all ranks of this launch have, fit for a folder
-  bool unique = false;               // and no other launch had
-  std::vector<std::string> hosts{};  // of all ranks, where the launcher names them
+  int local_rank = 0;  // rank on this machine
+  std::string run{};  // common name of all ranks of this launch, valid as a directory name
+  bool unique = false;  // no other launch had this name
+  std::vector<std::string> hosts{};  // hosts of all ranks, if the launcher lists them
 };
 
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-// Fails with invalid_argument, naming the variable or flag that is missing or wrong.
+// Errors: invalid_argument with the missing or invalid variable or flag.
 Result<Place> place_of(const Environment& environment, const PlaceFlags& flags);
 
 // "n[1-3,07],login" -> n1 n2 n3 n07 login, as `scontrol show hostnames`. At most 65,536 names.

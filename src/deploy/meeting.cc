@@ -62,7 +62,7 @@ bool is_gone(const PlaceNote& note) {
   return note.process.start_time != 0 && note.processes_of == own_processes() && !note.process.alive();
 }
 
-// By a link, which of several makes one alone, on NFS too.
+// Uses a link, which exactly one of several processes can create, on NFS too.
 bool Meeting::take_place(int rank, const PlaceNote& own) const {
   const std::string note = path("taking-" + own.self + ".json");
   if (!write_file(note, text_of(own), 0600)) return false;
@@ -88,7 +88,8 @@ std::optional<PlaceNote> Meeting::place_of(int rank) const {
 
 bool Meeting::beat(int rank, PlaceNote& own) const {
   const auto holder = place_of(rank);
-  if (!holder) return true;  // the folder goes, and nobody else has come
+  // the directory is being removed, and no other process has claimed the rank
+  if (!holder) return true;
   if (holder->self != own.self) return false;
   ++own.beat;
   static_cast<void>(write_file(path(place_file(rank)), text_of(own), 0600));
@@ -105,7 +106,7 @@ void Meeting::clear() const {
   for (fs::directory_iterator at(folder_, code), end; !code && at != end; at.increment(code)) {
     const auto name = at->path().filename().string();
     std::error_code ignored;
-    // Notes of ranks that have come before the first one are of this launch as likely as not.
+    // Notes of ranks that arrived before the first one may belong to this launch, so they stay.
     if (name == run_file || name == key_file) fs::remove(at->path(), ignored);
   }
 }

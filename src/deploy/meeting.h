@@ -1,8 +1,8 @@
-// Where the ranks of one launch find each other: a folder that all of them see, such as one on NFS.
-// The first rank says there where the cluster's head is and leaves its key, and when all is over;
-// each other rank says how far it has come. Every file is written whole or not at all and is 0600,
-// the folder is 0700; what somebody else could have written is refused. Does file I/O, waits for
-// nothing; any thread, one at a time.
+// Rendezvous of the ranks of one launch in a shared directory, for example on NFS. The first rank
+// writes the head's address, its key, and the end of the launch; each other rank writes its
+// progress. Files are written completely or not at all, with mode 0600 in a directory of mode 0700.
+// Content that another user could have written is rejected.
+// Thread: owner. Does file I/O and never waits.
 #pragma once
 
 #include <cstdint>
@@ -15,67 +15,68 @@
 
 namespace mobula::internal::deploy {
 
-// What the first rank says.
+// Note of the first rank.
 struct RunNote {
-  std::string token{};  // of this launch; another one's folder may still be there
+  std::string token{};  // id of this launch, because the directory of an earlier one may remain
   std::string address{};
   bool over = false;
-  int code = 0;  // the exit code of the program, when over
+  int code = 0;  // exit code of the program, when over
 
   friend bool operator==(const RunNote&, const RunNote&) = default;
 };
 
-// What another rank says.
+// Note of another rank.
 struct RankNote {
-  std::string token{};  // of the launch that it has found
+  std::string token{};  // token of the launch that it found
   std::string host{};
   std::string
-      state{};  // "waiting", "joined", "beside" (another rank of its machine joins), "failed", "left"
+      // `waiting`, `joined`, `beside` (another rank of its machine joins), `failed`, `left`
+      state{};
   std::string why{};  // when failed
-  bool gone = false;  // nothing of it runs any more, and it looks into the folder no more
+  bool gone = false;  // all of its processes have exited, and it no longer reads the directory
 };
 
-// Who speaks as a rank, and that it still does: the number grows for as long as it lives.
+// Claim of a process on a rank. The counter grows while the process lives.
 struct PlaceNote {
-  std::string self{};  // of one process, and of no other
+  std::string self{};  // unique to one process
   std::uint64_t beat = 0;
-  ProcessMark process{};         // by which those beside it see at once that it has ended
-  std::string processes_of{};  // whose numbers those are, see own_processes()
+  ProcessMark process{};  // lets processes on the same machine detect its exit immediately
+  std::string processes_of{};  // namespace of the pid, see own_processes()
 
   friend bool operator==(const PlaceNote&, const PlaceNote&) = default;
 };
 
-// Whose processes this one sees: two containers of a machine do not see each other's.
+// Identifies the pid namespace: containers on one machine do not see the processes of each other.
 std::string own_processes();
-// That it was of those, and has ended; false where that cannot be seen from here.
+// True if the process was in this namespace and has exited; false if that is not visible here.
 bool is_gone(const PlaceNote& note);
 
 class Meeting {
  public:
-  // Makes the folder unless it is there. permission_denied where others could write into it.
+  // Creates the directory unless it exists. permission_denied if other users could write to it.
   static Result<Meeting> at(std::string folder);
 
   const std::string& folder() const { return folder_; }
 
-  // Of every rank, where two launches might use one folder: nobody else speaks as `rank` until `self` has
-  // left. False while the place is somebody's, perhaps of one that has been killed: who is_gone(), or whose beats
-  // stand still, can be put out, and `self` must be known before.
+  // Claims `rank` until leave_place(), for launches that might share a directory. Returns false
+  // while another process, possibly a killed one, has the claim. A claim may be removed with
+  // leave_place() if is_gone() is true or its counter has stopped. That needs its `self`.
   bool take_place(int rank, const PlaceNote& own) const;
   std::optional<PlaceNote> place_of(int rank) const;
-  // False once the place is another's.
+  // Returns false once another process has the claim.
   bool beat(int rank, PlaceNote& own) const;
-  // Removes it, if it is `self`'s.
+  // Removes the claim if it belongs to `self`.
   void leave_place(int rank, const std::string& self) const;
 
-  // Of the first rank: removes what an earlier launch has left.
+  // First rank: removes the notes of an earlier launch.
   void clear() const;
   Result<void> say(const RunNote& note) const;
   Result<void> leave_key(const std::string& text) const;
   std::optional<RankNote> of_rank(int rank) const;
-  // Removes the folder; with ranks that may still look, all but the note.
+  // Removes the directory, or all but the note if ranks may still read it.
   void close(bool all_have_left) const;
 
-  // Of the others.
+  // Functions of the other ranks.
   std::optional<RunNote> look() const;
   Result<std::string> key() const;
   Result<void> say(int rank, const RankNote& note) const;

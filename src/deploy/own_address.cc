@@ -16,14 +16,14 @@ namespace mobula::internal::deploy {
 namespace {
 
 constexpr const char* loopback = "127.0.0.1";
-constexpr std::size_t max_peers = 4;  // each may cost a look-up
+constexpr std::size_t max_peers = 4;  // each may cost a name lookup
 
 std::string text_of(const in_addr& address) {
   std::array<char, INET_ADDRSTRLEN> text{};
   return ::inet_ntop(AF_INET, &address, text.data(), text.size()) != nullptr ? text.data() : "";
 }
 
-// The address that a datagram to `peer` would come from; empty if there is no way or no such name.
+// The source address of a datagram to `peer`; empty without a route or name.
 std::string source_towards(const std::string& peer) {
   addrinfo wanted{};
   wanted.ai_family = AF_INET;
@@ -58,7 +58,7 @@ std::string own_address_facing(const std::vector<std::string>& peers) {
     const auto source = source_towards(peers[i]);
     if (!source.empty() && !source.starts_with("127.")) return source;
   }
-  // Any address beyond this machine's networks shows the way out; nothing is sent there.
+  // Any address outside of local networks selects the default route. No data is sent.
   for (const auto& each : {source_towards("192.0.2.1"), of_an_interface()}) {
     if (!each.empty()) return each;
   }

@@ -1,5 +1,7 @@
-// The address of this machine that other machines of a launch reach. Reads names and routes; sends
-// nothing. Any thread.
+// Finds the address of this machine that other machines of a launch can reach, from names and
+// routes.
+// Thread: any.
+// Not: sending data.
 #pragma once
 
 #include <string>
@@ -7,9 +9,9 @@
 
 namespace mobula::internal::deploy {
 
-// The source of the route to the first of `peers` that has one (names or addresses); else of the
-// route out; else an address of an interface that is up; else 127.0.0.1. Never what this machine's
-// own name resolves to: on many machines that is a loopback address.
+// Tries in order: the source of the route to the first reachable one of `peers` (names or
+// addresses), the source of the default route, an address of an active interface, 127.0.0.1. Never
+// resolves the name of this machine, which is a loopback address on many machines.
 std::string own_address_facing(const std::vector<std::string>& peers);
 
 }  // namespace mobula::internal::deploy

@@ -59,7 +59,7 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// In the child, after fork: nothing but what may be done there.
+// In the child after fork: only async-signal-safe calls.
 [[noreturn]] void become(char* const* words, char* const* environment,
                          const std::array<int, 3>& streams, int fault, bool own_group,
                          pid_t parent) {
@@ -86,7 +86,7 @@ int code_of(int status) {
   std::abort();
 }
 
-// While it lives, writing to a pipe that nobody reads fails and raises no signal. Of its thread.
+// While it lives, a write to a pipe without a reader fails without a signal. For its thread.
 class WithoutPipeSignal {
  public:
   WithoutPipeSignal() {

@@ -1,6 +1,6 @@
-// Other programs as children of this one: started, heard, told to end, waited for. A child gets
-// SIGTERM when the thread that started it ends, and none of this process's descriptors. Any thread;
-// one at a time for each object.
+// Child processes: start, read output, signal, wait. A child receives SIGTERM when the thread that
+// started it ends, and inherits no other descriptors of this process.
+// Thread: owner.
 #pragma once
 
 #include <sys/types.h>
@@ -18,39 +18,39 @@
 namespace mobula::internal::deploy {
 
 struct Command {
-  std::vector<std::string> words;  // the program, found as a shell would, and its arguments
-  std::map<std::string, std::string> environment{};  // over that of this process
-  bool pipes_input = false;                          // else it reads what this process reads
-  bool pipes_output = false;                         // else it writes where this process does
+  std::vector<std::string> words;  // the program, found as by a shell, and its arguments
+  std::map<std::string, std::string> environment{};  // additions to the environment of this process
+  bool pipes_input = false;  // false: inherits the standard input of this process
+  bool pipes_output = false;  // false: inherits the standard output of this process
   bool pipes_errors = false;
   bool own_group = false;  // signals of the terminal do not reach it
 };
 
 class Process {
  public:
-  // Fails with not_found where there is no such program, permission_denied where it may not be run.
+  // Errors: not_found if the program does not exist, permission_denied if it is not executable.
   static Result<Process> start(const Command& command);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
   Process(const Process&) = delete;
-  // Kills and reaps it if it still runs.
+  // Kills and reaps a running process.
   ~Process();
 
-  // Ends of pipes, for poll; -1 where there is none or it is closed.
+  // Ends of pipes, for poll; -1 if absent or closed.
   int input() const { return input_.get(); }
   int output() const { return output_.get(); }
   int errors() const { return errors_.get(); }
   void close_input() { input_.reset(); }
-  // What can be read now, without waiting; closes the pipe at its end.
+  // Reads available output without blocking; closes the pipe at its end.
   std::string take_output() { return take(output_); }
   std::string take_errors() { return take(errors_); }
 
   void signal(int number) const;
-  // The exit code (128 + signal) once it has ended; reaps it.
+  // The exit code (128 + signal) once it has exited; reaps it.
   std::optional<int> ended();
-  // Waits for that, at most so long.
+  // Waits for the exit, at most `patience`.
   std::optional<int> wait(Duration patience);
-  // SIGTERM is `first`; after `grace` SIGINT, after as long again SIGKILL. The exit code.
+  // Sends `first`, after `grace` SIGINT, and after another `grace` SIGKILL. Returns the exit code.
   int end(int first, Duration grace);
 
  private:
@@ -58,7 +58,7 @@ class Process {
   static std::string take(Fd& pipe);
 
   pid_t pid_ = 0;
-  Fd self_;  // readable when it has ended
+  Fd self_;  // readable once it has exited
   Fd input_;
   Fd output_;
   Fd errors_;
@@ -72,11 +72,11 @@ struct Outcome {
   std::string err{};
 };
 
-// Runs it with `input` on its standard input until it ends, for at most `patience`. Of what it
-// prints 4 MiB are kept. Fails as Process::start does.
+// Runs the command with `input` on its standard input until it exits, for at most `patience`. Keeps
+// at most 4 MiB of output. Errors as for Process::start.
 Result<Outcome> run(Command command, const std::string& input, Duration patience);
 
-// As a word of a POSIX shell's command line.
+// Quotes a word for a POSIX shell.
 std::string quoted(const std::string& word);
 
 }  // namespace mobula::internal::deploy

@@ -9,10 +9,10 @@ namespace mobula::internal::deploy {
 namespace {
 
 constexpr int ssh_failed = 255;
-constexpr int taken = 73;  // of the script: another one changes the cluster
+constexpr int taken = 73;  // exit code of the script: another process changes the cluster
 
-// For any POSIX shell. Variables: install, state (may be empty), name, hash, action, and those of the
-// action. Of its own processes it knows only those that the cluster's folder names.
+// For any POSIX shell. Variables: install, state (may be empty), name, hash, action, and those of
+// the action. It knows only processes that files in the cluster's directory name.
 constexpr const char* script_text = R"sh(
 set -u
 umask 077
@@ -189,7 +189,7 @@ std::string last_line(const std::string& text) {
   return line.starts_with("mobula: ") ? line.substr(8) : line;
 }
 
-// Which of ssh's own failures it was.
+// Classifies a failure of ssh itself.
 Failure failure_of_ssh(const std::string& err) {
   for (const char* refusal :
        {"Permission denied", "Host key verification failed", "REMOTE HOST IDENTIFICATION",
@@ -241,7 +241,7 @@ std::string Remote::script(const std::string& action,
   variables["grace"] = std::to_string(inventory_.grace / 1s);
   std::string text;
   for (const auto& [name, value] : variables) text += name + "=" + quoted(value) + "\n";
-  // The login shell need know no more than quotes.
+  // The login shell only needs to support quotes.
   return "exec sh -c " + quoted(text + script_text);
 }
 
@@ -270,7 +270,7 @@ Result<Process> Remote::hold(const std::string& who, Duration patience) const {
   command.words = ssh(false);
   command.words.push_back(script("hold", {{"who", who}, {"taken", std::to_string(taken)}}));
   command.pipes_input = command.pipes_output = command.pipes_errors = true;
-  command.own_group = true;  // Ctrl-C ends what is done first
+  command.own_group = true;  // Ctrl-C first ends the action in progress
   auto process = Process::start(command);
   if (!process) return process.error();
   const Time until = monotonic_now() + patience;

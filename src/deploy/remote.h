@@ -1,5 +1,6 @@
-// One machine of an inventory, as it is reached over ssh: what it is told to do, and how that went.
-// The system's ssh carries it; it asks for nothing at the terminal. Any thread.
+// One machine of a cluster file over ssh: runs actions there and returns their results. Uses the
+// ssh program of the system, which never prompts.
+// Thread: any.
 #pragma once
 
 #include <map>
@@ -18,20 +19,22 @@ class Remote {
 
   const Host& host() const { return host_; }
 
-  // Runs one action of the script below with these variables; `input` is what it reads. What it
-  // has printed. Fails with unavailable where the machine cannot be reached, permission_denied where
-  // it admits nobody with this key or is not the machine that it was, timed_out, and not_found where
-  // there is no ssh; with resource_exhausted where the action failed: the text is its last line.
+  // Runs one action of the script in remote.cc with these variables and `input` as its standard
+  // input. Returns its output.
+  // Errors: unavailable if the machine is unreachable; permission_denied if it rejects the key or
+  // its host key has changed; timed_out; not_found without an ssh program; resource_exhausted if
+  // the action failed, with its last line as text.
   Result<std::string> act(const std::string& action, std::map<std::string, std::string> variables,
                           const std::string& input, Duration patience) const;
 
-  // Takes the place of the one who changes this cluster, at the host that has its folder; `who` is said to others
-  // meanwhile. Theirs again when the process that is returned ends, or this one, and an hour after at the latest where
-  // nobody hears of that. already_exists names who has it; other failures as of act().
+  // Takes the lock for changes of this cluster, on the host with its directory. Others see `who` as
+  // the holder. The lock ends with the returned process or this process, and at most an hour later
+  // if that end is not noticed.
+  // Errors: already_exists with the holder; others as for act().
   Result<Process> hold(const std::string& who, Duration patience) const;
 
-  // The words of an ssh that runs `line` there with this cluster's environment; with a terminal or
-  // without one.
+  // The command line of an ssh that runs `line` there with the environment of this cluster, with or
+  // without a terminal.
   std::vector<std::string> session(const std::string& line, bool terminal) const;
 
  private:

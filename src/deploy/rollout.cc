@@ -19,8 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_at_once = 32;
-constexpr Duration short_patience = 30s;  // beyond what connecting may take
-constexpr Duration start_margin = 20s;  // for the way there, beyond what starting may take
+// limit of short actions, in addition to the connect timeout
+constexpr Duration short_patience = 30s;
+constexpr Duration start_margin = 20s;  // transfer time, in addition to the start timeout
 constexpr Duration copy_patience = 900s;
 
 std::string words_of(const std::vector<std::string>& flags) {
@@ -29,7 +30,7 @@ std::string words_of(const std::vector<std::string>& flags) {
   return words;
 }
 
-// As `uname -s` and `-m` say it.
+// In the format of `uname -s` and `-m`.
 std::string own_machine() {
   utsname names{};
   return ::uname(&names) == 0 ? fmt::format("{} {}", names.sysname, names.machine) : "";
@@ -50,7 +51,7 @@ Rollout::Rollout(const Inventory& inventory, RolloutOptions options)
   }
 }
 
-// Runs `step` for those that are not done, each in a thread of a few.
+// Runs `step` for unfinished machines, on a limited number of threads.
 void Rollout::for_each(const Step& step, const std::function<bool(const Machine&)>& which,
                        std::size_t at_once) {
   std::vector<Machine*> chosen;
@@ -122,7 +123,7 @@ void Rollout::probe(const std::string& hash) {
       [](const Machine&) { return true; }, max_at_once);
 }
 
-// What the program there says to the flags, before anything that runs is ended for them.
+// Checks the flags with the program there, before a running process is stopped for them.
 void Rollout::check(const std::string& hash, const std::function<bool(const Machine&)>& which) {
   for_each(
       [&](Machine& machine) {
@@ -137,7 +138,7 @@ void Rollout::check(const std::string& hash, const std::function<bool(const Mach
 std::vector<std::string> Rollout::flags_of(const Machine& machine, const std::string& address) const {
   auto flags = machine.flags;
   if (machine.report.head) {
-    // The file says all of it, and nothing is taken from the start before.
+    // The file states all flags, so none are reused from the previous start.
     flags.insert(flags.begin(), {"--head", "--as-given", "--made-by", "mobula up " + quoted(inventory_.file)});
   } else {
     flags.insert(flags.begin(), {"--address", address});
@@ -163,7 +164,8 @@ std::string Rollout::stale_by(const Machine& machine, const std::string& address
   return ailment_of(machine, address);
 }
 
-// Where the head is, or will be once it is started with these settings; empty where a free port decides.
+// The present address of the head, or the address after a start with these settings; empty if a
+// free port decides.
 std::string Rollout::expected_address() const {
   const Machine& head = machines_.front();
   if (stale_by(head, {}).empty()) return head.head_at;
@@ -198,7 +200,7 @@ void Rollout::say_what_would_be_done() {
   }
 }
 
-// Of one host in one run; none while nothing may be written there.
+// Mark of one host in one run; empty while nothing may be written there.
 std::string Rollout::mark_of(const Machine& machine) const {
   return run_.empty() ? "" : fmt::format("{}.{}", run_, &machine - machines_.data());
 }
@@ -206,7 +208,7 @@ std::string Rollout::mark_of(const Machine& machine) const {
 std::vector<HostReport> Rollout::bring_up(const Bundle& bundle) {
   if (!options_.dry_run) run_ = hex_of(random_bits()).substr(0, 16);
   for (auto& each : machines_) {
-    // What it was started with, so that a change of it is noticed.
+    // Hash of the start parameters, so that a change is detected.
     each.settings = fmt::format("{:016x}", fnv1a(bundle.hash() + words_of(each.flags)));
   }
   probe(bundle.hash());
@@ -269,7 +271,7 @@ void Rollout::bring_up_nodes(const std::string& hash) {
       step, [](const Machine& each) { return each.runs; }, options_.at_once);
 }
 
-// Whether it was started now or before.
+// Covers a head that was started now or earlier.
 void Rollout::learn_of_head() {
   Machine& head = machines_.front();
   if (head.report.result != "started" && head.report.result != "replaced" &&
@@ -345,7 +347,7 @@ std::vector<HostReport> Rollout::look() {
       settle(each, "down");
       continue;
     }
-    // Where the head cannot be asked, nobody knows where it is.
+    // Without an answer of the head, its address is unknown.
     const std::string why = ailment_of(each, address.empty() ? each.joined : address);
     settle(each, why.empty() ? "runs" : "broken", why);
   }

@@ -1,6 +1,7 @@
-// What `mobula up` and `mobula down` do to the machines of an inventory: all of them at once over ssh,
-// the head first. Repeating it changes nothing; what one machine cannot do leaves the others alone.
-// Starts threads, and has none when it returns. Main thread.
+// Actions of `mobula up` and `mobula down` on the machines of a cluster file: over ssh in parallel,
+// the head first. Idempotent. A failure on one machine does not affect the others. Starts threads
+// and joins them before it returns.
+// Thread: main.
 #pragma once
 
 #include <functional>
@@ -16,12 +17,12 @@
 
 namespace mobula::internal::deploy {
 
-// How it went at one machine.
+// Result on one machine.
 struct HostReport {
   std::string host{};
   bool head = false;
   // "started", "replaced", "unchanged", "stopped", "runs", "down"; "would start", "would replace",
-  // "would stop"; "broken" (a part of what runs there is dead, or serves another head), "skipped",
+  // "would stop"; "broken" (a running part is dead or serves another head), "skipped",
   // "unreachable", "refused", "failed"
   std::string result{};
   std::string detail{};
@@ -29,14 +30,15 @@ struct HostReport {
 };
 
 struct RolloutOptions {
-  bool dry_run = false;     // looks, and changes nothing
-  std::size_t at_once = 1;  // nodes that are replaced side by side
-  // What this program says to the flags of a `mobula start`, for a dry run.
+  bool dry_run = false;  // inspects, and changes nothing
+  std::size_t at_once = 1;  // nodes that are replaced at one time
+  // Checks flags of `mobula start` with this program, for a dry run.
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
-  Duration start_patience = 100s;  // for a start; one that takes longer is given up there
-  // Which host has come how far, as "starts"; its result, which is final. From several threads at once.
+  Duration start_patience = 100s;  // limit of a start, after which it is abandoned on that machine
+  // Progress of a host, for example "starts", or its final result. Called from several threads.
   std::function<void(const std::string& host, const std::string& step, bool final)> told{};
-  // Why the head's host cannot be reached, where that is known already: nobody waits for it once more.
+  // Known reason that the head's host is unreachable; empty: unknown. If set, no further connection
+  // is tried.
   std::optional<Failure> head_away{};
 };
 
@@ -44,11 +46,11 @@ class Rollout {
  public:
   Rollout(const Inventory& inventory, RolloutOptions options);
 
-  // A head and nodes with this program and these settings. Machines that run others of this cluster
-  // are replaced, the head first, then `at_once` nodes at a time: each is given no more work, and
-  // has the inventory's grace to finish. A head takes its jobs up again.
+  // Starts a head and nodes with this program and these settings. Machines that run other ones of
+  // this cluster are replaced, the head first, then `at_once` nodes at a time. Each gets no new
+  // work and has the grace of the cluster file to finish. A new head continues its jobs.
   std::vector<HostReport> bring_up(const Bundle& bundle);
-  // Ends what runs of the cluster, nodes before the head. Keys and the journal stay.
+  // Stops all processes of the cluster, nodes before the head. Keys and the journal stay.
   std::vector<HostReport> take_down();
   std::vector<HostReport> look();
 
@@ -57,16 +59,17 @@ class Rollout {
     explicit Machine(Remote reached) : remote(std::move(reached)) {}
     Remote remote;
     HostReport report{};
-    std::vector<std::string> flags{};  // of its `mobula start`, but for whom it joins
-    bool done = false;                 // the report is final
+    // flags of its `mobula start`, without the address of the head
+    std::vector<std::string> flags{};
+    bool done = false;  // the report is final
     bool has_program = false;
     bool runs = false;
     bool head_lives = false;
     bool agent_lives = false;
-    std::string head_at{};   // address of the head that has run there last
-    std::string joined{};    // of the head that its agent has joined
-    std::string deployed{};  // settings it runs with
-    std::string settings{};  // those it is to have
+    std::string head_at{};  // address of the head that ran there last
+    std::string joined{};  // address of the head that its agent has joined
+    std::string deployed{};  // settings of the running processes
+    std::string settings{};  // required settings
     bool has_agent() const;
   };
   using Step = std::function<void(Machine&)>;
@@ -77,7 +80,7 @@ class Rollout {
   void probe(const std::string& hash);
   void check(const std::string& hash, const std::function<bool(const Machine&)>& which);
   std::vector<std::string> flags_of(const Machine& machine, const std::string& address) const;
-  // Why what runs there is not what it should be, where the head is at `address`; empty: it is.
+  // The defect of the running processes for a head at `address`; empty: no defect.
   static std::string ailment_of(const Machine& machine, const std::string& address);
   static std::string stale_by(const Machine& machine, const std::string& address);
   std::string expected_address() const;
@@ -94,9 +97,9 @@ class Rollout {
   const Inventory& inventory_;
   RolloutOptions options_;
   std::vector<Machine> machines_;  // the head first
-  std::string run_{};              // of marks in state folders
-  std::string address_;            // of the head
-  std::string key_;                // of the cluster: kept in memory alone
+  std::string run_{};  // id of this run, for marks in state directories
+  std::string address_;  // address of the head
+  std::string key_;  // key of the cluster, only in memory
 };
 
 }  // namespace mobula::internal::deploy

@@ -5,11 +5,11 @@
 namespace mobula::internal {
 namespace {
 
-// Sources: Ray, python/ray/_private/accelerators/*.py, for resources, variables and fractions; the
-// vendors' own documents where a comment says so.
+// Sources: Ray, python/ray/_private/accelerators/*.py, for resources, variables, and fractions; the
+// documents of a vendor if a comment names them.
 constexpr std::array<VendorRow, vendor_count> rows{{
-    // HIP falls back to CUDA_VISIBLE_DEVICES where HIP_VISIBLE_DEVICES is empty, and to all devices
-    // where both are: only an index that does not exist hides (ROCm/clr, rocdevice.cpp).
+    // HIP falls back to CUDA_VISIBLE_DEVICES if HIP_VISIBLE_DEVICES is empty, and to all devices if
+    // both are. Only an index that does not exist hides all devices (ROCm/clr, rocdevice.cpp).
     {.vendor = Vendor::amd,
      .name = "amd",
      .resource = "GPU",
@@ -18,11 +18,11 @@ constexpr std::array<VendorRow, vendor_count> rows{{
      .nothing = "-1",
      .second = {.variable = "ROCR_VISIBLE_DEVICES", .renumbers = true, .inherited = true},
      .also_refused = {"GPU_DEVICE_ORDINAL"}},
-    // A list without entries is an error of the SYCL runtime, a filter that discards GPUs is not. An
-    // index means a card, in PCI order, only with the two variables beside it (Level Zero, core
-    // programming guide, "Environment Variables"). The affinity mask is the driver's, for programs that
-    // do not go through SYCL; without a number it restricts nothing, and numbers that no card has are
-    // passed over (intel/compute-runtime, execution_environment.cpp).
+    // The SYCL runtime rejects an empty list and accepts a filter that discards GPUs. An index
+    // means a card in PCI order only with the two additional variables (Level Zero, core
+    // programming guide, "Environment Variables"). The driver reads the affinity mask, for programs
+    // without SYCL. Without a number it masks nothing, and it skips numbers without a card
+    // (intel/compute-runtime, execution_environment.cpp).
     {.vendor = Vendor::intel,
      .name = "intel",
      .resource = "GPU",
@@ -34,7 +34,7 @@ constexpr std::array<VendorRow, vendor_count> rows{{
      .set_with = {{{"ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE"},
                    {"ZE_ENABLE_PCI_ID_DEVICE_ORDER", "1"}}},
      .also_refused = {"SYCL_DEVICE_FILTER"}},
-    // NVML, which counts the devices, goes by PCI address; CUDA alone puts the fastest first.
+    // NVML numbers devices by PCI address. By default, CUDA puts the fastest device first.
     {.vendor = Vendor::nvidia,
      .name = "nvidia",
      .resource = "GPU",
@@ -102,7 +102,7 @@ constexpr std::array<VendorRow, vendor_count> rows{{
      .variable = "TT_VISIBLE_DEVICES",
      .fractions = false,
      .also_refused = {"TT_METAL_VISIBLE_DEVICES"}},
-    // The library reads the second, programs written for Ray the first.
+    // The library reads the second variable; programs written for Ray read the first.
     {.vendor = Vendor::mobilint,
      .name = "mobilint",
      .resource = "MBLT",

@@ -1,7 +1,7 @@
-// The table of accelerator vendors: a row each, with all that the rest of the system has to know of
-// one: the resource that counts its devices, the variable that chooses among them, how that is
-// written, and whether a device can be shared. How its devices are found is device/detection.h.
-// Constants; any thread.
+// The table of accelerator vendors, one row each: the resource that counts its devices, the
+// variable that masks them and its syntax, and whether a device can be shared.
+// Thread: any (constants).
+// Not: detection of devices, see device/detection.h.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace mobula::internal {
 
-// In the order in which those that claim `GPU` are asked when a node has several: AMD, Intel, then
-// NVIDIA (as in Ray), then those that Ray's table does not order.
+// If several vendors claim `GPU` on one node, this order decides: AMD, Intel, NVIDIA (as in Ray),
+// then vendors that Ray's table does not order.
 enum class Vendor : std::uint8_t {
   amd,
   intel,
@@ -36,50 +36,53 @@ struct Setting {
   std::string_view value;
 };
 
-// A second variable that chooses among a vendor's devices, by the ids alone.
+// A second variable that masks the devices of a vendor, with plain ids.
 struct SecondMask {
   std::string_view variable = {};
-  std::string_view nothing = {};  // as in VendorRow; an empty value then restricts nothing
-  // A lower layer reads it first and counts what it lets through anew: there the mask's ids count.
+  std::string_view nothing = {};  // as in VendorRow; empty: an empty value masks nothing
+  // A lower layer reads this variable first and renumbers the remaining devices. The ids of the
+  // mask refer to the new numbers.
   bool renumbers = false;
-  bool inherited = false;  // never set by the runtime: executors have it as the node has it
+  bool inherited = false;  // never set by the runtime: executors inherit the value of the node
 };
 
-// Views that are empty are not there.
+// Empty string views mean absent.
 struct VendorRow {
   Vendor vendor;
-  std::string_view name;      // in MOBULA_GPU_VENDOR and in what is shown of a node
-  std::string_view resource;  // several vendors may claim one; a node has one of them
+  std::string_view name;  // name in MOBULA_GPU_VENDOR and in the output about a node
+  std::string_view resource;  // several vendors may claim one resource; a node has one of them
   std::string_view variable;  // the mask
-  bool fractions;             // a request may ask for less than one device
-  // On every node, whether it has such devices or not: libraries that nearly every machine has.
+  bool fractions;  // a request may be below one device
+  // Hidden on every node, even without such devices, because nearly every machine has the
+  // libraries.
   bool hidden_everywhere = false;
 
-  // The mask's value: `list_prefix`, then the ids with `id_prefix` each, separated by commas.
+  // Value of the mask: `list_prefix`, then each id with `id_prefix`, separated by commas.
   std::string_view list_prefix = {};
   std::string_view id_prefix = {};
-  // What hides every device; libraries do not all take an empty list for one.
+  // Value that hides every device, because some libraries do not accept an empty list.
   std::string_view nothing = {};
-  bool ranges = false;  // "0-3" stands for four ids where the mask is read
+  bool ranges = false;  // "0-3" means four ids in the mask
 
   SecondMask second = {};
-  // Set together with the mask, so that the library counts devices as the runtime does.
+  // Set together with the mask, so that the library numbers devices as the runtime does.
   std::array<Setting, 2> set_with = {};
-  // Others that choose devices of this vendor. Like the mask itself they are refused from users.
+  // Other variables that select devices of this vendor. Users may set neither these nor the mask.
   std::array<std::string_view, 4> also_refused = {};
-  // Amounts that a request may ask for; empty: any that `fractions` allows.
+  // Permitted amounts of a request; empty: any that `fractions` allows.
   std::array<std::uint8_t, 4> counts = {};
 };
 
 // All rows, in the order of `Vendor`.
 std::span<const VendorRow> vendor_rows();
 const VendorRow& row_of(Vendor vendor);
-// By VendorRow::name; null for an unknown one.
+// The row with this VendorRow::name; null if unknown.
 const VendorRow* vendor_named(std::string_view name);
-// The only row, or the first, that counts its devices in `resource`; null if none does.
+// The first row that counts its devices in `resource`; null if none does.
 const VendorRow* vendor_of_resource(std::string_view resource);
 
-// Whether this variable chooses devices of some vendor: the runtime sets it, users may not.
+// Returns true if this variable selects devices of any vendor: the runtime sets it, and users may
+// not.
 bool is_accelerator_variable(std::string_view variable);
 
 }  // namespace mobula::internal

@@ -1,5 +1,6 @@
-// What is wrong with something that was asked for: which member, the rule it breaks, and what was given. For
-// whoever asked, as an error of the public interface or as text. Plain values.
+// A violated rule of a request: the member, the rule, and the given value. Becomes an error of the
+// public interface or text.
+// Thread: owner (plain values).
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ struct BrokenRule {
   std::string given;
 };
 
-// Nothing: the rules are kept.
+// Empty if all rules are met.
 using Breach = std::optional<BrokenRule>;
 
 // "num_gpus: an amount of devices is below 1 or whole; given: 1.5".

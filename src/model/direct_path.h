@@ -1,4 +1,5 @@
-// The ways by which the bytes of a tensor go from the process that has them to one that wants them.
+// Paths by which the bytes of a tensor move from its holder to a receiver.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstddef>
@@ -11,30 +12,30 @@
 namespace mobula::internal {
 
 enum class DirectPath : std::uint8_t {
-  inproc = 1,    // the same process
-  shm = 2,       // memory of one machine
-  tcp = 3,       // our own connections
+  inproc = 1,  // the same process
+  shm = 2,  // shared memory of one machine
+  tcp = 3,  // the runtime's own TCP connections
   gloo = 4,
   ucx = 5,
   cuda_ipc = 6,  // device memory of one machine
   nccl = 7,
-  store = 8,     // the holder writes them into its node's object store
-  staged = 9,    // device memory by way of the host's, then shm or tcp
+  store = 8,  // the holder writes the bytes to the object store of its node
+  staged = 9,  // device memory through host memory, then shm or tcp
   nixl = 10,
 };
 inline constexpr std::size_t direct_paths = 10;
 std::string_view to_string(DirectPath path);
 
-// What their maker may do with elements that others refer to: read them; what it likes, since others have a copy;
-// write to them, which others may see.
+// Rights of the producer on tensor elements that other processes refer to: read only; any use,
+// because the others have a copy; writes that the others may see.
 enum class ElementSharing : std::uint8_t { frozen = 0, snapshot = 1, alias = 2 };
 
-// How the elements of tensors in a value are to travel. Not direct: with the value, through the object
-// store where it is large.
+// How the elements of tensors in a value move. Without `direct`, they are part of the value, in the
+// object store if it is large.
 struct DirectWish {
   bool direct = false;
-  std::optional<DirectPath> named{};  // else the best there is
-  bool allow_fallback = false;        // of what is named, to the others
+  std::optional<DirectPath> named{};  // empty: the best available path
+  bool allow_fallback = false;  // permits other paths if the named one fails
   ElementSharing sharing = ElementSharing::frozen;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -44,7 +45,7 @@ struct DirectWish {
   friend bool operator==(const DirectWish&, const DirectWish&) = default;
 };
 
-// Paths that a transport plugin brings. Their bytes are not sealed.
+// Paths of a transport plugin. Their bytes are not encrypted.
 constexpr bool is_of_plugin(DirectPath path) {
   return path == DirectPath::gloo || path == DirectPath::ucx || path == DirectPath::nixl;
 }

@@ -1,4 +1,5 @@
-// The command of a submitted job: what is run in a slot in place of an executor. Plain values.
+// The command of a submitted job, which runs in a slot instead of an executor.
+// Thread: owner (plain values).
 #pragma once
 
 #include <string>
@@ -10,11 +11,11 @@
 namespace mobula::internal {
 
 struct EntryPoint {
-  std::vector<std::string> argv;  // empty: there is none; a name without '/' is looked for in PATH
-  std::string working_folder;     // empty, or not there: a scratch folder of the node
-  bool needs_working_folder = false;  // it has to be there
-  Duration time_limit{};          // of one attempt; 0: none
-  Duration grace = std::chrono::seconds(10);  // between SIGTERM and SIGKILL
+  std::vector<std::string> argv;  // empty: no command; a name without '/' is searched in PATH
+  std::string working_folder;  // empty or absent: a scratch directory of the node
+  bool needs_working_folder = false;  // the directory must exist
+  Duration time_limit{};  // limit of one attempt; 0: none
+  Duration grace = std::chrono::seconds(10);  // grace between SIGTERM and SIGKILL
   bool given() const { return !argv.empty(); }
   template <class Visit>
   static constexpr auto fields(Visit visit) {

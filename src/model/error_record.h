@@ -1,5 +1,6 @@
-// An error as a value: what `get` throws at the end of its way. Encoded into the bytes of a
-// ValueRecord whose `is_error` is set. Plain values.
+// An error as a value, which `get` finally throws. Encoded into the bytes of a ValueRecord with
+// `is_error`.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace mobula::internal {
 
-// Which public error type it becomes. Travels in messages: append only.
+// The public error type. Part of messages: append only.
 enum class ErrorKind : std::uint8_t {
   task = 0,  // user code threw
   cancelled = 1,
@@ -34,7 +35,7 @@ enum class ErrorKind : std::uint8_t {
 struct ErrorRecord {
   ErrorKind kind = ErrorKind::task;
   std::string text;
-  std::string remote_type;  // task: the exception's type name
+  std::string remote_type;  // task: type name of the exception
   std::string task_name;
   TaskId task;
   NodeId node;
@@ -43,8 +44,8 @@ struct ErrorRecord {
   std::int32_t exit_code = 0;
   std::string last_lines;
   Payload exception;  // the encoded exception, if its type is registered
-  ActorId actor;      // actor_died, actor_unavailable
-  Payload cause;      // the encoded ErrorRecord that led to this error; may be empty
+  ActorId actor;  // actor_died, actor_unavailable
+  Payload cause;  // encoded ErrorRecord of the cause; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),

@@ -1,11 +1,12 @@
-// How many executors a node runs that says nothing else. Constants.
+// Default limits on the number of executors of a node.
+// Thread: any (constants).
 #pragma once
 
 #include <cstdint>
 
 namespace mobula::internal {
 
-// At once, of those that run tasks.
+// Concurrent executors that run tasks.
 constexpr std::int32_t task_executors_of(std::int64_t cpus) {
   constexpr std::int64_t most_cpus = 100'000;
   const auto counted = cpus < 1 ? 1 : cpus > most_cpus ? most_cpus : cpus;

@@ -1,5 +1,5 @@
-// The number of threads that the CPUs of an allocation stand for, and the variables by which OpenMP, MKL, and
-// OpenBLAS take such a number.
+// The number of threads for the CPUs of an allocation, and the variables by which OpenMP, MKL, and
+// OpenBLAS read it.
 // Thread: any.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Placement groups: what is asked for, and where its bundles are. Plain values with field lists.
+// Placement groups: their requests, and the locations of their bundles.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,30 @@
 
 namespace mobula::internal {
 
-// How the bundles of a group spread over nodes. Travels in messages: append only.
+// How the bundles of a group spread over nodes. Part of messages: append only.
 enum class GroupStrategy : std::uint8_t {
-  pack = 0,           // on few nodes
-  spread = 1,         // on many nodes
-  strict_pack = 2,    // on one node
-  strict_spread = 3,  // each on a node of its own
+  pack = 0,  // on few nodes
+  spread = 1,  // on many nodes
+  strict_pack = 2,  // on one node
+  strict_spread = 3,  // each on a different node
 };
 std::string_view to_string(GroupStrategy strategy);
 
-// More are refused: a group is booked in one step.
+// Larger groups are rejected, because a group is allocated in one step.
 inline constexpr std::size_t max_bundles = 1000;
 
 struct GroupSpec {
   GroupId id;
   JobId job;
   ProcessId creator;
-  std::string name;        // empty: none
-  std::string name_space;  // empty: its job's
-  bool detached = false;   // outlives its job
+  std::string name;  // empty: none
+  std::string name_space;  // empty: namespace of the job
+  bool detached = false;  // outlives its job
   GroupStrategy strategy = GroupStrategy::pack;
-  // Resources, device memory, accelerator type and labels count; the rest is left alone.
+  // Only resources, device memory, accelerator type, and labels are used.
   std::vector<Request> bundles;
   std::int32_t priority = 0;
-  ProgramId program;  // that is to run in it: bundles keep off nodes where it cannot start
+  ProgramId program;  // program of the users: bundles avoid nodes on which it cannot start
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &GroupSpec::id), field("job", &GroupSpec::job),
@@ -48,7 +49,7 @@ struct GroupSpec {
   friend bool operator==(const GroupSpec&, const GroupSpec&) = default;
 };
 
-// What one bundle holds of which node; no node: it has no place.
+// The node and the allocation of one bundle; no node: not placed.
 struct BundlePlace {
   NodeId node;
   Allocation allocation;

@@ -1,6 +1,7 @@
-// What stands between a process and more of a device's memory than its share, as the agent of the
-// node observed it when it started: never what somebody configured. Where nothing prevents and nothing
-// detects, a share is a promise only: the books keep shares apart, and nothing else does. Plain values.
+// Mechanisms that limit a process to its share of device memory, as the agent observed them at
+// start, never as configured. Without prevention and detection, a share is advisory: it is
+// accounted and not enforced.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -11,26 +12,26 @@
 
 namespace mobula::internal {
 
-// What makes an allocation beyond the share fail.
+// The mechanism that makes an allocation above the share fail.
 enum class Prevents : std::uint8_t {
   nothing = 0,
-  runtime_allocator = 1,    // for allocations that the runtime serves
-  framework_allocator = 2,  // for those of a framework that was told its part
-  driver_calls = 3,         // intercepted
+  runtime_allocator = 1,  // for allocations that the runtime serves
+  framework_allocator = 2,  // for a framework that received its fraction
+  driver_calls = 3,  // intercepted
   driver_mps = 4,
-  mig = 5,                  // the device is a slice, and the share is all of it
+  mig = 5,  // the device is a slice, and the share is the whole slice
 };
 
-// Where more than the share is noticed.
+// The mechanism that detects use above the share.
 enum class Detects : std::uint8_t { none = 0, device_total = 1, per_process = 2 };
 
-// What happens then, at the most.
+// The strongest reaction to detected use.
 enum class Reacts : std::uint8_t { none = 0, log = 1, error = 2, kill = 3 };
 
 struct Isolation {
   Prevents prevents = Prevents::nothing;
   Detects detects = Detects::none;
-  std::int32_t detect_period_ms = 0;  // 0: nothing is looked at
+  std::int32_t detect_period_ms = 0;  // sampling interval; 0: no sampling
   Reacts reacts = Reacts::none;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -43,8 +44,8 @@ struct Isolation {
   bool promise_only() const { return prevents == Prevents::nothing && detects == Detects::none; }
 };
 
-// As people and JSON read them: "intercepted driver calls", "per process", "log". "unknown" for what a
-// newer version made up.
+// Values for output and JSON: "intercepted driver calls", "per process", "log". "unknown" for
+// values of a newer version.
 std::string_view to_string(Prevents prevents);
 std::string_view to_string(Detects detects);
 std::string_view to_string(Reacts reacts);

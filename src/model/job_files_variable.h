@@ -1,11 +1,12 @@
-// The variable in a submitted job's environment that names the files it came with, by their hash; none where
-// it came with none.
+// Names of environment variables for the files of submitted jobs. MOBULA_JOB_FILES holds the hash
+// of the files that a job was submitted with; absent without files.
+// Thread: any (constants).
 #pragma once
 
 namespace mobula::internal {
 
 inline constexpr const char* job_files_variable = "MOBULA_JOB_FILES";
-// Before the names of variables that are set for the job's program alone, once its files are there.
+// Prefix of variables that are set only for the job's program, once its files have arrived.
 inline constexpr const char* later_prefix = "MOBULA_LATER_";
 
 }  // namespace mobula::internal

@@ -1,5 +1,5 @@
-// What a job is entitled to beside others: whose turn it is, and how much it may hold. Fixed when the
-// job starts. Plain values with a field list.
+// Terms of a job relative to other jobs: priority, weight, and quota. Fixed when the job starts.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace mobula::internal {
 
-// Priorities of jobs, of tasks and actors within their job, and of placement groups; higher goes first.
+// Range of priorities of jobs, of tasks and actors within a job, and of placement groups. Higher
+// priorities are served first.
 inline constexpr std::int32_t least_priority = -1000;
 inline constexpr std::int32_t greatest_priority = 1000;
 inline constexpr std::int32_t greatest_weight = 10'000;
@@ -20,8 +21,9 @@ inline constexpr std::size_t most_quota_entries = 100;
 
 struct JobTerms {
   std::int32_t priority = 0;
-  std::int32_t weight = 1;  // jobs of one priority get shares in proportion
-  std::map<std::string, Quantity> quota{};  // the most of a resource that it holds at once
+  std::int32_t weight = 1;  // fair-share weight among jobs of equal priority
+  // largest amount of each resource that the job may hold at one time
+  std::map<std::string, Quantity> quota{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("priority", &JobTerms::priority), field("weight", &JobTerms::weight),
@@ -30,9 +32,9 @@ struct JobTerms {
   friend bool operator==(const JobTerms&, const JobTerms&) = default;
 };
 
-// Refuses (invalid_argument) what is out of range, naming the option.
+// Rejects values out of range with invalid_argument, which names the option.
 Result<void> check_terms(const JobTerms& terms);
-// The same for the priority of one task, actor or placement group.
+// Checks the priority of one task, actor, or placement group.
 Result<void> check_priority(const std::string& option, std::int64_t priority);
 
 }  // namespace mobula::internal

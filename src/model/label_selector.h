@@ -1,5 +1,6 @@
 // Conditions on node labels: "v", "!v", "in(a,b)", "!in(a,b)". A node without the label meets the
-// negated forms. Also the syntax of labels themselves (that of Kubernetes). Plain values.
+// negated forms. Labels have the syntax of Kubernetes.
+// Thread: owner (plain values).
 #pragma once
 
 #include <optional>
@@ -14,14 +15,14 @@ namespace mobula::internal {
 
 class LabelMatch {
  public:
-  // invalid_argument, with the rule, for a bad key or expression.
+  // Errors: invalid_argument with the rule, for an invalid key or expression.
   static Result<LabelMatch> parse(const std::string& key, std::string_view expression);
 
   bool matches(const Labels& labels) const;
   const std::string& key() const { return key_; }
-  // As it was written, for reasons.
+  // The original text, for messages.
   const std::string& expression() const { return expression_; }
-  // Those that meet it; nothing: all but a few, and having no label at all.
+  // Values that meet the condition. Null for a negated condition: all other values, or no label.
   const std::vector<std::string>* allowed() const { return negated_ ? nullptr : &values_; }
 
  private:
@@ -31,37 +32,36 @@ class LabelMatch {
   std::vector<std::string> values_;
 };
 
-// Every pair of `selector` as a condition; all must hold.
+// Parses every pair of `selector`. All conditions must hold.
 Result<std::vector<LabelMatch>> parse_label_selector(const Labels& selector);
 
-// Whether one node can meet all of them; they are conditions on the same label.
+// Returns true if one node can meet all conditions, which concern the same label.
 bool can_all_be_met(const std::vector<LabelMatch>& conditions);
 
-// The selector of a request and those that may stand in its place, in order of preference. What has none
-// is met by all labels; one with a syntax error by none.
+// The selector of a request and its fallbacks, in order of preference. Without a selector, all
+// labels match; with a syntax error, none match.
 class LabelChoices {
  public:
   LabelChoices() = default;
   explicit LabelChoices(const Request& request);
 
   bool meets(const Labels& labels) const;
-  // The first condition of the first selector that is not met; nothing if one of them is met.
+  // The first unmet condition of the first selector; null if any selector is met.
   const LabelMatch* missed(const Labels& labels) const;
   bool has_fallbacks() const { return choices_.size() > 1; }
-  // Asks for something, so that not all nodes are alike to it.
+  // Returns true if no selector exists, so that all nodes are equivalent.
   bool empty() const { return choices_.empty(); }
-  // The selectors one by one.
+  // The selectors as separate choices.
   std::vector<LabelChoices> each() const;
   const std::string& error() const { return error_; }
 
  private:
-  std::vector<std::vector<LabelMatch>> choices_;  // none: all labels meet it
+  std::vector<std::vector<LabelMatch>> choices_;  // empty: all labels match
   std::string error_;
 };
 
 // Keys: an optional DNS prefix with '/', then up to 63 of [A-Za-z0-9_.-], alphanumeric at both
-// ends.
-// Values: the same without prefix, or empty.
+// ends. Values: the same without prefix, or empty.
 Result<void> check_labels(const Labels& labels);
 
 }  // namespace mobula::internal

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t max_name = 63;
 constexpr std::size_t max_prefix = 253;
 
-// Whatever the locale is.
+// Independent of the locale.
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 bool is_alphanumeric(char c) { return is_digit(c) || is_lower(c) || (c >= 'A' && c <= 'Z'); }

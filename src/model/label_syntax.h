@@ -1,7 +1,8 @@
-// The syntax of labels, which is that of Kubernetes, and of conditions on them: "v", "!v", "in(a,b)",
-// "!in(a,b)". Keys: an optional domain name in lower case with '/', then up to 63 of [A-Za-z0-9_.-],
-// alphanumeric at both ends. Values: the same without prefix, or empty. Plain functions. What a condition
-// matches is said by label_selector.h.
+// Syntax of labels (that of Kubernetes) and of conditions on them: "v", "!v", "in(a,b)",
+// "!in(a,b)". Keys: an optional lower-case domain name with '/', then up to 63 of [A-Za-z0-9_.-],
+// alphanumeric at both ends. Values: the same without prefix, or empty.
+// Thread: any.
+// Not: matching, see label_selector.h.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +25,14 @@ struct LabelCondition {
   std::vector<std::string> values;
 };
 
-// `field` is how the breach names what is checked.
+// `field` is the name of the checked member in the error.
 Breach check_label_key(const std::string& field, std::string_view key);
 Breach check_label_value(const std::string& field, std::string_view value);
 Breach read_label_condition(const std::string& field, const std::string& key, std::string_view text,
                             LabelCondition& condition);
-// All of a selector.
+// Checks every condition of a selector.
 Breach check_label_selector(const std::string& field, const Labels& selector);
-// That there are not too many, and each of them.
+// Checks the number of selectors and each of them.
 Breach check_fallback_selectors(const std::vector<Labels>& selectors);
 
 }  // namespace mobula::internal

@@ -1,4 +1,5 @@
-// Labels that a node gives itself, by what it finds, and what others read there.
+// Names of the labels that a node sets itself from detected software.
+// Thread: any (constants).
 #pragma once
 
 namespace mobula::internal {

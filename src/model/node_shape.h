@@ -1,4 +1,5 @@
-// What a node has, instance by instance, and what a slot was given of it. Plain values.
+// The resources of a node by instance, and the part of them that a slot holds.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +13,21 @@
 
 namespace mobula::internal {
 
-// Of a GPU, unless the node says otherwise. What CUDA 12 takes for a context is some 300 to 600 MiB, by
-// device and driver.
+// Default memory of one context on a GPU. A context of CUDA 12 takes some 300 to 600 MiB, depending
+// on device and driver.
 inline constexpr std::int64_t default_context_bytes = std::int64_t{640} << 20;
 
 // One GPU, Neuron core, ... or, for resources without instances, the whole amount.
 struct InstanceShape {
   Quantity total;
-  std::string visible_id;          // the entry its mask variable takes: "0", "GPU-…", "MIG-…"
+  std::string visible_id;  // id in the mask variable: "0", "GPU-…", "MIG-…"
   std::vector<std::string> types;  // accelerator types: "H100", "H100-80G"; empty: unknown
-  std::int64_t memory_bytes = 0;   // device memory that requests can book; 0: not counted
-  std::int32_t island = -1;        // devices of one island are close to each other; -1: unknown
-  std::string uuid{};              // of the physical device, where the vendor gives it one
-  Isolation isolation{};           // of whoever holds all of it
-  // What the context of one process takes of memory_bytes: booked beside the bytes that a request may
-  // allocate. 0: nothing, as on a logical device.
+  std::int64_t memory_bytes = 0;  // device memory for requests; 0: not accounted
+  std::int32_t island = -1;  // devices with an equal number form an island; -1: unknown
+  std::string uuid{};  // UUID of the physical device, if the vendor has one
+  Isolation isolation{};  // isolation of a holder of the whole instance
+  // Memory of the context of one process, accounted in addition to the requested bytes. 0: none, as
+  // on a logical device.
   std::int64_t context_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -39,7 +40,7 @@ struct InstanceShape {
   }
   friend bool operator==(const InstanceShape&, const InstanceShape&) = default;
 
-  // Of whoever holds `amount` of it: what MIG bounds is the slice, not a part of one.
+  // Isolation of a holder of `amount`: MIG limits the whole slice, not a fraction of it.
   Isolation isolation_of(Quantity amount) const {
     Isolation of = isolation;
     if (of.prevents == Prevents::mig && amount < Quantity::whole(1)) of.prevents = Prevents::nothing;
@@ -49,9 +50,9 @@ struct InstanceShape {
 
 struct ResourceShape {
   std::string name;
-  std::vector<InstanceShape> instances;  // one entry, or one for each unit
-  bool unit = false;                     // counted in numbered instances, whatever its name
-  std::string vendor{};                  // VendorRow::name; empty: by the resource's name
+  std::vector<InstanceShape> instances;  // one entry, or one per unit
+  bool unit = false;  // counted in numbered instances, whatever the name
+  std::string vendor{};  // VendorRow::name; empty: derived from the resource
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("name", &ResourceShape::name),
@@ -63,9 +64,9 @@ struct ResourceShape {
   bool in_instances() const { return unit || is_unit_instance(name); }
 };
 
-// What a node does about devices that a slot was not given.
+// Policy of a node for devices that are not part of a slot.
 struct DevicePolicy {
-  bool hide_unasked = true;               // else a slot without devices sees what the agent sees
+  bool hide_unasked = true;  // false: a slot without devices sees the devices of the agent
   std::vector<std::string> left_alone{};  // mask variables that are never set on this node
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -75,17 +76,19 @@ struct DevicePolicy {
   friend bool operator==(const DevicePolicy&, const DevicePolicy&) = default;
 };
 
-// What nodes are on that say nothing themselves, where the head says that the whole cluster is trusted.
+// Fabric of nodes that name none, if the head declares that it trusts the whole cluster.
 inline constexpr std::string_view cluster_fabric = "cluster";
 
 struct NodeShape {
-  std::vector<ResourceShape> resources;        // ordered by name, each name once
-  std::vector<std::string> accelerator_types;  // types of the node as a whole, devices or not
+  std::vector<ResourceShape> resources;  // ordered by name, each name once
+  // types of the node as a whole, with or without devices
+  std::vector<std::string> accelerator_types;
   Labels labels;
-  std::int32_t task_executors = 0;   // bound on executors that run tasks at once; 0: none
-  std::int32_t actor_executors = 0;  // bound on actors
+  std::int32_t task_executors = 0;  // limit on executors that run tasks at one time; 0: none
+  std::int32_t actor_executors = 0;  // limit on executors of actors
   DevicePolicy device_policy{};
-  std::string fabric{};  // the trusted network that it says it is on; bytes go plain to nodes that say the same
+  // trusted network that the node declares; bytes to nodes on the same fabric are plain
+  std::string fabric{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("resources", &NodeShape::resources),
@@ -115,7 +118,7 @@ struct NodeShape {
 struct InstanceShare {
   std::uint32_t index = 0;
   Quantity amount;
-  std::int64_t memory_bytes = 0;  // device memory booked on this instance
+  std::int64_t memory_bytes = 0;  // device memory accounted on this instance
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("index", &InstanceShare::index), field("amount", &InstanceShare::amount),
@@ -134,10 +137,10 @@ struct ResourceShare {
   friend bool operator==(const ResourceShare&, const ResourceShare&) = default;
 };
 
-// What one slot holds of its node, or of a bundle there, by resource name in order.
+// The resources that one slot holds of its node, or of a bundle there, ordered by name.
 struct Allocation {
   std::vector<ResourceShare> resources;
-  GroupId group;             // of the bundle; empty: taken from the node itself
+  GroupId group;  // group of the bundle; empty: allocated from the node
   std::int32_t bundle = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {

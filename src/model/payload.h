@@ -1,8 +1,10 @@
-// An opaque, immutable run of bytes on its way through cores: an encoded value, an error record.
-// Cores move it, drop it and ask its size; only shells read the bytes. A few bytes lie inside, so that
-// small values, as most results are, allocate nothing; more are shared: the same bytes wait in a resend
-// window and in lineage, and the last holder frees them. What bytes() returns lies in this payload: a copy,
-// or this one moved, has them elsewhere. Values; safe to pass between threads.
+// An opaque, immutable byte string: an encoded value or error record. Cores move it, drop it, and
+// read its size; only shells read the bytes. Short payloads are stored inside, so most results
+// allocate nothing. Longer ones are shared, for example between a resend queue and lineage, and the
+// last holder frees them.
+// Thread: any for a copy per thread.
+// Not: stable addresses. bytes() points into this object; a copied or moved payload has other
+// addresses.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +25,7 @@ class Payload {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::span<const std::byte> bytes() const { return {size_ <= few ? few_.data() : many_.get(), size_}; }
-  // So many new bytes in the place of those it had, to be written before anybody else has them.
+  // Replaces the contents by `size` new bytes, which must be written before the payload is copied.
   std::span<std::byte> resize(std::size_t size) {
     size_ = size;
     many_ = nullptr;

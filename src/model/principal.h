@@ -1,4 +1,5 @@
-// Who somebody is, and where a process can be reached. Plain values.
+// The identity of a process (principal), its endpoint, and the cause of its end.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,24 @@
 
 namespace mobula::internal {
 
-// Travels in messages and tickets: append only.
+// Part of messages and tickets: append only.
 enum class Role : std::uint8_t {
   unproven = 0,
   head = 1,
   agent = 2,
-  driver_agent = 3,  // a driver's own agent: holds its job's objects, never slots
+  driver_agent = 3,  // agent of one driver: holds the objects of its job, never slots
   driver = 4,
   executor = 5,
   observer = 6,  // reads state
   metrics = 7,
-  operator_ = 8,  // the owner's tools: reads and changes
+  operator_ = 8,  // tools of the cluster's operator: read and change
 };
 std::string_view to_string(Role role);
 
 struct Principal {
   Role role = Role::unproven;
-  std::string name;  // key name or user
-  JobId job;         // drivers and executors
+  std::string name;  // name of the key or user
+  JobId job;  // drivers and executors
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("role", &Principal::role), field("name", &Principal::name),
@@ -36,10 +37,10 @@ struct Principal {
 };
 
 struct Endpoint {
-  ProcessId process;  // empty: no such endpoint
+  ProcessId process;  // empty: no endpoint
   NodeId node;
-  std::string local;       // ipc path, for peers of the same node
-  std::string address;     // NAME:PORT, for peers of other nodes
+  std::string local;  // ipc path, for peers on the same node
+  std::string address;  // NAME:PORT, for peers on other nodes
   std::string public_key;  // CURVE, Z85
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -50,17 +51,17 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-// How a process or slot ended. Travels in messages: append only.
+// How a process or slot ended. Part of messages: append only.
 enum class EndKind : std::uint8_t {
-  exited = 0,     // exit code
-  signalled = 1,  // signal
+  exited = 0,  // by itself, with an exit code
+  signalled = 1,  // by a signal
   out_of_memory = 2,
-  retired = 3,   // planned: max_calls, idle, returned
+  retired = 3,  // as planned: max_calls, idle, returned
   intended = 4,  // exit_actor
-  killed = 5,    // by the runtime for a reason in `text`
+  killed = 5,  // by the runtime, for the reason in `text`
   node_died = 6,
-  start_failed = 7,  // the program could not be started; text is the loader's message
-  group_removed = 8,  // its placement group was
+  start_failed = 7,  // the program could not be started; `text` is the message of the loader
+  group_removed = 8,  // its placement group was removed
 };
 
 struct EndCause {
@@ -68,8 +69,8 @@ struct EndCause {
   std::int32_t exit_code = 0;
   std::int32_t signal = 0;
   std::int64_t pid = 0;
-  std::string text;        // who ended it and why, for people
-  std::string last_lines;  // of its log
+  std::string text;  // human-readable cause
+  std::string last_lines;  // last lines of its log
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &EndCause::kind), field("exit_code", &EndCause::exit_code),

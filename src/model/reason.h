@@ -1,5 +1,6 @@
-// Why something waits or was refused, as data: a code to branch on and the parts of a sentence.
-// Plain values; `to_string` writes the sentence.
+// The reason that a request waits or was rejected, as data: a code for decisions, and the parts of
+// a message. `to_string` formats it.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@
 
 namespace mobula::internal {
 
-// The first rule that refused a node. Travels in messages: append only.
+// The first rule that rejected a node. Part of messages: append only.
 enum class ReasonCode : std::uint8_t {
   fits = 0,
   node_dead = 1,
   node_suspect = 2,
   node_draining = 3,
-  resource_absent = 4,     // the node has none of it
-  resource_too_small = 5,  // total below what is asked: can never fit here
-  resource_busy = 6,       // total suffices, free does not
+  resource_absent = 4,  // the node has none of it
+  resource_too_small = 5,  // the total is below the request, which never fits on the node
+  resource_busy = 6,  // the total suffices, the free amount does not
   instance_too_small = 7,  // no single device can ever hold the share
   accelerator_type_absent = 8,
   accelerator_type_busy = 9,
@@ -32,19 +33,19 @@ enum class ReasonCode : std::uint8_t {
   executors_full = 15,
   reserved_for_older = 16,
   group_unplaced = 17,
-  recovering = 18,      // the head has just started and waits for nodes
-  oversubscribed = 19,  // a resumed executor runs on lent CPU
-  outside_group = 20,   // no bundle of its placement group is here
-  over_quota = 21,      // the job holds as much of it as it may
-  behind_priority = 22,  // others of higher priority wait
-  link_cut = 23,         // no contact between the node and a node that has to reach it
+  recovering = 18,  // the head has just started and waits for nodes
+  oversubscribed = 19,  // a continued executor uses CPU that other work received
+  outside_group = 20,  // no bundle of the placement group is on this node
+  over_quota = 21,  // the job holds its quota of the resource
+  behind_priority = 22,  // requests of higher priority wait
+  link_cut = 23,  // no contact between the node and a node that must reach it
 };
 
 struct Reason {
   ReasonCode code = ReasonCode::fits;
-  std::string what;  // resource, label, type or program
+  std::string what;  // resource, label, type, or program
   Quantity needed;
-  Quantity available;  // free or total, as the code says
+  Quantity available;  // free or total amount, by the code
   std::string detail;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -54,7 +55,7 @@ struct Reason {
   }
   friend bool operator==(const Reason&, const Reason&) = default;
 
-  // True if no passing of time alone (tasks ending) can make it fit this node as it is.
+  // True if the end of other work can never make the request fit on this node.
   bool permanent() const;
 };
 

@@ -1,5 +1,6 @@
-// What one task or actor asks of a node, and the demand class it belongs to: all that placement and
-// starting an executor depend on, nothing of the single task. Plain values with field lists.
+// The request of one task or actor, and its demand class: all properties that determine placement
+// and the start of an executor, and none of the single task.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -57,16 +58,16 @@ struct GroupPlacement {
 };
 
 struct Request {
-  ResourceSet resources;  // booked while the slot lives
+  ResourceSet resources;  // allocated for the life of the slot
   ResourceSet
-      required_totals;  // the node must have this much in all; not booked ("1 CPU to place")
-  std::int64_t gpu_memory = 0;   // bytes on each device
+      required_totals;  // minimum totals of the node; not allocated ("1 CPU to place")
+  std::int64_t gpu_memory = 0;  // bytes on each device
   std::string accelerator_type;  // empty: any
   Labels label_selector;
   Strategy strategy;
   GroupPlacement placement;
   std::int32_t priority = 0;
-  std::vector<Labels> fallback_selectors;  // in place of label_selector, in order of preference
+  std::vector<Labels> fallback_selectors;  // alternatives to label_selector, in order of preference
 
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -84,12 +85,12 @@ struct Request {
 
 // All tasks of a class can run one after another in the same slot.
 struct DemandClass {
-  ClassId id;  // keyed hash of the rest, made by the submitter
+  ClassId id;  // keyed hash of the other members, computed by the submitter
   JobId job;
   Request request;
   ProgramId program;
   Environment env;
-  std::int32_t max_calls = 0;  // calls per executor process; 0 unlimited
+  std::int32_t max_calls = 0;  // calls per executor process; 0: unlimited
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &DemandClass::id), field("job", &DemandClass::job),

@@ -28,7 +28,7 @@ std::string number(double amount) {
   return std::string(text.data(), end);
 }
 
-// The code point that begins `text`, and its length; nullopt where it is not UTF-8.
+// The first code point of `text`, and its length; nullopt if it is not UTF-8.
 std::optional<std::pair<char32_t, std::size_t>> first_code_point(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t length = lead < 0x80       ? 1
@@ -126,7 +126,7 @@ Breach check_set(const std::string& field, const ResourceSet& resources) {
   return std::nullopt;
 }
 
-// A selector without syntax matches nothing, and costs nothing if it is small.
+// A selector with a syntax error matches nothing and costs nothing if it is small.
 Breach check_selector_size(const std::string& field, const Labels& selector) {
   std::size_t bytes = 0;
   for (const auto& [key, text] : selector) bytes += key.size() + text.size();
@@ -139,13 +139,14 @@ Breach check_selector_size(const std::string& field, const Labels& selector) {
                     std::to_string(bytes)};
 }
 
-// Left-to-right and right-to-left embeddings, overrides and isolates: text that shows as another one.
+// Left-to-right and right-to-left embeddings, overrides, and isolates, which make text display as
+// other text.
 bool changes_direction(char32_t code) {
   return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
          code == 0x200e || code == 0x200f || code == 0x061c;
 }
 
-// Not GPUs and neuron_cores at once.
+// Rejects GPUs together with neuron_cores.
 Breach check_one_kind_of_device(const std::string& field, const ExactResources& exact) {
   if (exact.gpu_units == 0 && exact.gpu_memory_bytes == 0) return std::nullopt;
   const bool cores = std::ranges::any_of(
@@ -202,7 +203,7 @@ Breach read_device_units(const std::string& field, double amount, std::int64_t& 
 Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes) {
   std::int64_t units = 0;
   if (auto broken = read_units(field, amount, units)) return broken;
-  // Doubles hold all whole numbers that are allowed.
+  // Doubles represent all permitted whole numbers.
   if (amount != std::floor(amount)) return BrokenRule{field, "a whole number of bytes", number(amount)};
   bytes = static_cast<std::int64_t>(amount);
   return std::nullopt;

@@ -1,6 +1,8 @@
-// The rules that a request for resources keeps, wherever it is made: in the options of a program, or in the
-// JSON that a tool is given. Amounts come as people write them and go as exact units of 1/10000. Pure; any
-// thread. What can be scheduled is not decided here; labels are label_syntax.h's.
+// Rules for resource requests from every source: options of a program, or JSON from a tool. Amounts
+// are converted to exact units.
+// Thread: any.
+// Units: 1/10000; bytes.
+// Not: feasibility. Labels are checked in label_syntax.h.
 #pragma once
 
 #include <cstdint>
@@ -17,37 +19,37 @@
 
 namespace mobula::internal {
 
-// Limits that clients keep and the head enforces: the scheduler walks over these lists.
+// Limits that clients check and the head enforces, because the scheduler walks these lists.
 inline constexpr std::size_t max_resource_names = 64;  // per request, bundle, or node
 inline constexpr std::size_t max_env_variables = 1024;
 inline constexpr std::size_t max_env_variable_bytes = 64u << 10;  // name and value; Linux: 128 KiB
-inline constexpr std::size_t max_env_bytes = 512u << 10;          // in total; Linux: 2 MiB and more
+inline constexpr std::size_t max_env_bytes = 512u << 10;  // in total; Linux: 2 MiB and more
 
-// UTF-8, at most 256 bytes, no control characters and no marks that reverse the direction of text.
-// May be empty.
+// Checks for UTF-8 of at most 256 bytes without control characters and without bidirectional
+// control characters. May be empty.
 Breach check_text(const std::string& field, std::string_view text);
-// Not negative, and no more than a quantity may be.
+// Not negative, and within the range of a quantity.
 Breach check_bytes(const std::string& field, std::int64_t bytes);
-// Finite, not negative, no finer than a unit.
+// Finite, not negative, not finer than one unit.
 Breach read_units(const std::string& field, double amount, std::int64_t& units);
-// The same; also: below 1 or whole.
+// As read_units; in addition below 1 or whole.
 Breach read_device_units(const std::string& field, double amount, std::int64_t& units);
-// A whole number of bytes, exactly.
+// An exact whole number of bytes.
 Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes);
 
-// A request is also held to the numbers in which devices work together; a node, or a bundle that
-// several share, has what it has.
+// A request must also use a valid number of cooperating devices. A node or a shared bundle may have
+// any number.
 enum class Asks { request, total };
 
-// Named resources told apart: what is another member by another name, and the rest.
+// Named resources, split into aliases of other members and custom resources.
 struct NamedResources {
   std::optional<std::int64_t> gpu_units{};
   std::string accelerator_type{};
-  std::vector<std::pair<std::string, std::int64_t>> custom_units{};  // none is 0
+  std::vector<std::pair<std::string, std::int64_t>> custom_units{};  // no entry is 0
 };
 Breach read_named(const std::map<std::string, double>& resources, Asks asks, NamedResources& named);
 
-// What is asked for beside CPUs.
+// The request apart from CPUs.
 struct AskedResources {
   double num_gpus = 0;
   std::int64_t gpu_memory = 0;  // bytes of each device
@@ -64,12 +66,12 @@ struct ExactResources {
   bool has_devices = false;
 };
 Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact);
-// Names that a process can have in its environment, and the limits above.
+// Checks that the names are valid environment variables, and the limits above.
 Breach check_environment(const Environment& env);
-// A request as it came in a message: names and limits, not amounts.
+// Checks a request from a message: names and limits, not amounts.
 Breach check_request(const Request& request);
 Breach check_shape(const NodeShape& shape);
-// That a bundle asks for something, and for one kind of device.
+// Checks that a bundle requests a resource, and at most one kind of device.
 Breach check_bundle(const std::string& field, std::int64_t cpu_units, const ExactResources& exact);
 
 }  // namespace mobula::internal

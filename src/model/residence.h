@@ -1,6 +1,7 @@
-// What an executor still has of its calls after their end: elements of tensors that others refer to and that
-// lie in its own memory. Its slot is then resident: booked, first for who needs them, given up when somebody
-// needs the room. A plain value.
+// Results that an executor still holds after its calls: tensor elements in its memory that other
+// processes refer to. Its slot is then resident: it stays allocated, prefers the readers of the
+// results, and is evacuated when its capacity is needed.
+// Thread: owner (plain value).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 namespace mobula::internal {
 
 struct Residence {
-  std::int64_t results = 0;  // how many; 0: the slot is not resident
-  std::int64_t bytes = 0;    // of all of them
-  ObjectId oldest;           // the one that has been there for longest
+  std::int64_t results = 0;  // number of results; 0: the slot is not resident
+  std::int64_t bytes = 0;  // total size
+  ObjectId oldest;  // the longest-held one
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("results", &Residence::results), field("bytes", &Residence::bytes),

@@ -1,5 +1,6 @@
-// Amounts of named resources, as requests, totals and free amounts speak of them. Ordered by name,
-// zero amounts are dropped. Plain values; not thread-safe.
+// Amounts of named resources, for requests, totals, and free amounts. Ordered by name; zero amounts
+// are dropped.
+// Thread: owner (plain values).
 #pragma once
 
 #include <initializer_list>
@@ -19,31 +20,32 @@ inline constexpr std::string_view memory = "memory";
 inline constexpr std::string_view object_store_memory = "object_store_memory";
 inline constexpr std::string_view neuron_cores = "neuron_cores";
 inline constexpr std::string_view accelerator_prefix = "accelerator_type:";
-// What a request for one accelerator type books: 0.001, so that it never limits.
+// Units that a request for one accelerator type allocates: 0.001, so that the type never limits.
 inline constexpr std::int64_t accelerator_units = 10;
 }  // namespace resource
 
-// True for the resources of accelerators (accelerator_vendor.h), counted in numbered instances with
-// ids on every node. Custom ones may be so, too, where a node says it: ResourceShape::unit.
+// True for accelerators (accelerator_vendor.h), which every node counts in numbered instances with
+// ids. A node may declare custom resources in the same way: ResourceShape::unit.
 bool is_unit_instance(std::string_view name);
-// True where a request may name less than one instance.
+// True if a request may be below one instance.
 bool allows_fractions(std::string_view name);
 
 class ResourceSet {
  public:
-  using Amounts = std::vector<std::pair<std::string, Quantity>>;  // few: side by side they are found fastest
+  // few entries: a contiguous array is the fastest to search
+  using Amounts = std::vector<std::pair<std::string, Quantity>>;
 
   ResourceSet() = default;
   ResourceSet(std::initializer_list<std::pair<std::string, Quantity>> amounts);
 
-  // 0 for a name that is not there.
+  // 0 for an absent name.
   Quantity get(std::string_view name) const;
   bool has(std::string_view name) const { return get(name) != Quantity(); }
   void set(std::string_view name, Quantity amount);
   void add(std::string_view name, Quantity amount);
   void add(const ResourceSet& other);
   bool empty() const { return amounts_.empty(); }
-  // In the order of their names.
+  // Ordered by name.
   const Amounts& amounts() const { return amounts_; }
   // "CPU 1, GPU 0.5"; "nothing" when empty.
   std::string to_string() const;

@@ -1,5 +1,6 @@
-// Functions, references and values as they travel between submitter and executor. Plain values with
-// field lists; the bytes inside a Payload are the client's and executor's business alone.
+// Functions, references, and values as submitter and executor exchange them. Only the client and
+// the executor interpret the bytes of a Payload.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@
 
 namespace mobula::internal {
 
-// Values up to this size, 64 KiB and what describes them, are private to their owner and travel inside
-// messages.
+// Values up to this size (64 KiB plus their description, in bytes) are private to their owner and
+// part of messages.
 inline constexpr std::size_t inline_value_limit = 64 * 1024 + 256;
 
 // A registered function: its program and the offset of its invoker's registration in the image.
@@ -33,17 +34,17 @@ struct FunctionKey {
   friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
 };
 
-// The elements of a tensor that stay in the process that owns them, until somebody pulls them.
+// Elements of a tensor that stay in the owning process until another process pulls them.
 struct TensorRecord {
   std::int64_t size_bytes = 0;
-  bool in_shared_memory = false;  // until nobody refers to them: they may be read there, in place
+  bool in_shared_memory = false;  // readable in place while a reference exists
   DirectWish wish;
-  CopyOnWrite<Endpoint> holder;  // where the process that has them is asked for them
-  // In shared memory: of the holder's blocks of it the one they lie in, which never gets its number again,
-  // and where in it; 0: not known. Who has mapped the block finds them there without asking.
+  CopyOnWrite<Endpoint> holder;  // endpoint of the process that holds the elements
+  // Shared memory: number of the holder's block, which is never reused, and the offset in it. 0:
+  // unknown. A process that has mapped the block reads the elements without a request.
   std::uint64_t block = 0;
   std::uint64_t block_offset = 0;
-  std::string device = {};  // where they lie: its UUID; empty: host memory
+  std::string device = {};  // UUID of the device with the elements; empty: host memory
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("size_bytes", &TensorRecord::size_bytes),
@@ -54,13 +55,13 @@ struct TensorRecord {
   friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
 };
 
-// A reference outside the process that owns it: which object, and where to ask for it.
+// A reference outside the owning process: the object, and the processes that know it.
 struct RefRecord {
   ObjectId object;
   NodeId home;  // node of the owner's agent: authority for an escaped object; empty: needs no hold
   ProcessId owner;
   ActorId actor;  // not empty: a handle of this actor; `object` is handle_id(actor)
-  CopyOnWrite<TensorRecord> tensor = {};  // not empty: elements of a tensor, in the owner itself
+  CopyOnWrite<TensorRecord> tensor = {};  // not empty: tensor elements in the owner
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &RefRecord::object), field("home", &RefRecord::home),
@@ -70,15 +71,15 @@ struct RefRecord {
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
 };
 
-using RefRecords = RecycledVector<RefRecord>;  // come and go with calls
+using RefRecords = RecycledVector<RefRecord>;  // pooled, because each call makes some
 
-// A value on its way: inline bytes, or an object in some node's store. An error is a value too.
+// A value or an error: inline bytes, or an object in the store of a node.
 struct ValueRecord {
   bool is_error = false;
   bool in_store = false;
-  Payload bytes;                     // inline value or encoded error
-  std::int64_t size_bytes = 0;       // of the encoded value
-  NodeId location;                   // in_store: a node whose store has it
+  Payload bytes;  // inline value or encoded error
+  std::int64_t size_bytes = 0;  // size of the encoded value
+  NodeId location;  // in_store: a node whose store has it
   RefRecords contained;  // refs inside the value
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -90,10 +91,10 @@ struct ValueRecord {
   friend bool operator==(const ValueRecord&, const ValueRecord&) = default;
 };
 
-// One argument: a value, or a reference whose value the executor gets before the call starts.
+// One argument: a value, or a reference whose value the executor obtains before the call starts.
 struct Argument {
   bool is_ref = false;
-  RefRecord ref;      // is_ref, and the value was too large to send along
+  RefRecord ref;  // is_ref, and the value was too large to send
   ValueRecord value;  // otherwise
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -108,7 +109,7 @@ using Results = RecycledVector<ValueRecord>;
 
 enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
 
-// What one call of a function has in common with the next: a process makes it once for all of them.
+// The constant part of calls to one function, created once per process for all calls.
 struct CallForm {
   CallKind kind = CallKind::task;
   JobId job;
@@ -116,10 +117,10 @@ struct CallForm {
   FunctionKey function;
   std::string name;
   std::uint32_t num_returns = 1;
-  bool retry_exceptions = false;  // the caller wants exceptions reported as retryable
+  bool retry_exceptions = false;  // the caller requests exceptions to be reported as retryable
   std::string name_space;
-  DirectWish tensors;  // of the results: where their elements stay, and how they are pulled
-  bool beside = false;  // of actors: runs as soon as it is there, whatever else the actor does
+  DirectWish tensors;  // results: location of tensor elements, and transport preference
+  bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
@@ -136,10 +137,10 @@ struct CallForm {
 struct CallRecord {
   TaskId task;
   CopyOnWrite<CallForm> form;
-  std::uint32_t attempt = 0;   // 0 is the first
-  bool may_run_again = false;  // another attempt follows if this one's executor is ended
+  std::uint32_t attempt = 0;  // 0 is the first
+  bool may_run_again = false;  // another attempt follows if the executor is terminated
   CopyOnWrite<Arguments> arguments;
-  NodeId caller_node;          // home of the results
+  NodeId caller_node;  // home of the results
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &CallRecord::task), field("form", &CallRecord::form),
@@ -151,8 +152,8 @@ struct CallRecord {
   friend bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
-// An actor as the head keeps it. The constructor call travels with it, so that a restart needs
-// neither owner nor caller.
+// An actor as the head stores it. It includes the constructor call, so that a restart needs neither
+// owner nor caller.
 struct ActorSpec {
   ActorId actor;
   JobId job;
@@ -165,12 +166,14 @@ struct ActorSpec {
   bool exclusive = false;
   DemandClass demand;
   CallRecord constructor;
-  std::int32_t max_restarts = 0;      // -1 infinite
+  std::int32_t max_restarts = 0;  // -1: unlimited
   std::int32_t max_task_retries = 0;  // default for calls
   std::int32_t max_concurrency = 1;
   std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
-  EntryPoint entry;                // of a submitted job: no actor, but a command, alive while it runs
-  std::int32_t max_pending_calls = -1;  // unfinished calls of one calling process; -1: unlimited
+  // command of a submitted job, which replaces the actor and is alive while it runs
+  EntryPoint entry;
+  // limit on unfinished calls of one calling process; -1: unlimited
+  std::int32_t max_pending_calls = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
@@ -190,7 +193,7 @@ struct ActorSpec {
   friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
 };
 
-// Ids of a task's children, puts and results are derived, so that a second run makes the same ones.
+// Ids of children, puts, and results of a task are derived, so that a rerun makes the same ids.
 inline ObjectId result_id(TaskId task, std::uint32_t index) {
   return ObjectId::derived(task, "result", index);
 }
@@ -200,7 +203,7 @@ inline ObjectId put_id(TaskId task, std::uint64_t index) {
 inline TaskId child_id(TaskId parent, std::uint64_t index) {
   return TaskId::derived(parent, "child", index);
 }
-// The object whose holds are the handles of an actor: when nobody holds it, no handle is left.
+// The object whose holds are the handles of an actor: without a holder, no handle is left.
 inline ObjectId handle_id(ActorId actor) { return ObjectId::derived(actor, "handles", 0); }
 
 }  // namespace mobula::internal

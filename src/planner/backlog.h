@@ -1,7 +1,7 @@
-// What waits for nodes of some type, largest first, while nodes are launched for it: which type serves
-// best what is left. Gives the answers of best_types (type_choice.h), and asks a type anew only when what a
-// fresh node of it would take is no longer there, so that a launch costs what it serves, not all that
-// waits. Lives for one plan. Not thread-safe.
+// Unserved units during a plan, the largest first: finds the node type that serves the rest best.
+// Same results as best_types (type_choice.h), but a type is only evaluated again if units that its
+// fresh node would take are no longer left. A launch thus costs only the units that it serves.
+// Thread: owner (lives for one plan).
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace mobula::internal::planner {
 
 class Backlog {
  public:
-  // `units` by a number of their caller's; `types` outlives this.
+  // `units` are keyed by numbers of the caller; `types` outlives this.
   Backlog(const std::vector<NodeType>& types, std::map<std::size_t, Unit> units);
 
   bool empty() const { return waiting_ == 0; }
-  // Fewer of a unit wait than before. Numbers that are not known are passed over.
+  // Lowers the count of a unit. Unknown numbers are ignored.
   void set_count(std::size_t number, std::int64_t count);
-  // The first of best_types; null where there is none.
+  // The first of best_types; null if none serves.
   const NodeType* best(const std::set<std::string>& closed);
 
  private:
-  // Of one type, as long as all that it took is there.
+  // Evaluation of one type, valid while all units that it takes are left.
   struct Look {
     explicit Look(const NodeType& of);
 
     const NodeType* type;
-    std::vector<std::string> resources;  // that count in a score
+    std::vector<std::string> resources;  // resources that count in a score
     bool has_devices;
     bool known = false;
     std::optional<Filling> filling{};
@@ -42,10 +42,10 @@ class Backlog {
   void forget(const Unit& unit);
   TypeScore score_of(const Look& look) const;
 
-  std::vector<Unit> units_;                   // largest first; those with nothing left have a count of 0
-  std::map<std::size_t, std::size_t> place_;  // in units_, by number
-  std::int64_t waiting_ = 0;                  // units with something left
-  std::map<std::string, std::int64_t> wanted_;  // by how many units
+  std::vector<Unit> units_;  // the largest first; served units have a count of 0
+  std::map<std::size_t, std::size_t> place_;  // index in units_, by number
+  std::int64_t waiting_ = 0;  // units with a count above 0
+  std::map<std::string, std::int64_t> wanted_;  // number of units by resource
   std::int64_t want_devices_ = 0;
   std::vector<Look> looks_;
 };

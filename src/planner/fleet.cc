@@ -86,7 +86,7 @@ std::vector<Launch> Fleet::launches() const {
   std::vector<Launch> all;
   for (auto& [name, row] : by_type) {
     const auto& count = counts_.at(name);
-    // So many may be on their way at once; what has to be launched anyhow counts among them.
+    // Limit on launches in progress. Launches for other purposes count too.
     const auto running = std::max<std::int64_t>(count.running, 1);
     const auto part = running <= std::numeric_limits<std::int64_t>::max() /
                                      std::max<std::int64_t>(limits_.upscaling_milli, 1)

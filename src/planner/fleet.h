@@ -1,5 +1,5 @@
-// How many nodes of which type there are and may be, with those a plan launches on a rehearsal.
-// Lives for one plan. Not thread-safe.
+// Counts and limits of nodes by type, including nodes that a plan launches on a rehearsal.
+// Thread: owner (lives for one plan).
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@
 
 namespace mobula::internal::planner {
 
-// What launches are for.
+// The purpose of a launch.
 enum class Cause : std::uint8_t { minimum, standing, groups, slots };
 
 class Fleet {
  public:
-  // The node beside the head, and nodes of other types than these, do not count.
+  // Ignores the node next to the head, and nodes of other types.
   Fleet(const ClusterState& state, const std::vector<NodeType>& types, const Limits& limits);
 
   const std::vector<NodeType>& types() const { return types_; }
   std::int64_t count(const std::string& type) const;
   std::int64_t running(const std::string& type) const { return counts_.at(type).running; }
   bool has_room(const NodeType& type) const;
-  // Types without room.
+  // Types at a limit.
   std::set<std::string> closed() const;
-  // Which limit closes those of `names` that have no room: a sentence.
+  // A sentence about the limit that closes these types.
   std::string limits_of(const std::vector<const NodeType*>& names) const;
 
-  // A fresh node on the rehearsal, which the type has room for.
+  // Adds a fresh node on the rehearsal. The type must not be closed.
   NodeId launch(const NodeType& type, Cause cause, Rehearsal& stage);
   void take_back(NodeId node, Rehearsal& stage);
-  // The same node on another rehearsal.
+  // Adds the same node on another rehearsal.
   void show(NodeId node, Rehearsal& stage) const;
-  // The launches by type, those for slots cut to what may be launched at once.
+  // The launches by type. Launches for slots are cut to the number that may be in progress at one
+  // time.
   std::vector<Launch> launches() const;
 
  private:

@@ -19,7 +19,7 @@ bool has_any_place(const WantedGroup& group) {
   return std::ranges::any_of(group.places, [](const auto& each) { return !each.node.empty(); });
 }
 
-// The bundles without a place: together where they stay together, else one by one.
+// The unplaced bundles: as one unit if they stay together, else one unit each.
 std::vector<Unit> units_of(const WantedGroup& group) {
   std::vector<Ask> asks;
   for (std::size_t i = 0; i < group.spec.bundles.size(); ++i) {
@@ -69,7 +69,7 @@ std::vector<Unit> GroupServer::beyond_room(const WantedGroup& group,
                                            const std::vector<Unit>& units) const {
   const bool apart = group.spec.strategy == GroupStrategy::strict_spread;
   auto taken = stage_.nodes_of(group.spec.id);
-  std::map<NodeId, scheduler::InstanceLedger> books;  // of nodes that got a bundle here
+  std::map<NodeId, scheduler::InstanceLedger> books;  // ledgers of nodes that got a bundle here
   std::vector<Unit> rest;
   for (const auto& unit : units) {
     const auto fits = [&](const auto& row) {
@@ -150,7 +150,8 @@ std::optional<Unserved> GroupServer::serve(const WantedGroup& group) {
   if (strict_pack) {
     served = !has_any_place(group) && on_one_node(units);
   } else {
-    // What room there is may be cut otherwise by the scheduler than here: then all on fresh nodes.
+    // The scheduler may divide the present capacity in another way than this estimate. In that
+    // case, all bundles use fresh nodes.
     served = on_several(group, beyond_room(group, units)) || on_several(group, units);
   }
   if (served) {

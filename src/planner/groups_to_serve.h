@@ -1,5 +1,6 @@
-// Nodes for one placement group at a time: tries them on a rehearsal and keeps them only if the
-// scheduler then places all of its bundles. Lives for one plan. Not thread-safe.
+// Launches nodes for one placement group at a time: tries them on a rehearsal, and keeps them only
+// if the scheduler then places all of its bundles.
+// Thread: owner (lives for one plan).
 #pragma once
 
 #include <optional>
@@ -18,14 +19,14 @@ class GroupServer {
  public:
   GroupServer(Fleet& fleet, Rehearsal& stage) : fleet_(fleet), stage_(stage) {}
 
-  // The group finds its places among the nodes there, or gets nodes. Else it leaves the stage,
-  // unless bundles of it have places, and this says why.
+  // Places the group on present nodes, or launches nodes for it. Otherwise the group leaves the
+  // rehearsal, unless bundles of it are placed, and the reason is returned.
   std::optional<Unserved> serve(const WantedGroup& group);
 
  private:
   bool on_one_node(const std::vector<Unit>& units);
   bool on_several(const WantedGroup& group, std::vector<Unit> units);
-  // Takes away what finds room on the nodes there.
+  // Removes the units that fit on present nodes.
   std::vector<Unit> beyond_room(const WantedGroup& group, const std::vector<Unit>& units) const;
   bool launch(const NodeType& type);
   void take_back();
@@ -34,8 +35,8 @@ class GroupServer {
 
   Fleet& fleet_;
   Rehearsal& stage_;
-  GroupId group_;  // the one that is being served
-  std::vector<NodeId> launched_;  // for it
+  GroupId group_;  // group that is being served
+  std::vector<NodeId> launched_;  // nodes launched for it
 };
 
 }  // namespace mobula::internal::planner

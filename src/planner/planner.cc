@@ -54,7 +54,7 @@ class Planning {
       slots.demand.id = ClassId::of(wanted.size() + 1);
       slots.demand.request = standing.request;
       slots.count = standing.count;
-      slots.tenant = Tenant::bundle;  // room, no executors
+      slots.tenant = Tenant::bundle;  // capacity, no executors
       wanted.push_back(std::move(slots));
     }
     serve(wanted, Cause::standing, *idle_stage_, &stage_);
@@ -72,7 +72,7 @@ class Planning {
 
   void serve_slots() { serve(state_.slots, Cause::slots, stage_, nullptr); }
 
-  // The order in which they get places on the nodes there are.
+  // The order in which they are placed on present nodes.
   static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
     std::vector<std::pair<Ask, std::size_t>> asks;
     for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
@@ -84,8 +84,8 @@ class Planning {
     return order;
   }
 
-  // What has no place and some type serves, by its place in `wanted`: the rest must not decide which type
-  // is launched.
+  // Unplaced work that some type serves, by index in `wanted`. Other work must not influence the
+  // choice of a type.
   std::map<std::size_t, Unit> servable(const std::vector<WantedSlots>& wanted,
                                        const Rehearsal& stage) const {
     std::map<std::size_t, Unit> units;
@@ -102,7 +102,7 @@ class Planning {
     return Ask(slots.demand.request, slots.demand.program, slots.tenant);
   }
 
-  // Launches until all has a place, or nothing more helps. `also`: where launched nodes are shown.
+  // Launches nodes until all work is placed or no type helps. `also` receives the launched nodes.
   void serve(const std::vector<WantedSlots>& wanted, Cause cause, Rehearsal& stage,
              Rehearsal* also) {
     for (const auto which : largest_first(wanted)) {
@@ -180,7 +180,7 @@ class Planning {
     });
     std::map<std::string, std::int64_t> ended;
     for (const auto* node : idle) {
-      // What is only launching, or leaving, does not keep a minimum.
+      // Launching and leaving nodes do not count for a minimum.
       const auto rest = fleet_.running(node->type) - ended[node->type] - 1;
       if (rest < types.at(node->type)->min_workers) continue;
       ++ended[node->type];
@@ -192,7 +192,7 @@ class Planning {
   const Limits& limits_;
   Fleet fleet_;
   Rehearsal stage_;
-  std::optional<Rehearsal> idle_stage_;  // as if nothing ran, where something is to stand
+  std::optional<Rehearsal> idle_stage_;  // as if all nodes were empty; only with standing requests
   Plan plan_;
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int most_rounds = 100'000;
 constexpr JobId booked_for = JobId::of(1);
-// Time does not pass: nothing is recalled and nothing reserved.
+// Time does not advance, so nothing is recalled or reserved.
 constexpr Time now = Time::from_ns(1'000'000'000);
 
 scheduler::SchedulerSettings settings() {
@@ -16,7 +16,7 @@ scheduler::SchedulerSettings settings() {
   return made;
 }
 
-// One job for each row, so that rows of one class stay apart.
+// One job per row, so that rows of one class stay separate.
 JobId job_of(std::size_t which) { return JobId::of(which + 2); }
 std::size_t row_of(JobId job) { return static_cast<std::size_t>(job.bits().low - 2); }
 
@@ -46,7 +46,7 @@ void Rehearsal::restore(const ClusterNode& node) {
     scheduler_.restore(slot);
     return slot.id;
   };
-  // All amounts with one slot, the others hold their places alone.
+  // The first slot has all amounts; the others only hold executor places.
   if (node.actor_slots > 0 || !node.held.resources.empty()) book(node.held, true);
   for (std::int64_t i = 1; i < node.actor_slots; ++i) book({}, true);
   for (std::int64_t i = 0; i < node.task_slots; ++i) book({}, false);

@@ -1,6 +1,7 @@
-// A scheduler of the planner's own, on which plans are tried: it has the cluster's nodes with what
-// is booked there, takes what waits, and shows what would find a place and what would not; nodes
-// that might be launched are added and taken away again. Lives for one plan. Not thread-safe.
+// A private scheduler on which plans are tried. It has the nodes and allocations of the cluster,
+// receives the waiting work, and shows which of it would be placed. Candidate nodes are added and
+// removed.
+// Thread: owner (lives for one plan).
 #pragma once
 
 #include <cstdint>
@@ -21,29 +22,29 @@ class Rehearsal {
   enum class Books : std::uint8_t { as_they_are, empty };
   Rehearsal(const std::vector<ClusterNode>& nodes, Books books);
 
-  // A fresh node of this shape. Nodes are numbered over all rehearsals of a plan by `number`.
+  // Adds a fresh node of this shape. `number` is unique over all rehearsals of a plan.
   NodeId add(const NodeShape& shape, std::uint64_t number);
   void remove(NodeId node) {
     scheduler_.remove_node(node);
     nodes_of_groups_.reset();
   }
   void add_group(const WantedGroup& group);
-  // Forgets a group, none of whose bundles has a place.
+  // Removes a group without placed bundles.
   void drop_group(GroupId group);
   void want(std::size_t which, const WantedSlots& slots);
-  // Places what can be placed.
+  // Places all work that fits.
   void settle();
-  // The rows of which slots have got a place since the last call, each once.
+  // Rows whose slots were placed since the last call, each once.
   std::set<std::size_t> take_served() { return std::exchange(served_, {}); }
 
   bool placed(GroupId group) const;
-  // Nodes on which bundles of it are.
+  // Nodes with bundles of the group.
   std::set<NodeId> nodes_of(GroupId group) const;
-  // How many of the slots wanted under `which` have no place.
+  // Number of unplaced slots of `which`.
   std::int64_t unserved(std::size_t which) const;
-  // Whether the rehearsal has put anything there.
+  // Returns true if the rehearsal has placed anything on the node.
   bool used(NodeId node) const;
-  // Whether a node present could ever serve it.
+  // Returns true if a present node could ever serve it.
   bool feasible(const Request& request, ProgramId program, scheduler::Tenant tenant) const {
     return scheduler_.explain(request, program, tenant).feasible;
   }
@@ -64,7 +65,7 @@ class Rehearsal {
   std::map<NodeId, std::int64_t> granted_on_;
   std::set<GroupId> groups_;
   std::set<std::size_t> served_;
-  mutable std::optional<std::set<NodeId>> nodes_of_groups_;  // until something of groups changes
+  mutable std::optional<std::set<NodeId>> nodes_of_groups_;  // cache, reset when groups change
   std::uint64_t next_slot_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// What the planner looks at, and what it says: nodes with what is booked there, what waits, the
-// types of nodes that could be had, and the plan. Plain values.
+// Input and output of the planner: nodes with their allocations, waiting work, available node
+// types, and the plan.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace mobula::internal::planner {
 
-// The label by which a node says of which type it is.
+// The label with the type of a node.
 inline constexpr const char* node_type_label = "mobula.io/node-group";
 
 struct NodeType {
@@ -28,8 +29,9 @@ struct NodeType {
 };
 
 struct Limits {
-  std::int64_t max_workers = std::numeric_limits<std::int64_t>::max();  // of all types together
-  // At once, per type: this part of those that run, in thousandths, but always `launch_at_least`.
+  std::int64_t max_workers = std::numeric_limits<std::int64_t>::max();  // sum over all types
+  // Launches in progress per type: this fraction of the running nodes in thousandths, but at least
+  // `launch_at_least`.
   std::int64_t upscaling_milli = 1000;
   std::int64_t launch_at_least = 5;
   Duration idle_timeout = 300s;
@@ -37,40 +39,40 @@ struct Limits {
 
 enum class NodePhase : std::uint8_t {
   running,
-  launching,  // counts with all it will have
-  leaving,    // drained or silent: there, but nothing starts on it
+  launching,  // counts with its full capacity
+  leaving,  // drained or suspect: present, but nothing starts on it
 };
 
 struct ClusterNode {
   NodeId id;
-  std::string type;  // empty, or none of those given: it came by other ways, and is never ended
+  std::string type;  // empty or unknown: not launched by a plan, and never terminated
   NodeShape shape;
   NodePhase phase = NodePhase::running;
-  // What is booked, in sums; bundles of groups that still wait for others are left out.
+  // Sums of allocations, without bundles of incomplete groups.
   Allocation held{};
   std::int64_t task_slots = 0;  // executors that run tasks
   std::int64_t blocked_task_slots = 0;
   std::int64_t actor_slots = 0;
   bool beside_head = false;
   bool has_objects = false;
-  std::optional<Duration> idle{};  // for so long nothing was booked; none: something is
+  std::optional<Duration> idle{};  // time without an allocation; empty: something is allocated
   std::vector<ProgramId> cannot_start{};
 };
 
-// Slots that wait for a node. Those that wait for a bundle of a group are no demand for nodes.
+// Slots that wait for a node. Slots that wait for a bundle of a group need no node.
 struct WantedSlots {
   DemandClass demand;
   scheduler::Tenant tenant = scheduler::Tenant::task;
   std::int64_t count = 1;
 };
 
-// A group with bundles that have no place.
+// A group with unplaced bundles.
 struct WantedGroup {
   GroupSpec spec;
-  std::vector<BundlePlace> places{};  // by bundle; empty: none has one
+  std::vector<BundlePlace> places{};  // by bundle; empty: no bundle is placed
 };
 
-// Room that is to be there whether or not anything runs.
+// Capacity that must be available even without work.
 struct StandingRequest {
   Request request;
   std::int64_t count = 1;
@@ -89,7 +91,7 @@ struct Launch {
   std::int64_t for_standing = 0;
   std::int64_t for_groups = 0;
   std::int64_t for_slots = 0;
-  std::int64_t later = 0;  // more are wanted, when these run: so many at once is the limit
+  std::int64_t later = 0;  // further nodes that the launch limit delays
   std::int64_t count() const { return for_minimum + for_standing + for_groups + for_slots; }
   friend bool operator==(const Launch&, const Launch&) = default;
 };
@@ -101,21 +103,22 @@ struct Termination {
   friend bool operator==(const Termination&, const Termination&) = default;
 };
 
-// What the plan does not serve, and why.
+// Work that the plan does not serve, and the reason.
 struct Unserved {
-  GroupId group;    // or
-  ClassId class_id; // or neither: a standing request
-  Request request;  // of slots
+  GroupId group;  // empty for other kinds
+  ClassId class_id;  // empty together with `group`: a standing request
+  Request request;  // set for slots
   std::int64_t count = 1;
   std::string why;
-  bool never = false;  // no type of node, however many, and no node present, were it empty
+  // no number of nodes of any type, and no present node if it were empty, can serve it
+  bool never = false;
 };
 
 struct Plan {
-  std::vector<Launch> launch;        // by the name of the type
+  std::vector<Launch> launch;  // by name of the type
   std::vector<Termination> terminate;
   std::vector<Unserved> infeasible;  // never served
-  std::vector<Unserved> waiting;     // a limit, or what runs, is in its way
+  std::vector<Unserved> waiting;  // delayed by a limit or by running work
 };
 
 }  // namespace mobula::internal::planner

@@ -22,7 +22,7 @@ Wide weight(Quantity total, Quantity left) {
 }
 
 bool matches(const Ask& ask, const Labels& labels) {
-  // A fresh node is not the one it insists on.
+  // A fresh node is never the node of a hard affinity.
   return (!ask.wanted_node || ask.wanted_softly) && ask.labels.meets(labels);
 }
 

@@ -1,4 +1,5 @@
-// Between a worker agent and the head, in both directions.
+// All messages between a worker agent and the head, in both directions.
+// Thread: owner (plain values).
 #pragma once
 
 #include "protocol/agent_to_head.h"

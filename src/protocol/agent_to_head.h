@@ -1,5 +1,7 @@
-// What a worker agent says to the head: registration, then one sequenced conversation per (head
-// epoch, agent incarnation). Plain structs; the order of alternatives is the wire number.
+// Messages from a worker agent to the head: registration, then one sequenced conversation per head
+// epoch and agent incarnation.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +24,17 @@ namespace mobula::internal {
 
 // ---- agent to head -----------------------------------------------------------------------------
 
-// Repeated until answered by Registered or Refused. Not sequenced.
+// Repeated until Registered or Refused arrives. Not sequenced.
 struct Register {
   std::uint32_t version = own_protocol.newest;
   AgentAddress address;
   std::string host;
   Role role = Role::agent;
   NodeShape shape;
-  std::string delegated_key;  // signs tickets of this node's processes
+  std::string delegated_key;  // public key that signs tickets of the processes on this node
   Facts facts;
   std::uint32_t oldest = own_protocol.oldest;
-  std::string release;  // of Mobula, for people
+  std::string release;  // human-readable release of Mobula
   std::uint64_t head_epoch = 0;  // latest epoch that has admitted this incarnation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -46,7 +48,7 @@ struct Register {
   friend bool operator==(const Register&, const Register&) = default;
 };
 
-// The executor of a slot's generation answers calls.
+// The executor of the slot's generation accepts calls.
 struct SlotStarted {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -61,13 +63,13 @@ struct SlotStarted {
   friend bool operator==(const SlotStarted&, const SlotStarted&) = default;
 };
 
-// A generation's process is gone; whether another follows is in `last`.
+// The process of a generation has exited. SlotStarted of the next generation or SlotGone follows.
 struct SlotGenerationEnded {
   SlotId slot;
   std::uint32_t generation = 0;
   ProcessId process;
   EndCause cause;
-  std::uint64_t cut_calls = 0;  // submitted by an executor that was departing, and not finished
+  std::uint64_t cut_calls = 0;  // unfinished calls that a departing executor had submitted
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotGenerationEnded::slot),
@@ -79,7 +81,7 @@ struct SlotGenerationEnded {
   friend bool operator==(const SlotGenerationEnded&, const SlotGenerationEnded&) = default;
 };
 
-// Nothing of the slot is left on the node: what it booked may be offered again.
+// Nothing of the slot is left on the node, so the head may allocate its resources again.
 struct SlotGone {
   SlotId slot;
   EndCause cause;
@@ -92,15 +94,15 @@ struct SlotGone {
   friend bool operator==(const SlotGone&, const SlotGone&) = default;
 };
 
-// The executor of the slot waits in a blocking call (on) or goes on (off): its CPU and place are
-// lent.
+// The executor of the slot is in a blocking call and releases its CPU (on), or it continues and
+// needs the CPU (off).
 struct SlotLent {
   SlotId slot;
   bool on = false;
-  // The executor exits as planned and awaits only calls that it has submitted: it needs no resource of the slot any
-  // more, and the slot ends with it.
+  // The executor exits as planned and awaits only calls that it has submitted. It needs no resource
+  // of the slot, and the slot ends with it.
   bool departed = false;
-  EndCause cause{};  // departed
+  EndCause cause{};  // set if `departed`
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on),
@@ -109,12 +111,12 @@ struct SlotLent {
   friend bool operator==(const SlotLent&, const SlotLent&) = default;
 };
 
-// An actor's constructor has finished: with a value (none) or the error it threw.
+// The constructor of an actor has returned or thrown.
 struct ActorConstructed {
   ActorId actor;
   SlotId slot;
   std::uint32_t generation = 0;
-  ValueRecord error;  // is_error if it threw
+  ValueRecord error;  // `is_error` if it threw
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorConstructed::actor), field("slot", &ActorConstructed::slot),
@@ -156,11 +158,12 @@ struct ProcessEnded {
   friend bool operator==(const ProcessEnded&, const ProcessEnded&) = default;
 };
 
-// Copies of objects whose home is another node, for finding them when the home has died.
+// Replicas of objects whose home is another node. The head uses them to find the bytes after the
+// home has died.
 struct ObjectCopies {
   std::vector<ObjectId> added;
   std::vector<ObjectId> removed;
-  std::vector<EntrustedActor> entrusted{};  // news of them
+  std::vector<EntrustedActor> entrusted{};  // changes of these actors
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("added", &ObjectCopies::added), field("removed", &ObjectCopies::removed),
@@ -178,8 +181,8 @@ struct LocateObject {
   friend bool operator==(const LocateObject&, const LocateObject&) = default;
 };
 
-// All a node knows, after the head's command `applied_through` and before any later one. Asked for
-// by ReportFacts; sent unasked where news was dropped.
+// All facts of a node, after the head's command `applied_through` and before any later one. Answers
+// ReportFacts, and is sent without a request after notifications were dropped.
 struct FullFacts {
   Facts facts;
   std::uint64_t applied_through = 0;
@@ -191,8 +194,8 @@ struct FullFacts {
   friend bool operator==(const FullFacts&, const FullFacts&) = default;
 };
 
-// Lines that an executor of the job printed on a node without the job's driver: to the head, and on
-// to the agents of the driver's node.
+// Output lines of an executor of the job, if the driver of the job is on another node. The head
+// forwards them to the agent of that node.
 struct JobPrinted {
   JobId job;
   std::string source;  // as in LogLines
@@ -205,7 +208,8 @@ struct JobPrinted {
   friend bool operator==(const JobPrinted&, const JobPrinted&) = default;
 };
 
-// The agent is to end, within so long: give it nothing more, and move away what can be moved.
+// The agent exits within the given time. The head places no more work on the node and moves movable
+// work away.
 struct Leaving {
   Duration within{};
   template <class Visit>
@@ -215,7 +219,7 @@ struct Leaving {
   friend bool operator==(const Leaving&, const Leaving&) = default;
 };
 
-// Answer to ListObjects.
+// Answers ListObjects.
 struct ObjectsListed {
   std::uint64_t request = 0;
   std::vector<ObjectFact> objects;
@@ -231,10 +235,10 @@ struct ObjectsListed {
   friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
 };
 
-// The node begins to be short of memory, or is no longer. For people: nothing is placed by it.
+// Memory pressure on the node begins or ends. Informational: placement ignores it.
 struct MemoryPressure {
   bool on = false;
-  std::string text;  // how much of what, in words
+  std::string text;  // human-readable amounts
   std::int64_t used_bytes = 0;
   std::int64_t limit_bytes = 0;
   template <class Visit>
@@ -252,19 +256,20 @@ using AgentMessage =
                  JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart, LogsListed, LogPart,
                  UsageTold, TransfersTold, SpansTold>;
 
-// Everything sequenced, and the heartbeat: sent at least once a second. A frame without a message
-// states a digest of the node's slots: after the head's command `applied_through`, and after all
-// that the agent had told up to its message `told_through`. So who has taken exactly that much can
-// compare, and what differs is lost, not late.
+// Carries every sequenced message and the heartbeat, at least once a second. A frame without a
+// message carries a digest of the slots of the node.
+// The digest is valid after the head's command `applied_through` and the agent's message
+// `told_through`. A head that has applied exactly these compares digests, so a difference is a loss
+// and never a delay.
 struct AgentFrame {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
-  std::uint64_t applied_through = 0;  // last head command that was carried out
-  std::uint64_t slots_digest = 0;     // sum of slot_digest(); 0 in frames with a message
+  std::uint64_t applied_through = 0;  // last head command that the agent has applied
+  std::uint64_t slots_digest = 0;  // sum of slot_digest(); 0 in frames with a message
   Frame<AgentMessage> frame;
-  std::uint64_t told_through = 0;  // last message of the agent's, sent or queued
-  // Of frames without a message: what has come to the node's store from others since the agent started. Whole counts,
-  // so that saying them twice changes nothing.
+  std::uint64_t told_through = 0;  // number of the agent's last message, sent or queued
+  // In frames without a message: objects that the store received from other nodes since the agent
+  // started. Absolute counts, so repetition is harmless.
   std::vector<TransferCount> stored{};
   // Frames without a message: nodes that have acknowledged nothing for `peer_silent_after`. Full state.
   std::vector<NodeId> silent_peers{};
@@ -281,10 +286,10 @@ struct AgentFrame {
   friend bool operator==(const AgentFrame&, const AgentFrame&) = default;
 };
 
-// The agent leaves in good order: its slots have ended.
+// The agent exits as planned: its slots have ended.
 struct Farewell {
   ProcessId incarnation;
-  std::vector<TransferCount> stored{};  // as in frames
+  std::vector<TransferCount> stored{};  // as in AgentFrame
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("incarnation", &Farewell::incarnation), field("stored", &Farewell::stored));

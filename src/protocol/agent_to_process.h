@@ -1,5 +1,6 @@
-// What an agent says to a process (driver or executor) of its machine. Plain structs; alternatives
-// are wire numbers.
+// Messages from an agent to a process (driver or executor) on its machine.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +24,16 @@
 
 namespace mobula::internal {
 
-// Answer to AttachDriver.
+// Answers AttachDriver.
 struct DriverAttached {
   NodeId node;
-  ProcessId agent;     // incarnation
-  std::string ticket;  // for peers
+  ProcessId agent;  // incarnation of the agent
+  std::string ticket;  // shown to peers
   std::string head_signing_key;
   std::string cluster_name;
-  std::string bind_host;  // where the process's bus binds for peers of other nodes; empty: nowhere
-  std::string fabric;     // trusted network of the node; empty: none
+  // host on which the bus of the process listens for peers on other nodes; empty: no listener
+  std::string bind_host;
+  std::string fabric;  // trusted network of the node; empty: none
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
@@ -44,13 +46,14 @@ struct DriverAttached {
   friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
 };
 
-// To a process that is to be an executor, before it is known of what: it opens its sockets. Nothing of
-// a job's runs in it before the assignment.
+// To a process that will become an executor, before its slot is known: it opens its sockets. No
+// code of a job runs in it before the assignment.
 struct PrepareExecutor {
-  std::string curve_public_key;  // of its bus; made by the agent so that a ticket can name it
+  // key of its bus, created by the agent so that a ticket can name it
+  std::string curve_public_key;
   std::string curve_secret_key;
-  std::string local_endpoint;  // ipc path to bind for peers of this node
-  std::string bind_host;       // as in DriverAttached
+  std::string local_endpoint;  // ipc path of the listener for peers on this node
+  std::string bind_host;  // as in DriverAttached
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("curve_public_key", &PrepareExecutor::curve_public_key),
@@ -61,8 +64,8 @@ struct PrepareExecutor {
   friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
 };
 
-// First message to an executor: who it is and what it may use. The device masks are in its
-// environment.
+// Identity and allocation of an executor; the first message to it, or the second after
+// PrepareExecutor. The device masks are in its environment.
 struct AssignExecutor {
   ProcessId process;
   NodeId node;
@@ -70,10 +73,11 @@ struct AssignExecutor {
   std::uint32_t generation = 0;
   DemandClass demand_class;
   Allocation allocation;
-  std::map<std::string, std::vector<std::string>> resource_ids;  // as user code sees them
-  ProcessId lessee;                                              // task slot: the one caller
-  ActorSpec actor;                                               // actor slot
-  std::uint32_t incarnation = 0;                                 // of the actor
+  // device names as user code sees them
+  std::map<std::string, std::vector<std::string>> resource_ids;
+  ProcessId lessee;  // task slot: the only caller
+  ActorSpec actor;  // actor slot
+  std::uint32_t incarnation = 0;  // incarnation of the actor
   std::string name_space;
   std::string ticket;
   std::string head_signing_key;
@@ -81,7 +85,7 @@ struct AssignExecutor {
   std::uint64_t seed = 0;
   Environment accelerator_env;
   std::string fabric;  // as in DriverAttached
-  std::vector<LeasedGpu> gpus;  // in the order in which its process sees them
+  std::vector<LeasedGpu> gpus;  // in the order in which the process sees them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -110,13 +114,15 @@ struct FromHead {
   friend bool operator==(const FromHead&, const FromHead&) = default;
 };
 
-// `new_slab`: the frame carries its fd, to be mapped writable, once; it is sealed after that.
+// If `new_slab` is set, the frame carries the file descriptor of the slab, which the process maps
+// writable once. The slab is sealed after that.
 struct ObjectReserved {
   ObjectId object;
   PlaceRecord place;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
-  std::optional<Failure> failure;  // resource_exhausted: the store is full; already_exists: sealed
+  // resource_exhausted: the store is full; already_exists: the object is sealed
+  std::optional<Failure> failure;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ObjectReserved::object), field("place", &ObjectReserved::place),
@@ -145,8 +151,9 @@ struct HoldConfirmed {
   friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
 };
 
-// The bytes can be read here (the frame carries the slab's fd when `new_slab`), or never again. They
-// stay where they are until the process has released the object or returned the place.
+// The bytes are readable on this node, or `failure` states that they never will be. With
+// `new_slab`, the frame carries the file descriptor of the slab. The bytes do not move until the
+// process releases the object or returns the location.
 struct ObjectReadable {
   ObjectId object;
   PlaceRecord place;
@@ -154,8 +161,9 @@ struct ObjectReadable {
   std::int64_t slab_bytes = 0;
   bool is_error = false;
   RefRecords contained;
-  std::optional<Failure> failure;  // unavailable: lost, with its cause; resource_exhausted: no room
-  std::uint64_t fetch = 0;         // which one this answers
+  // unavailable: lost, with its cause; resource_exhausted: no space in the store
+  std::optional<Failure> failure;
+  std::uint64_t fetch = 0;  // number of the FetchObject that this answers
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ObjectReadable::object), field("place", &ObjectReadable::place),
@@ -169,9 +177,9 @@ struct ObjectReadable {
   friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
 };
 
-// To the owner of an exported object that has released it: nobody holds it any more, its entry is
-// gone. Follows every ReleaseObject of an exported object by its owner, at once or later; if the
-// owner holds it again before, it does not follow until the next release.
+// To the owner of an exported object that it has released: no holder is left, and the entry is
+// removed. Follows every ReleaseObject of an exported object by its owner, now or later. If the
+// owner holds the object again first, the message waits for its next release.
 struct ExportUnheld {
   ObjectId object;
   template <class Visit>
@@ -181,7 +189,7 @@ struct ExportUnheld {
   friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
 };
 
-// To the owner: the last copy of an object it owns is gone with the node that had it.
+// To the owner: the last replica of an object is lost with the node that held it.
 struct ObjectGone {
   ObjectId object;
   std::string cause;
@@ -192,7 +200,7 @@ struct ObjectGone {
   friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
 };
 
-// The head answers, does not, or is a new one: on a new epoch a process restates what it wants.
+// Connection to the head. If the epoch is new, the process restates its requests.
 struct HeadStatus {
   bool connected = false;
   std::uint64_t epoch = 0;
@@ -203,7 +211,7 @@ struct HeadStatus {
   friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
 };
 
-// Processes and agents that will never speak again; streams to them are drained, then dropped.
+// Processes and nodes that are dead. Streams to them are drained, then dropped.
 struct PeersDead {
   std::vector<ProcessId> processes;
   std::vector<NodeId> nodes;
@@ -214,13 +222,14 @@ struct PeersDead {
   friend bool operator==(const PeersDead&, const PeersDead&) = default;
 };
 
-// Ask the executor to end: after the running call (graceful) or as soon as it can, which is, if `stores`, when
-// the results that it holds are in the node's store.
+// Ends the executor: after the running call if `graceful`, otherwise as soon as possible. With
+// `stores`, the executor first moves the results that it holds to the node's store.
 struct EndExecutor {
   bool graceful = true;
   std::string why;
   bool stores = false;
-  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run, if they do so in time
+  // not graceful: the actor is destroyed and exit handlers run, within a limited time
+  bool orderly = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why),
@@ -229,9 +238,9 @@ struct EndExecutor {
   friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
 };
 
-// Lines an executor of the job printed, for the driver's terminal.
+// Output lines of an executor of the job, for the terminal of the driver.
 struct LogLines {
-  std::string source;  // "square pid=12 node=ab12"
+  std::string source;  // for example "square pid=12 node=ab12"
   std::vector<std::string> lines;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -250,8 +259,8 @@ struct AttachRefused {
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
 
-// No object lies in the slab any more: unmap it, so that its memory can be given back. Answered by
-// SlabUnmapped; a slab that is needed again comes with its fd again.
+// The slab is empty: unmap it, so that its memory can be released. Answered by SlabUnmapped. If the
+// slab is used again, its file descriptor is sent again.
 struct RetireSlab {
   std::uint64_t slab = 0;
   template <class Visit>
@@ -261,10 +270,11 @@ struct RetireSlab {
   friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
 };
 
-// Whom to honour, where that has changed. To drivers and executors.
+// A change of trust, to drivers and executors.
 struct TrustChanged {
-  std::string agent_ticket;            // the agent's own, renewed: the process's is to show this one; empty: none
-  std::vector<std::string> void_keys;  // see VoidKeys: further ones
+  // renewed ticket of the agent, which the process must show from now on; empty: unchanged
+  std::string agent_ticket;
+  std::vector<std::string> void_keys;  // further revoked keys, see VoidKeys
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("agent_ticket", &TrustChanged::agent_ticket),

@@ -1,4 +1,4 @@
-// Forms of calls on the wire: each is a run of bytes, and a thread keeps the last ones it met.
+// A form of a call is one byte string on the wire. Each thread caches the latest forms.
 #include "model/task.h"
 #include "protocol/recent_values.h"
 

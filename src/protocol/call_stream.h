@@ -1,6 +1,7 @@
-// A call stream: between one caller incarnation and one executor generation. Numbers are given at
-// submission, each call runs at most once, replies are kept until acknowledged. Plain structs;
-// alternatives are wire numbers.
+// Messages of a call stream, between one caller incarnation and one executor generation. Calls are
+// numbered at submission and run at most once; replies are kept until acknowledged.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,14 @@ namespace mobula::internal {
 
 // ---- caller to executor ------------------------------------------------------------------------
 
-// A call of an actor that is refused, for lost elements (CallReply::lost) or a full queue (CallHandedBack::no_room),
-// begins a new round of its stream: what was sent in rounds before comes back unstarted, and its caller sends all of
-// it again, in order, in the new one.
+// A call of an actor is rejected for lost tensor elements (CallReply::lost) or a full queue
+// (CallHandedBack::no_room). A rejection begins a new round of its stream: the executor returns the
+// unstarted calls of earlier rounds. The caller resends all of them in order in the new round.
 struct PushCall {
-  std::uint64_t number = 0;  // within the stream, from 1, without gaps
+  std::uint64_t number = 0;  // position in the stream, from 1, without gaps
   CallRecord call;
-  std::uint64_t round = 0;  // of which the caller knows, from 1; 0: of a release that knows of none
+  // latest round that the caller knows, from 1; 0: the release of the caller has no rounds
+  std::uint64_t round = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &PushCall::number), field("call", &PushCall::call), field("round", &PushCall::round));
@@ -30,11 +32,13 @@ struct PushCall {
   friend bool operator==(const PushCall&, const PushCall&) = default;
 };
 
-// Cancels: a call not yet started ends as cancelled; a running one sees current().cancelled().
+// A call that has not started ends as cancelled. For a running call, current().cancelled() becomes
+// true.
 struct CancelCall {
   std::uint64_t number = 0;
   bool recursive = true;
-  bool force = false;  // a running call ends with its executor; its neighbours are handed back
+  // a running call ends with its executor; other calls of the executor are returned
+  bool force = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CancelCall::number), field("recursive", &CancelCall::recursive),
@@ -43,7 +47,7 @@ struct CancelCall {
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
 
-// Hand back every call not yet started; each is answered by CallHandedBack.
+// Requests the return of every unstarted call. Each one is answered by CallHandedBack.
 struct TakeBackCalls {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -52,11 +56,13 @@ struct TakeBackCalls {
   friend bool operator==(const TakeBackCalls&, const TakeBackCalls&) = default;
 };
 
-// The caller holds what the reply's values contain: the executor may drop its own holds.
+// The caller holds the refs in the values of the reply, so the executor may drop its own holds.
 struct ReplyHeld {
   std::uint64_t number = 0;
-  bool unheld = false;  // nobody has held what they contain, nor will: it was let go of before
-  bool closes = false;  // number 0: the caller has no handle left, and acknowledges nothing after this
+  // the caller released the reply early: it neither holds nor will hold the refs in it
+  bool unheld = false;
+  // number 0: the caller has no handle left and sends no further acknowledgement
+  bool closes = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld),
@@ -71,13 +77,13 @@ using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHel
 
 enum class CallOutcome : std::uint8_t {
   value = 0,
-  exception = 1,  // results hold the error; retryable if the caller asked for it
+  exception = 1,  // `results` holds the error; retryable if the caller requested it
   cancelled = 2,
-  failed = 3,  // the runtime could not run it (unknown function, argument lost, store full)
+  failed = 3,  // the runtime could not run the call (unknown function, lost argument, full store)
 };
 
-// A task the executor submitted, whose result escaped in a reply while the executor is about to
-// end: the caller owns it from here on and runs it (again).
+// A task that the executor submitted, and whose result escaped in a reply while the executor is
+// about to exit. The caller becomes its owner and runs it, possibly a second time.
 struct Handover {
   CallRecord call;
   DemandClass demand_class;
@@ -95,13 +101,15 @@ struct CallReply {
   TaskId task;
   std::uint32_t attempt = 0;
   CallOutcome outcome = CallOutcome::value;
-  Results results;  // num_returns of them, or one error
+  Results results;  // `num_returns` values, or one error
   std::vector<ObjectId> kept;  // refs of the arguments that the executor still holds, confirmed
   std::vector<Handover> handovers;
   Duration run_time{};
   std::int64_t pid = 0;
-  std::vector<ObjectId> lost;  // failed: elements of tensors in its arguments that are nowhere any more
-  std::vector<ObjectId> unread{};  // failed: arguments by reference that the executor could not read
+  // failed: tensor elements of the arguments that no longer exist anywhere
+  std::vector<ObjectId> lost;
+  // failed: arguments by reference that the executor could not read
+  std::vector<ObjectId> unread{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallReply::number), field("task", &CallReply::task),
@@ -114,12 +122,13 @@ struct CallReply {
   friend bool operator==(const CallReply&, const CallReply&) = default;
 };
 
-// The call was not started here and never will be.
+// The call did not start in this executor and never will.
 struct CallHandedBack {
   std::uint64_t number = 0;
   TaskId task;
-  std::string why;  // empty: asked for, of a round that is over, or the executor retires
-  bool no_room = false;  // of an actor: too many wait there
+  // empty: returned on request, because its round is over, or because the executor retires
+  std::string why;
+  bool no_room = false;  // actor call: too many calls wait at the actor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
@@ -128,12 +137,12 @@ struct CallHandedBack {
   friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
 };
 
-// The call runs, and has for a while: said once, of calls that take long, so that short ones cost no
-// message. It answers people's questions and decides nothing: which call of a dead executor had
-// started follows from the order of its stream.
+// The call has run for a while. Sent once, and only for long calls, so that short calls cost no
+// message. It serves queries and decides nothing: the order of a stream shows which call of a dead
+// executor had started.
 struct CallStarted {
   std::uint64_t number = 0;
-  Duration run_time{};  // so far
+  Duration run_time{};  // duration until this message
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &CallStarted::number),
@@ -142,8 +151,7 @@ struct CallStarted {
   friend bool operator==(const CallStarted&, const CallStarted&) = default;
 };
 
-// The executor ends on purpose: every call up to `last` has been answered, later ones are handed
-// back.
+// The executor retires. It has answered every call up to `last` and returns later calls.
 struct StreamRetires {
   std::uint64_t last = 0;
   template <class Visit>
@@ -153,8 +161,8 @@ struct StreamRetires {
   friend bool operator==(const StreamRetires&, const StreamRetires&) = default;
 };
 
-// From now on the executor holds results of its calls that others may still want, or no longer does. Said
-// before the answer that makes it so.
+// The executor begins or ceases to hold results of its calls that other processes may still need.
+// Sent before the reply that causes the change.
 struct HoldsResults {
   bool on = false;
   template <class Visit>

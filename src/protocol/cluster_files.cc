@@ -63,7 +63,7 @@ std::string default_state_folder() {
 
 std::string default_runtime_folder() {
   const auto given = from_environment("XDG_RUNTIME_DIR");
-  // A path that is already long would not leave room for a socket's name (107 bytes in all).
+  // A longer path would leave too few bytes for the name of a socket (at most 107 in total).
   if (!given.empty() && given.size() < 40 && ::access(given.c_str(), W_OK) == 0) return given + "/mobula";
   return "/tmp/mobula-" + std::to_string(::geteuid());
 }
@@ -149,7 +149,7 @@ Result<void> write_file(const std::string& path, const std::string& text, unsign
 Result<std::string> read_file(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return errno_failure("read " + path, errno);
-  constexpr std::size_t limit = 1u << 20;  // state files are small; what is larger is not one
+  constexpr std::size_t limit = 1u << 20;  // bytes; a larger file is not a state file
   std::string text;
   char buffer[4096];
   while (text.size() < limit) {
@@ -191,7 +191,8 @@ Result<KeyFile> load_key_file(const std::string& path) {
   if (file.head_curve_key.size() != 40 || file.public_key.size() != 40 || file.secret_key.size() != 40) {
     return no_key_file(path);
   }
-  // Advised of what is a key file alone: other files have their modes for a reason.
+  // Only a file that parses as a key file gets this advice, because other files have their modes
+  // for a reason.
   if ((status.st_mode & 077) != 0) {
     return failure(ErrorCode::permission_denied,
                    "the key file " + path + " can be read by others; run: chmod 600 " + path);

@@ -28,7 +28,7 @@ std::uint64_t load(const std::byte* from) {
 
 // ---- Writer ------------------------------------------------------------------------------------
 
-// The `width` low bytes of the value, after a byte that says what it is.
+// Writes the type byte and then the `width` low bytes of the value, big-endian.
 void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
   std::byte* const to = room(static_cast<std::size_t>(width) + 1);
   to[0] = static_cast<std::byte>(tag);
@@ -38,7 +38,7 @@ void Writer::tagged(unsigned tag, std::uint64_t value, int width) {
 void Writer::raw(const void* data, std::size_t size) {
   if (size == 0) return;
   if (size <= bytes_.size() - written_) return void(std::memcpy(room(size), data, size));
-  // No memory is cleared for what is long.
+  // Long data is inserted directly, so no memory is cleared first.
   const auto* const from = static_cast<const std::byte*>(data);
   bytes_.resize(written_);
   bytes_.insert(bytes_.end(), from, from + size);
@@ -158,7 +158,7 @@ std::span<const std::byte> Reader::raw(std::size_t size) {
   return part;
 }
 
-// A container of n elements needs at least n bytes more, so a false count is found at once.
+// A container of n elements needs at least n more bytes, so a false count fails immediately.
 std::size_t Reader::count(std::size_t elements, std::size_t per_element) {
   if (failed()) return 0;
   if (elements > (bytes_.size() - at_) / per_element || elements > elements_left_) {
@@ -299,8 +299,8 @@ void Reader::skip_nested(int depth) {
   ++at_;
   if (tag < 0x80 || tag >= 0xe0 || tag == 0xc0 || tag == 0xc2 || tag == 0xc3) return;
   switch (tag) {
-    case 0xca: raw(4); return;   // float
-    case 0xcb: raw(8); return;   // double
+    case 0xca: raw(4); return;  // float
+    case 0xcb: raw(8); return;  // double
     case 0xcc: case 0xd0: raw(1); return;
     case 0xcd: case 0xd1: raw(2); return;
     case 0xce: case 0xd2: raw(4); return;

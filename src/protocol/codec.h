@@ -1,6 +1,7 @@
-// Encoding and decoding of any plain struct with a field list, and of the values inside, over the msgpack
-// streams of msgpack_stream.h. Whole messages go through encode() and decode(); bytes from outside get
-// limits there. Value functions; any thread.
+// Encodes and decodes any plain struct with a field list, and the values in it, over the streams of
+// msgpack_stream.h. Whole messages use encode() and decode().
+// Thread: any.
+// Errors: corrupt, for bytes from outside that exceed a limit or are malformed.
 #pragma once
 
 #include <cstdint>
@@ -72,10 +73,10 @@ void write(Writer& out, const std::pair<A, B>& value);
 template <class... T>
 void write(Writer& out, const std::variant<T...>& value);
 
-// A form travels as a run of bytes, so that it is made, and understood, once for many calls
+// A form is sent as one byte string, so that it is encoded and decoded once for many calls
 // (call_form_codec.cc).
 void write(Writer& out, const CopyOnWrite<CallForm>& value);
-// Few refs are tensors: one byte where there is none.
+// Few refs are tensors, so an absent record takes one byte.
 void write(Writer& out, const CopyOnWrite<TensorRecord>& value);
 void write(Writer& out, const CopyOnWrite<Endpoint>& value);
 template <class T>
@@ -147,7 +148,7 @@ void read(Reader& in, T& value) {
     if (value != wide) in.fail("integer out of range");
   }
 }
-// An enumerator this version does not know is kept as its number; who branches on it has a default.
+// An unknown enumerator keeps its number; code that branches on it needs a default.
 template <class T>
   requires std::is_enum_v<T>
 void read(Reader& in, T& value) {
@@ -253,7 +254,7 @@ Bytes encode(const T& value) {
   return out.take();
 }
 
-// Fails with `corrupt` for anything but exactly one well-formed value within the limits.
+// Fails with `corrupt` unless the bytes are exactly one well-formed value within the limits.
 template <class T>
 Result<T> decode(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
   if (bytes.size() > limits.max_bytes) {
@@ -269,7 +270,7 @@ Result<T> decode(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
   return value;
 }
 
-// The same for one value after another; the limits are for all of them together.
+// Decodes consecutive values. The limits apply to all of them in total.
 template <class T>
 Result<std::vector<T>> decode_all(std::span<const std::byte> bytes, DecodeLimits limits = {}) {
   if (bytes.size() > limits.max_bytes) {

@@ -1,7 +1,7 @@
-// Options, events and commands of one core as bytes and as text, for recordings, replays and traces.
-// A core is a class with the types Options, Event and Command. The codec of so many structs is dear:
-// each core compiles it once, in its records.cc, from core_records_defined.h. Value functions; any
-// thread.
+// Encodes and prints the options, events, and commands of one core, for recordings, replays, and
+// traces. A core is a class with the types Options, Event, and Command. The codec of many structs
+// compiles slowly, so each core compiles it once, in its records.cc, from core_records_defined.h.
+// Thread: any.
 #pragma once
 
 #include <span>
@@ -21,11 +21,11 @@ struct CoreRecords {
   using Command = typename Core::Command;
 
   static Bytes encode_options(const Options& options);
-  // As a recording holds them: scrub.h says what is left out.
+  // Bytes for a recording; scrub.h defines the removed parts.
   static Bytes recorded(const Event& event, const Scrubber& scrubber);
   static std::vector<Bytes> recorded(std::span<const Command> commands, const Scrubber& scrubber);
 
-  // `corrupt` says where.
+  // Errors: `corrupt` with the position.
   static Result<Options> decode_options(std::span<const std::byte> bytes);
   static Result<Event> decode_event(std::span<const std::byte> bytes);
   static Result<Command> decode_command(std::span<const std::byte> bytes);

@@ -1,6 +1,7 @@
-// The bodies of core_records.h, for the one source of each core that instantiates them. A core whose
-// events or commands hold encoded values declares `scrub(Event&, const Scrubber&)` and
-// `scrub(Command&, const Scrubber&)` beside these types, before it instantiates.
+// Definitions of core_records.h, for the one source per core that instantiates them. If events or
+// commands of a core hold encoded values, the core declares `scrub(Event&, const Scrubber&)` and
+// `scrub(Command&, const Scrubber&)` next to these types, before it instantiates.
+// Thread: any.
 #pragma once
 
 #include <utility>

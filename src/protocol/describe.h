@@ -1,5 +1,6 @@
-// Prints any value with a field list as JSON-like text, for traces and people. Payload bytes are
-// shown by size only. Value functions.
+// Prints any value with a field list as JSON-like text, for traces and messages. Payloads appear
+// only with their size.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -43,7 +44,7 @@ void describe(std::string& out, const CopyOnWrite<T>& value) {
   describe(out, *value);
 }
 
-// Fields that hold their default are left out.
+// Fields with their default value are omitted.
 template <HasFields T>
 void describe(std::string& out, const T& value) {
   const T standard{};
@@ -94,7 +95,7 @@ void describe(std::string& out, const std::pair<A, B>& value) {
   out += '=';
   describe(out, value.second);
 }
-// The name of a struct without its namespaces, as both compilers spell it in a function's name.
+// The name of a struct without namespaces, parsed from the function name of gcc or clang.
 template <class T>
 constexpr std::string_view struct_name() {
   constexpr std::string_view begin = "T = ";

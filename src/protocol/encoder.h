@@ -1,5 +1,6 @@
-// Encodes one message after another in the same memory, for whoever sends many; what a large one has taken
-// goes with the next. Not thread-safe.
+// Encodes consecutive messages into one reused buffer. A buffer that grew above 64 KiB is freed at
+// the next message.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace mobula::internal {
 
 class Encoder {
  public:
-  // The bytes hold until the next call.
+  // The bytes stay valid until the next call.
   template <class T>
   const Bytes& operator()(const T& value) {
     if (bytes_.capacity() > most_kept) bytes_ = Bytes();

@@ -1,5 +1,6 @@
-// What the head says to a worker agent: admission or refusal, then numbered commands. Plain
-// structs; the order of alternatives is the wire number.
+// Messages from the head to a worker agent: admission or rejection, then numbered commands.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,10 @@ struct ClusterSettings {
   Duration suspect_after = Duration(3s);
   Duration dead_after = Duration(10s);
   Duration heartbeat = Duration(500ms);
-  Duration fence_after = Duration(8s);  // exclusive actors end after so long without the head
+  Duration fence_after = Duration(8s);  // exclusive actors end after this time without the head
   Duration lend_after = Duration(5ms);
   std::string cluster_name;
-  bool trusted_fabric = false;  // bytes between nodes travel plain, with checksums
+  bool trusted_fabric = false;  // bytes between nodes are plain, with checksums
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("suspect_after", &ClusterSettings::suspect_after),
@@ -41,18 +42,21 @@ struct ClusterSettings {
   friend bool operator==(const ClusterSettings&, const ClusterSettings&) = default;
 };
 
-// Admits one incarnation; the sequenced conversation starts at 1 in both directions.
+// Admits one incarnation. The sequenced conversation starts at 1 in both directions.
 struct Registered {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
-  std::string ticket;  // the agent's own, signed by the head: it may sign for its node
+  std::string ticket;  // ticket of the agent, signed by the head: it may sign for its node
   std::string head_signing_key;
   ClusterSettings settings;
   std::vector<AgentAddress> peers;
-  std::vector<SlotId> unknown_slots;  // stated by the agent, refused by the head: end them
-  std::vector<std::string> warnings;  // for the agent's log: devices that are not used, and why
-  std::uint32_t protocol = 0;         // that both speak from now on; 0: of a head that does not say
-  std::vector<std::string> void_keys;  // see VoidKeys; later ones come as KeysVoided
+  // slots that the agent reported and the head rejects: end them
+  std::vector<SlotId> unknown_slots;
+  // for the agent's log: devices that are not used, and the reason
+  std::vector<std::string> warnings;
+  // version that both sides use from now on; 0: the head is older than this field
+  std::uint32_t protocol = 0;
+  std::vector<std::string> void_keys;  // see VoidKeys; KeysVoided adds further ones
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("head_epoch", &Registered::head_epoch),
@@ -68,11 +72,11 @@ struct Registered {
 };
 
 enum class RefusalCode : std::uint8_t {
-  version = 0,     // protocol mismatch: final
+  version = 0,  // protocol mismatch: final
   permission = 1,  // final
-  fenced = 2,      // this incarnation was declared dead: end everything, come back as a new one
-  unknown = 3,     // the head does not know this conversation: register again
-  duplicate = 4,   // another live agent has this node id: final
+  fenced = 2,  // this incarnation was declared dead: end all work, register as a new incarnation
+  unknown = 3,  // the head does not know this conversation: register again
+  duplicate = 4,  // another live agent has this node id: final
 };
 
 struct Refused {
@@ -89,18 +93,18 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Books are made: start an executor for this slot, with exactly this allocation.
+// The resources are allocated: start an executor for this slot with exactly this allocation.
 struct StartSlot {
   SlotId slot;
   DemandClass demand_class;
   Allocation allocation;
-  ProcessId lessee;                    // task slot
-  ActorSpec actor;                     // actor slot: actor id set
+  ProcessId lessee;  // set for a task slot
+  ActorSpec actor;  // actor slot: actor id set
   std::uint32_t first_generation = 0;  // actors: continues the count of incarnations
   ProgramRecord program;
   Environment job_env;
   std::string name_space;
-  bool show_output = true;  // what it prints goes to the job's driver, too
+  bool show_output = true;  // its output also goes to the driver of the job
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -113,14 +117,16 @@ struct StartSlot {
   friend bool operator==(const StartSlot&, const StartSlot&) = default;
 };
 
-// End whatever runs in the slot and report SlotGone. Gracefully: the running call finishes. `store_within`, if
-// not 0: results that the executor holds are stored first, which may take so long.
+// Ends the process of the slot, to be followed by SlotGone. With `graceful`, the running call
+// finishes. If `store_within` is not 0, the executor first stores the results that it holds, within
+// that time.
 struct StopSlot {
   SlotId slot;
   bool graceful = false;
   std::string why;
   Duration store_within{};
-  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run, if they do so in time
+  // not graceful: the actor is destroyed and exit handlers run, within a limited time
+  bool orderly = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
@@ -140,8 +146,8 @@ struct ToProcess {
   friend bool operator==(const ToProcess&, const ToProcess&) = default;
 };
 
-// The job has ended: end its processes, but for those in `kept_slots` (of detached actors, and of
-// what they have asked for), and free its objects, unless it `lingers`: then detached actors of it
+// The job has ended: end its processes, except those in `kept_slots` (detached actors and the work
+// that they requested). Free its objects, unless the job `lingers`, because detached actors of it
 // live.
 struct JobEnded {
   JobId job;
@@ -156,11 +162,12 @@ struct JobEnded {
 };
 
 struct PeersChanged {
-  std::vector<AgentAddress> present;   // new or changed
+  std::vector<AgentAddress> present;  // new or changed
   std::vector<ProcessId> dead_agents;  // incarnations that will never act again
   std::vector<ProcessId> dead_processes;
-  std::vector<NodeId> drained;    // from now on: what only they have is to be copied
-  std::vector<NodeId> undrained;  // no longer
+  // newly drained nodes: objects that are only there must be copied to other nodes
+  std::vector<NodeId> drained;
+  std::vector<NodeId> undrained;  // nodes that are no longer drained
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("present", &PeersChanged::present),
@@ -171,7 +178,7 @@ struct PeersChanged {
   friend bool operator==(const PeersChanged&, const PeersChanged&) = default;
 };
 
-// These let nobody in any more, and what they vouch for is refused from now on.
+// The head rejects these keys, and all tickets that they vouch for, from now on.
 struct KeysVoided {
   std::vector<std::string> keys;  // see VoidKeys
   template <class Visit>
@@ -191,7 +198,7 @@ struct ObjectLocated {
   friend bool operator==(const ObjectLocated&, const ObjectLocated&) = default;
 };
 
-// The head misses or doubts something: state all of it (FullFacts).
+// The head lacks or doubts facts. The agent reports all of them in FullFacts.
 struct ReportFacts {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -200,11 +207,11 @@ struct ReportFacts {
   friend bool operator==(const ReportFacts&, const ReportFacts&) = default;
 };
 
-// What objects are in the node's store? Answered by ObjectsListed.
+// Requests the objects in the node's store. Answered by ObjectsListed.
 struct ListObjects {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
-  bool largest_first = false;  // else by id
+  bool largest_first = false;  // false: by id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit),
@@ -218,13 +225,14 @@ using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, Peers
                                  ReadJobLog, KeysVoided, ListLogs, ReadLog, AskUsage, AskTransfers,
                                  AskSpans>;
 
-// Some are large, some are for all agents, and all of them are kept until they are acknowledged.
+// Shared, because some of these messages are large, some go to all agents, and each is kept until
+// it is acknowledged.
 template <>
 inline constexpr bool is_shared_message<HeadMessage> = true;
 
 struct HeadFrame {
   std::uint64_t head_epoch = 0;
-  ProcessId incarnation;  // of the agent it is for
+  ProcessId incarnation;  // incarnation of the receiving agent
   Frame<HeadMessage> frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -234,7 +242,7 @@ struct HeadFrame {
   friend bool operator==(const HeadFrame&, const HeadFrame&) = default;
 };
 
-// The agent's ticket anew, before the one it has runs out. Not sequenced: another one follows.
+// Renews the ticket of the agent before it expires. Not sequenced, because another one follows.
 struct TicketRenewed {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;

@@ -1,5 +1,6 @@
-// What the head says to a process (driver or executor), relayed by the process's agent. Plain
-// structs; the order of alternatives is the wire number.
+// Messages from the head to a process (driver or executor), relayed by its agent.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,14 @@ struct JobStarted {
   friend bool operator==(const JobStarted&, const JobStarted&) = default;
 };
 
-// A slot is ready for calls: its first generation, or the next one after an exit.
+// A slot accepts calls: in its first generation, or in the next one after an exit.
 struct SlotReady {
   SlotId slot;
   ClassId demand_class;
   NodeId node;
   std::uint32_t generation = 0;
   Endpoint endpoint;
-  EndCause previous;  // generation > 0: how the one before ended
+  EndCause previous;  // generation > 0: end of the previous generation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotReady::slot), field("demand_class", &SlotReady::demand_class),
@@ -45,8 +46,8 @@ struct SlotReady {
   friend bool operator==(const SlotReady&, const SlotReady&) = default;
 };
 
-// The process of a generation is gone; the next follows as SlotReady, or SlotLost. To be believed
-// only after the call stream is drained.
+// The process of a generation has exited. SlotReady of the next generation or SlotLost follows. The
+// receiver acts on it only after the call stream is drained.
 struct GenerationEnded {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -71,14 +72,14 @@ struct SlotLost {
   friend bool operator==(const SlotLost&, const SlotLost&) = default;
 };
 
-// What is to become of the task that runs in a recalled slot.
+// Fate of the task that runs in a recalled slot.
 enum class RunningTask : std::uint8_t {
   finishes = 0,
-  is_asked_about = 1,  // PreemptionAnswer: whether it may be ended, to run again elsewhere
-  ends = 2,            // where it may be ended; else PreemptionAnswer
+  is_asked_about = 1,  // PreemptionAnswer reports whether it may be ended and rerun elsewhere
+  ends = 2,  // ends if allowed; otherwise PreemptionAnswer
 };
 
-// Take back the unstarted, return the slot when the running task is done.
+// Return the unstarted calls now, and the slot when the running task is done.
 struct RecallSlot {
   SlotId slot;
   std::string why;
@@ -91,14 +92,15 @@ struct RecallSlot {
   friend bool operator==(const RecallSlot&, const RecallSlot&) = default;
 };
 
-// No present node can ever satisfy the class (or the actor). `fatal`: the waiting fail with it.
+// No present node can ever satisfy the class or the actor. With `fatal`, waiting requests fail with
+// this error.
 struct DemandInfeasible {
   ClassId demand_class;
-  ActorId actor;  // set for an actor's placement
+  ActorId actor;  // set for the placement of an actor
   std::vector<NodeReason> reasons;
   std::string summary;
   bool fatal = false;
-  bool group_removed = false;  // because its placement group was removed
+  bool group_removed = false;  // cause: its placement group was removed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -110,11 +112,12 @@ struct DemandInfeasible {
   friend bool operator==(const DemandInfeasible&, const DemandInfeasible&) = default;
 };
 
-// The head has placed as much of a demand as fits now. Sent if Demand::report_plan asked for it.
+// The head has placed as much of a demand as fits now. Sent if Demand::report_plan is set.
 struct DemandPlanned {
   ClassId demand_class;
-  std::uint64_t version = 0;     // version of the latest Demand that the plan includes
-  std::vector<SlotId> starting;  // granted to the process for this class, and not ready yet; at most 1024
+  std::uint64_t version = 0;  // version of the latest Demand that the plan includes
+  // slots granted to the process for this class and not ready yet; at most 1024
+  std::vector<SlotId> starting;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("demand_class", &DemandPlanned::demand_class),
@@ -135,15 +138,16 @@ std::string_view to_string(ActorState state);
 
 struct ActorChanged {
   ActorId actor;
-  std::uint64_t version = 0;  // of this actor's news, rising within a head epoch
+  std::uint64_t version = 0;  // version of the actor's state, rising within a head epoch
   ActorState state = ActorState::placing;
-  std::uint32_t incarnation = 0;   // generations started so far; 1 is the first
-  Endpoint endpoint;               // alive
-  EndCause cause;                  // restarting, dead
-  bool refused = false;            // dead because the request itself was refused (name taken, ...)
+  std::uint32_t incarnation = 0;  // generations started until now; 1 is the first
+  Endpoint endpoint;  // set if alive
+  EndCause cause;  // set if restarting or dead
+  bool refused = false;  // dead because the request was rejected, for example a name in use
   ValueRecord construction_error;  // dead because the constructor threw
   std::int32_t max_task_retries = 0;
-  std::int32_t max_pending_calls = -1;  // unfinished calls of one calling process; -1: unlimited
+  // limit on unfinished calls of one calling process; -1: unlimited
+  std::int32_t max_pending_calls = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &ActorChanged::actor), field("version", &ActorChanged::version),
@@ -163,11 +167,11 @@ std::string_view to_string(GroupState state);
 
 struct GroupChanged {
   GroupId group;
-  std::uint64_t version = 0;  // of this group's news, rising within a head epoch
+  std::uint64_t version = 0;  // version of the group's state, rising within a head epoch
   GroupState state = GroupState::pending;
-  bool refused = false;      // removed because the request itself was refused (name taken, ...)
-  bool infeasible = false;   // the nodes present can never hold it
-  std::string why;           // it is removed, or infeasible
+  bool refused = false;  // removed because the request was rejected, for example a name in use
+  bool infeasible = false;  // the present nodes can never hold the group
+  std::string why;  // reason for removal or infeasibility
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
@@ -177,8 +181,8 @@ struct GroupChanged {
   friend bool operator==(const GroupChanged&, const GroupChanged&) = default;
 };
 
-// Answer to FindActor, and to CreateActor with get_if_exists where the name was taken: then
-// `wanted` is the actor that was asked for and `actor` the one that has the name.
+// Answers FindActor, and CreateActor with get_if_exists if the name was in use. In that case
+// `wanted` is the requested actor, and `actor` is the present owner of the name.
 struct ActorFound {
   std::uint64_t request = 0;
   bool found = false;
@@ -207,8 +211,8 @@ struct ActorFound {
 
 struct StateRead {
   std::uint64_t request = 0;
-  std::string json;   // one document, as `mobula list -o json` prints it
-  std::string error;  // not empty: the read was refused
+  std::string json;  // one document in the format of `mobula list -o json`
+  std::string error;  // not empty: the read was rejected
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &StateRead::request), field("json", &StateRead::json),
@@ -217,8 +221,8 @@ struct StateRead {
   friend bool operator==(const StateRead&, const StateRead&) = default;
 };
 
-// The job has ended, and nothing of it runs any more: what its executors printed has been told. To
-// its driver, by way of its agent.
+// To the driver, over its agent: the job has ended, nothing of it runs, and all output of its
+// executors was delivered.
 struct JobOver {
   JobId job;
   template <class Visit>

@@ -1,5 +1,6 @@
-// Submitted jobs between head and agents: how their entry points ended, and what they have printed.
-// Plain structs.
+// Messages about submitted jobs between head and agents: the end of their commands, and their
+// output.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 
 namespace mobula::internal {
 
-// The command of a submitted job has ended on the node: stated to each head, since it may have ended while
-// there was none.
+// The command of a submitted job has ended on the node. The agent reports it to each head, because
+// it may have ended while no head was running.
 struct EntryEnded {
   ActorId actor;
   SlotId slot;
@@ -27,7 +28,7 @@ struct EntryEnded {
   friend bool operator==(const EntryEnded&, const EntryEnded&) = default;
 };
 
-// Head to agent: what has the job printed there, from byte `from` of all it has printed there? A negative
+// Requests output of the job on this node, from byte `from` of all its output there. A negative
 // `from` counts from the end. Answered by JobLogPart.
 struct ReadJobLog {
   std::uint64_t request = 0;
@@ -44,10 +45,11 @@ struct ReadJobLog {
 
 struct JobLogPart {
   std::uint64_t request = 0;
-  std::uint64_t from = 0;      // of `bytes`: later than asked where what was before is no longer kept
-  std::uint64_t end = 0;       // of all that was printed so far
+  // offset of `bytes`; above the requested offset if the earlier bytes are no longer kept
+  std::uint64_t from = 0;
+  std::uint64_t end = 0;  // size of all output until now
   Payload bytes;
-  std::string fault;           // why there is nothing
+  std::string fault;  // reason that no bytes were returned
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &JobLogPart::request), field("from", &JobLogPart::from),

@@ -1,4 +1,5 @@
-// What an executor is told of a GPU of its slot. Plain value.
+// A GPU of a slot, as the agent describes it to the executor.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace mobula::internal {
 
-// A GPU that a slot was given, or a part of one.
+// A GPU that was allocated to a slot, or a fraction of one.
 struct LeasedGpu {
-  std::string uuid;                 // empty: the node does not know it
+  std::string uuid;  // empty: unknown to the node
   Quantity amount;
-  std::int64_t memory_bytes = 0;    // that the program may take; 0: its part of all
-  std::int64_t context_bytes = 0;   // what its process's context is counted with
-  std::vector<std::string> peers;   // UUIDs of devices of the node whose memory it reaches
+  std::int64_t memory_bytes = 0;  // bytes that the program may use; 0: its fraction of all memory
+  std::int64_t context_bytes = 0;  // bytes accounted for the context of its process
+  std::vector<std::string> peers;  // UUIDs of devices of the node whose memory it can access
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("uuid", &LeasedGpu::uuid), field("amount", &LeasedGpu::amount),

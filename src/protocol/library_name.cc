@@ -14,7 +14,7 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t longest_name = 255;  // of a file
+constexpr std::size_t longest_name = 255;  // bytes of a file name
 constexpr std::size_t most_entries = 4096;
 
 template <class T>
@@ -22,7 +22,7 @@ bool read_at(int file, std::uint64_t offset, T& to) {
   return ::pread(file, &to, sizeof to, static_cast<off_t>(offset)) == static_cast<ssize_t>(sizeof to);
 }
 
-// Where in the file lies what is mapped at this address.
+// The file offset of the bytes that are mapped at this address.
 std::optional<std::uint64_t> offset_of(const std::vector<ElfW(Phdr)>& segments, std::uint64_t address) {
   for (const auto& each : segments) {
     if (each.p_type != PT_LOAD || address < each.p_vaddr || address - each.p_vaddr >= each.p_filesz) continue;

@@ -1,12 +1,14 @@
-// By which name programs look for a shared library, which is seldom that of its file: a program that is linked with
-// libone.so.1.2.3 wants libone.so.1. Reads the file; any thread.
+// Reads the name that the dynamic loader uses for a shared library. It often differs from the file
+// name: a program linked with libone.so.1.2.3 needs libone.so.1.
+// Thread: any; reads the file.
 #pragma once
 
 #include <string>
 
 namespace mobula::internal {
 
-// DT_SONAME of an ELF file of this machine's kind (elf(5)); empty where it has none, or is no such file.
+// DT_SONAME of an ELF file for this machine (elf(5)); empty if the file has none or is of another
+// kind.
 std::string library_name(const std::string& path);
 
 }  // namespace mobula::internal

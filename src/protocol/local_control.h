@@ -1,4 +1,6 @@
-// Between a process (driver or executor) and the agent of its machine, in both directions.
+// All messages between a process (driver or executor) and the agent of its machine, in both
+// directions.
+// Thread: owner (plain values).
 #pragma once
 
 #include "protocol/agent_to_process.h"

@@ -1,5 +1,6 @@
-// The whole messages of every link, with their codecs compiled once (in messages.cc) instead of in
-// every file that sends one. Include this where messages are encoded, decoded or printed.
+// The complete messages of every link, with codecs that are instantiated once, in messages.cc.
+// Include this file to encode, decode, or print messages.
+// Thread: any.
 #pragma once
 
 #include "protocol/agent_control.h"

@@ -1,8 +1,8 @@
-// Encoding of values and plain structs as msgpack (https://github.com/msgpack/msgpack, spec of 2013):
-// a struct is an array of its fields in the order of its list, so that a reader skips fields it does
-// not know and defaults those that are missing. Decoding reads bytes from outside: it never trusts a
-// count, never recurses without bound, never allocates more than the limits allow, and any fault
-// makes the whole message `corrupt`. No padding is ever encoded. Values; no thread rules.
+// Writes and reads msgpack (https://github.com/msgpack/msgpack, spec of 2013). A struct is an array
+// of its fields in list order, so a reader skips unknown fields and defaults missing ones.
+// Thread: owner.
+// Errors: any fault makes the whole message `corrupt`. Decoding never trusts a count, never
+// recurses without bound, and never allocates beyond the limits. Padding is never encoded.
 #pragma once
 
 #include <algorithm>
@@ -29,17 +29,17 @@ namespace mobula::internal {
 
 using Bytes = std::vector<std::byte>;
 
-// What a decoder may be made to do by one message.
+// Resources that the decoder may use for one message.
 struct DecodeLimits {
   std::size_t max_bytes = 16u << 20;
-  std::size_t max_elements = 4u << 20;  // over all containers of the message together
-  std::size_t max_memory = 256u << 20;  // what those elements may take once decoded
+  std::size_t max_elements = 4u << 20;  // total over all containers of the message
+  std::size_t max_memory = 256u << 20;  // bytes of the decoded elements
 };
 
 class Writer {
  public:
   Writer() : Writer(Bytes()) {}
-  // Writes where these bytes were.
+  // Reuses the memory of these bytes.
   explicit Writer(Bytes memory) : bytes_(std::move(memory)) {
     if (bytes_.size() < most_are_smaller) bytes_.resize(most_are_smaller);
   }
@@ -53,18 +53,20 @@ class Writer {
   void id(std::uint64_t high, std::uint64_t low);  // as binary of 16 bytes
   void array(std::size_t count) { count < 16 ? byte(0x90u | static_cast<unsigned>(count)) : long_array(count); }
   void map(std::size_t count);
-  void encoded(std::span<const std::byte> value) { raw(value.data(), value.size()); }  // one, as encode() made it
+  // one value from encode()
+  void encoded(std::span<const std::byte> value) { raw(value.data(), value.size()); }
 
-  // What has been written; the writer is of no more use.
+  // Returns the written bytes. The writer must not be used afterwards.
   Bytes take() {
     bytes_.resize(written_);
     return std::move(bytes_);
   }
 
  private:
-  static constexpr std::size_t most_are_smaller = 320;  // a call without arguments, for one
+  // bytes; for example a call without arguments
+  static constexpr std::size_t most_are_smaller = 320;
 
-  // So many bytes more, for the caller to fill.
+  // Appends `size` bytes for the caller to fill.
   std::byte* room(std::size_t size) {
     if (size > bytes_.size() - written_) bytes_.resize(written_ + std::max(size, most_are_smaller));
     std::byte* const place = bytes_.data() + written_;
@@ -77,17 +79,17 @@ class Writer {
   void tagged(unsigned tag, std::uint64_t value, int width);
   void raw(const void* data, std::size_t size);
 
-  Bytes bytes_;  // those written, and room for more
+  Bytes bytes_;  // written bytes, then spare capacity
   std::size_t written_ = 0;
 };
 
-// Reads what it expects in order. After the first fault every read returns a default and `failed`
-// stays true: callers check once, at the end.
+// Reads the expected values in order. After the first fault every read returns a default, and
+// `failed` stays true, so callers check once at the end.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes, DecodeLimits limits = {});
 
-  // What most messages are made of takes one byte, and is read here.
+  // Most parts of messages take one byte and are read inline.
   bool nil() { return consume(0xc0); }  // consumes a nil if one is next
   bool boolean() { return consume(0xc3) || (!consume(0xc2) && no_boolean()); }
   std::uint64_t unsigned_integer() { return peek() < 0x80 ? static_cast<std::uint64_t>(bytes_[at_++]) : long_unsigned(); }
@@ -97,12 +99,12 @@ class Reader {
   Hash128 id();  // binary of 16 bytes
   std::size_t array();
   std::size_t map();
-  std::span<const std::byte> skip();  // one value of any kind; its bytes
-  bool take(std::span<const std::byte> whole_value);  // consumes it if it is next
+  std::span<const std::byte> skip();  // bytes of one skipped value of any kind
+  bool take(std::span<const std::byte> whole_value);  // consumes the value if it is next
   std::size_t position() const { return at_; }
   std::span<const std::byte> since(std::size_t position) const { return bytes_.subspan(position, at_ - position); }
-  // Counts memory that decoded elements will take, and fails where it is over the limit: an empty
-  // struct is one byte on the wire and hundreds in memory.
+  // Counts memory that decoded elements will use, and fails above the limit: an empty struct has
+  // one byte on the wire and hundreds in memory.
   bool claim(std::size_t elements, std::size_t bytes_each);
 
   bool failed() const { return !fault_.empty(); }
@@ -111,7 +113,7 @@ class Reader {
   bool at_end() const { return at_ == bytes_.size(); }
 
  private:
-  static constexpr unsigned nothing = 0xc1;  // the one byte msgpack never uses
+  static constexpr unsigned nothing = 0xc1;  // the one byte that msgpack never uses
 
   unsigned peek() const { return at_ < bytes_.size() ? static_cast<unsigned>(bytes_[at_]) : nothing; }
   bool consume(unsigned tag) {

@@ -1,5 +1,6 @@
-// What an agent states of its node: the slots, processes and jobs that are there, the objects in
-// its store, and how it is reached. Plain structs.
+// Facts that an agent reports about its node: slots, processes, jobs, objects in the store, and
+// addresses.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@
 
 namespace mobula::internal {
 
-// One slot as its agent knows it, also for restatement after a head restart.
+// One slot as its agent knows it; also used for restatement after a head restart.
 struct SlotFact {
   SlotId slot;
   DemandClass demand_class;
   Allocation allocation;
-  ProcessId lessee;  // empty for an actor's slot
-  ActorSpec actor;   // actor id empty for a task slot
+  ProcessId lessee;  // empty for an actor slot
+  ActorSpec actor;  // actor id empty for a task slot
   std::uint32_t generation = 0;
   bool ready = false;
   bool lent = false;
@@ -41,9 +42,9 @@ struct SlotFact {
   friend bool operator==(const SlotFact&, const SlotFact&) = default;
 };
 
-// The term of one slot in AgentFrame::slots_digest, which is the sum over all slots of the node:
-// equal sums, equal slots, whatever their order. Which generation a slot is at counts only once it
-// answers calls. Slots that are ending have another term: slot_digest.h.
+// Term of one slot in AgentFrame::slots_digest. The digest is the sum over all slots of the node,
+// so it does not depend on their order. The generation counts only once it accepts calls.
+// slot_digest.h defines the term of a slot that is ending.
 inline std::uint64_t slot_digest(SlotId slot, std::uint32_t generation, bool ready) {
   return derive_bits(slot.bits(), ready ? "ready" : "starting", ready ? generation : 0).low;
 }
@@ -60,14 +61,15 @@ struct ProcessFact {
   friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
 };
 
-// Of commands that have ended a node states the latest; one that states so many may have forgotten others.
+// A node reports only its latest ended commands. A report with this many entries may omit older
+// ones.
 inline constexpr std::size_t max_ended_entries = 256;
 
 // An actor whose owner has exited as planned: its job owns it, and this node counts its handles.
 struct EntrustedActor {
   ActorId actor;
   JobId job;
-  bool held = true;  // by at least one handle; the head ends an actor without
+  bool held = true;  // at least one handle exists; the head ends an actor that has none
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("actor", &EntrustedActor::actor), field("job", &EntrustedActor::job),
@@ -80,7 +82,7 @@ struct EntrustedActor {
 struct Facts {
   std::vector<SlotFact> slots;
   std::vector<ProcessFact> processes;  // attached drivers and executors
-  std::vector<JobId> jobs;             // whose objects or processes are here
+  std::vector<JobId> jobs;  // jobs that have objects or processes on the node
   std::vector<EntryEnded> ended_entries;  // the latest, in order
   std::vector<EntrustedActor> entrusted{};
   template <class Visit>
@@ -92,12 +94,12 @@ struct Facts {
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
-// How other agents reach this one.
+// Addresses at which other agents reach this one.
 struct AgentAddress {
   NodeId node;
   ProcessId incarnation;
-  std::string control;     // NAME:PORT of its bus
-  std::string bulk;        // NAME:PORT of its bulk server
+  std::string control;  // NAME:PORT of its bus
+  std::string bulk;  // NAME:PORT of its bulk server
   std::string public_key;  // CURVE, Z85
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -109,12 +111,12 @@ struct AgentAddress {
   friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
 };
 
-// A process of the node that holds an object. The agent itself holds what it moves.
+// A process of the node that holds an object. The agent holds the objects that it moves.
 struct HolderFact {
   ProcessId process;
   Role role = Role::agent;
   std::int64_t pid = 0;
-  bool reads = false;  // it has the bytes in place, and has not returned them
+  bool reads = false;  // it has the bytes mapped and has not returned them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &HolderFact::process), field("role", &HolderFact::role),
@@ -123,15 +125,16 @@ struct HolderFact {
   friend bool operator==(const HolderFact&, const HolderFact&) = default;
 };
 
-// What a node's store has and holds.
+// Capacity and use of the store of a node.
 struct StoreFact {
   std::int64_t capacity_bytes = 0;
-  std::int64_t committed_bytes = 0;  // of memory, in slabs
-  std::int64_t used_bytes = 0;       // of it by objects
-  std::int64_t spilled_bytes = 0;    // of objects that are on disk alone
-  std::int64_t file_bytes = 0;       // of all files of spilled objects
-  std::string spilling;              // why nothing is spilled; empty: it is, where need be
-  std::int64_t leaving_objects = 0;  // of a drained node: those that others hold and have not copied yet
+  std::int64_t committed_bytes = 0;  // bytes of memory in slabs
+  std::int64_t used_bytes = 0;  // part of `committed_bytes` that objects use
+  std::int64_t spilled_bytes = 0;  // bytes of objects that are only on disk
+  std::int64_t file_bytes = 0;  // bytes of all files of spilled objects
+  std::string spilling;  // reason that spilling is off; empty: spilling is on
+  // drained node: objects with holders on other nodes and no replica there yet
+  std::int64_t leaving_objects = 0;
   std::int64_t leaving_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -147,19 +150,19 @@ struct StoreFact {
   friend bool operator==(const StoreFact&, const StoreFact&) = default;
 };
 
-// An object in a node's store.
+// An object in the store of a node.
 struct ObjectFact {
   ObjectId object;
   JobId job;
   std::int64_t size_bytes = 0;
   bool sealed = false;
-  NodeId home;                  // which counts who holds it
-  std::uint64_t processes = 0;  // of this node that hold it
-  std::uint64_t nodes = 0;      // other nodes that hold it, where this one is its home
-  bool spilled = false;         // its bytes are on disk alone
-  bool secondary = false;       // a copy of what another node has
-  std::vector<HolderFact> holders;    // at most `max_holders` of them
-  std::vector<NodeId> holding_nodes;  // likewise
+  NodeId home;  // node that counts the holds
+  std::uint64_t processes = 0;  // processes of this node that hold it
+  std::uint64_t nodes = 0;  // other nodes that hold it, if this node is the home
+  bool spilled = false;  // the bytes are only on disk
+  bool secondary = false;  // a replica of an object that another node has
+  std::vector<HolderFact> holders;  // at most `max_holders` entries
+  std::vector<NodeId> holding_nodes;  // at most `max_holders` entries
   static constexpr std::size_t max_holders = 16;
   template <class Visit>
   static constexpr auto fields(Visit visit) {

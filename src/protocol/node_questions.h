@@ -1,6 +1,7 @@
-// What the head asks agents while somebody wants to know: which logs a node has, what stands in them, and
-// how busy the node and its executors are. Asked for, and never told unasked. A log is named by a word
-// that its agent has given out or that is made of a slot's id (log_of_slot), never by a path. Plain structs.
+// Queries from the head to agents: the logs of a node, the content of a log, and the load of the
+// node and its executors. Sent only while a tool waits for the answer. A log is named by a word
+// that its agent returned or by log_of_slot(), never by a path.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -15,16 +16,16 @@
 
 namespace mobula::internal {
 
-// The log of the agent itself.
+// Name of the agent's log.
 inline constexpr const char* log_of_agent = "agent";
-// The last digits, as agents of earlier releases name their files.
+// Log name of a slot. Agents of earlier releases also name their files by the last 8 digits.
 inline std::string log_of_slot(SlotId slot) { return "slot-" + slot.hex().substr(24); }
 
-// Head to agent: which logs does the node have? Answered by LogsListed.
+// Requests the list of logs of a node. Answered by LogsListed.
 struct ListLogs {
   std::uint64_t request = 0;
-  JobId job;                // not empty: of its executors alone
-  std::uint64_t limit = 0;  // the latest ones
+  JobId job;  // not empty: only logs of its executors
+  std::uint64_t limit = 0;  // limit on the number of logs, the latest first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ListLogs::request), field("job", &ListLogs::job),
@@ -34,11 +35,11 @@ struct ListLogs {
 };
 
 struct LogFact {
-  std::string log;              // as ReadLog names it
-  JobId job;                    // empty: of the agent, or not known any more
+  std::string log;  // name for ReadLog
+  JobId job;  // empty: log of the agent, or a job that is no longer known
   std::uint64_t size_bytes = 0;
   std::int64_t changed_ms = 0;  // wall clock
-  bool open = false;            // there is somebody who may write into it
+  bool open = false;  // a process may still write to it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("log", &LogFact::log), field("job", &LogFact::job),
@@ -60,8 +61,9 @@ struct LogsListed {
   friend bool operator==(const LogsListed&, const LogsListed&) = default;
 };
 
-// Head to agent: what stands in the log, from a place that an earlier answer has named? `file` 0: from the
-// oldest byte there is, or from so many before the end where `from` is negative. Answered by LogPart.
+// Requests bytes of a log, from a position that an earlier LogPart returned. With `file` 0, reading
+// begins at the oldest byte, or -`from` bytes before the end if `from` is negative. Answered by
+// LogPart.
 struct ReadLog {
   std::uint64_t request = 0;
   std::string log;
@@ -80,12 +82,12 @@ struct ReadLog {
 struct LogPart {
   std::uint64_t request = 0;
   Payload bytes;
-  std::uint64_t next_file = 0;  // where to go on
+  std::uint64_t next_file = 0;  // position for the next request
   std::int64_t next_from = 0;
-  std::uint64_t left = 0;  // bytes there are beyond
-  bool lost = false;       // what stood at the place that was asked for is no longer kept
-  bool open = false;       // there is somebody who may write more
-  std::string fault;       // why there is nothing
+  std::uint64_t left = 0;  // bytes after this part
+  bool lost = false;  // the requested position is no longer kept
+  bool open = false;  // a process may still write to it
+  std::string fault;  // reason that no bytes were returned
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &LogPart::request), field("bytes", &LogPart::bytes),
@@ -96,7 +98,7 @@ struct LogPart {
   friend bool operator==(const LogPart&, const LogPart&) = default;
 };
 
-// Head to agent: how busy are you? Answered by UsageTold.
+// Requests the load of a node. Answered by UsageTold.
 struct AskUsage {
   std::uint64_t request = 0;
   template <class Visit>
@@ -106,7 +108,7 @@ struct AskUsage {
   friend bool operator==(const AskUsage&, const AskUsage&) = default;
 };
 
-// Bytes of a GPU, by its index on the node.
+// Used bytes of a GPU, by its index on the node.
 struct DeviceTaken {
   std::uint32_t device = 0;
   std::int64_t used_bytes = 0;
@@ -117,17 +119,19 @@ struct DeviceTaken {
   friend bool operator==(const DeviceTaken&, const DeviceTaken&) = default;
 };
 
-// An executor, or the command of a submitted job. Processes it has started are not in it.
+// Usage of an executor, or of the command of a submitted job. Processes that it started are not
+// included.
 struct ExecutorUsage {
   SlotId slot;
   std::int64_t pid = 0;
-  std::string running;              // the name of what it runs or ran last
-  Duration cpu{};                   // processor time since it began
-  std::int64_t resident_bytes = 0;  // all it has in memory
-  std::int64_t own_bytes = 0;       // of it, what nobody else has: not files, not the store
+  std::string running;  // name of the running or latest call
+  Duration cpu{};  // processor time since its start
+  std::int64_t resident_bytes = 0;  // all resident memory
+  // part of `resident_bytes` that is private: neither files nor the store
+  std::int64_t own_bytes = 0;
   std::uint32_t threads = 0;
   std::vector<DeviceTaken> devices;
-  bool partial = false;             // some of the processes below it were not looked at
+  bool partial = false;  // some child processes were not inspected
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorUsage::slot), field("pid", &ExecutorUsage::pid),
@@ -140,19 +144,20 @@ struct ExecutorUsage {
   friend bool operator==(const ExecutorUsage&, const ExecutorUsage&) = default;
 };
 
-// Two answers give rates: processor times rise, and `at` says how far the two are apart.
+// Usage of a node and its executors. Two replies give rates: processor times rise, and `at` gives
+// the interval between the replies.
 struct UsageTold {
   std::uint64_t request = 0;
-  Duration at{};    // of the node's clock that never goes back
-  Duration cpu{};   // processor time that all of the machine has used
+  Duration at{};  // monotonic clock of the node
+  Duration cpu{};  // processor time of the whole machine
   std::uint32_t cpus = 0;
   std::int64_t memory_used_bytes = 0;
   std::int64_t memory_bytes = 0;
   StoreFact store;
-  std::vector<DeviceTaken> devices;  // the last look at them; none where nobody looks
+  std::vector<DeviceTaken> devices;  // latest sample; empty if devices are not sampled
   std::vector<ExecutorUsage> executors;
-  std::uint64_t left_out = 0;  // executors that were not looked at
-  std::int64_t wall_ms = 0;    // wall clock of the node; 0: of an earlier release
+  std::uint64_t left_out = 0;  // executors that were not inspected
+  std::int64_t wall_ms = 0;    // wall clock of the node; 0: an earlier release
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &UsageTold::request), field("at", &UsageTold::at),

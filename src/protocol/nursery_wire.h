@@ -1,7 +1,9 @@
-// What an agent and the processes it starts say to each other over an inherited SOCK_SEQPACKET
-// pair: a nursery (which forks executors) or an executor that was started directly. One packet is
-// one message; fds travel beside it. Little-endian, private to one build: both ends are the same
-// version of Mobula, and the hello says so. Value functions, any thread; decoding never trusts.
+// Packets between an agent and the processes that it starts, over an inherited SOCK_SEQPACKET pair:
+// a fork server, which forks executors, or an executor that was started directly. One packet is one
+// message; file descriptors accompany it. Little-endian.
+// Thread: any.
+// Not: compatibility. Both ends have the same build, and the hello checks it. Decoders validate
+// their input.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,11 +27,12 @@
 
 namespace mobula::internal {
 
-// Environment of a started program: in which of the two ways, and over which fd it hears more.
+// Environment variables of a started program: the kind of start, and the file descriptor of the
+// socket.
 inline constexpr const char* nursery_fd_variable = "MOBULA_NURSERY_FD";
 inline constexpr const char* executor_fd_variable = "MOBULA_EXECUTOR_FD";
-// Marks an executor and everything it starts, in hex. A nursery has them as zeros, so that a forked
-// executor can overwrite them where /proc/PID/environ reads them.
+// Identify an executor and all processes that it starts, in hex. A fork server has zeros in them,
+// so that a forked executor can overwrite the value that /proc/PID/environ shows.
 inline constexpr const char* slot_variable = "MOBULA_SLOT";
 inline constexpr const char* process_variable = "MOBULA_PROCESS";
 
@@ -37,17 +40,17 @@ inline constexpr std::uint32_t nursery_wire_version = 2;
 inline constexpr std::size_t nursery_packet_limit = 64 * 1024;
 inline constexpr std::size_t nursery_fd_limit = 2;
 
-// Agent to nursery or executor, with the fds {link, log}: become this executor.
+// Agent to fork server or executor, with the file descriptors {link, log}: become this executor.
 struct ForkRequest {
   ProcessId process;
   SlotId slot;
   std::uint64_t seed = 0;
   std::int32_t agent_pid = 0;
-  std::vector<std::pair<std::string, std::string>> environment;  // set over what is there
+  std::vector<std::pair<std::string, std::string>> environment;  // overrides inherited variables
   friend bool operator==(const ForkRequest&, const ForkRequest&) = default;
 };
 
-// Back to the agent: the executor's pid, or why there is none.
+// Reply to the agent: the pid of the executor, or the error.
 struct ForkReply {
   ProcessId process;
   std::int32_t pid = 0;
@@ -55,7 +58,7 @@ struct ForkReply {
   friend bool operator==(const ForkReply&, const ForkReply&) = default;
 };
 
-// The first packet of a nursery: ready, or why this program cannot be forked.
+// The first packet of a fork server: it is ready, or this program cannot be forked.
 struct NurseryHello {
   std::uint32_t version = nursery_wire_version;
   std::string refusal;
@@ -86,7 +89,7 @@ class Writer {
   std::string out_;
 };
 
-// Reads zeros and empty texts past the end, and remembers it.
+// Returns zeros and empty strings past the end, and records that.
 class Reader {
  public:
   Reader(std::string_view packet, Kind kind) : rest_(packet) {
@@ -106,7 +109,7 @@ class Reader {
   }
   std::string text() { return std::string(take(static_cast<std::size_t>(number(4)))); }
   bool failed() const { return failed_; }
-  // Everything was there and nothing is left.
+  // Returns true if every read succeeded and no byte is left.
   bool complete() const { return !failed_ && rest_.empty(); }
 
  private:
@@ -195,8 +198,10 @@ struct NurseryPacket {
   std::vector<Fd> fds;
 };
 
-// Sends one packet with at most nursery_fd_limit fds; `flags` as MSG_DONTWAIT. EAGAIN and too many
-// fds on their way are resource_exhausted (nothing was sent); a closed end is unavailable.
+// Sends one packet with at most nursery_fd_limit file descriptors. `flags` are those of sendmsg,
+// such as MSG_DONTWAIT.
+// Errors: resource_exhausted for EAGAIN and for too many file descriptors in flight (nothing is
+// sent); unavailable if the other end is closed.
 inline Result<void> send_packet(int socket, std::string_view bytes, std::span<const int> fds,
                                 int flags) {
   if (bytes.size() > nursery_packet_limit || fds.size() > nursery_fd_limit) {
@@ -227,7 +232,7 @@ inline Result<void> send_packet(int socket, std::string_view bytes, std::span<co
   return {};
 }
 
-// Receives one packet; its fds are close-on-exec. EAGAIN is resource_exhausted.
+// Receives one packet. Its file descriptors are close-on-exec. EAGAIN is resource_exhausted.
 inline Result<NurseryPacket> receive_packet(int socket, int flags) {
   NurseryPacket packet;
   packet.bytes.resize(nursery_packet_limit);

@@ -1,4 +1,5 @@
-// The line with which an executor names, in its own output, the task whose output follows. The agent takes it out.
+// Formats the line with which an executor labels the task whose output follows. The agent removes
+// the line from the output.
 // Thread: any.
 #pragma once
 
@@ -8,14 +9,14 @@
 
 namespace mobula::internal {
 
-// The label of tasks that take turns too quickly to be named one by one.
+// Label for tasks that alternate too quickly for single labels.
 inline constexpr std::string_view several_tasks = "several tasks";
 
 inline constexpr std::string_view output_label_begin = "\x1e\x02mobula-task:";
 inline constexpr std::string_view output_label_end = "\x03";
 inline constexpr std::size_t max_output_label_bytes = 256;
 
-// Follows a line without an end on the same line. One write: shorter than PIPE_BUF.
+// Completes a line without a newline. One write: the line is shorter than PIPE_BUF.
 inline std::string output_label_line(std::string_view label) {
   std::string line(output_label_begin);
   for (const char each : label.substr(0, max_output_label_bytes)) {
@@ -25,7 +26,7 @@ inline std::string output_label_line(std::string_view label) {
   return line += '\n';
 }
 
-// A line of output, without its end: the text before a label in it, and the label.
+// A line of output without its newline: the text before a label, and the label.
 struct LabeledLine {
   std::string_view text;
   std::optional<std::string_view> label;

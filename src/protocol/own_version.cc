@@ -1,4 +1,4 @@
-// Alone in its source, so that a program can be linked that says something else.
+// A separate source, so that a test can link another definition.
 #include "protocol/version.h"
 
 namespace mobula::internal {

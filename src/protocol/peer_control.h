@@ -1,5 +1,7 @@
-// Between worker agents: who holds which object where. Sequenced per pair of incarnations; the
-// bytes themselves go over the bulk path. Plain structs; alternatives are wire numbers.
+// Messages between worker agents about the holders and locations of objects. Sequenced per pair of
+// incarnations.
+// Thread: owner (plain values).
+// Not: the bytes of objects, which use the bulk path. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +16,8 @@
 
 namespace mobula::internal {
 
-// Producer's agent to home agent: a result of `owner` is sealed here and held for you.
-// Answered by ResultTaken.
+// Producer's agent to the home: a result of `owner` is sealed at the producer and held for the
+// home. Answered by ResultTaken.
 struct ResultStored {
   ObjectId object;
   JobId job;
@@ -33,7 +35,7 @@ struct ResultStored {
   friend bool operator==(const ResultStored&, const ResultStored&) = default;
 };
 
-// `wanted` false: the owner is gone; the producer's agent drops its copy.
+// If `wanted` is false, the owner is dead and the agent of the producer drops its replica.
 struct ResultTaken {
   ObjectId object;
   bool wanted = true;
@@ -44,7 +46,7 @@ struct ResultTaken {
   friend bool operator==(const ResultTaken&, const ResultTaken&) = default;
 };
 
-// Some process of the sender's node holds the object. Answered by NodeHoldConfirmed.
+// A process of the sender's node holds the object. Answered by NodeHoldConfirmed.
 struct NodeHold {
   ObjectId object;
   JobId job;
@@ -57,7 +59,7 @@ struct NodeHold {
 
 struct NodeHoldConfirmed {
   ObjectId object;
-  bool known = true;  // false: the home does not know the object (any more)
+  bool known = true;  // false: the home does not know the object, or no longer knows it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &NodeHoldConfirmed::object),
@@ -75,8 +77,9 @@ struct NodeRelease {
   friend bool operator==(const NodeRelease&, const NodeRelease&) = default;
 };
 
-// Where is it, and tell me when it exists. Answered by ObjectStatus once it is ready or lost. The home
-// does not name the nodes in `unread`: the asker failed to read from them.
+// Requests the location of an object, now or once it exists. Answered by ObjectStatus when the
+// object is ready or lost. The home omits the nodes in `unread`, because the sender failed to read
+// from them.
 struct AskObject {
   ObjectId object;
   std::vector<NodeId> unread{};
@@ -94,7 +97,7 @@ struct ObjectStatus {
   RefRecords contained;
   std::vector<NodeId> locations;  // nodes that have the bytes; empty with `failure`
   std::optional<Failure> failure;
-  std::vector<NodeId> fetching;  // nodes that are bringing them to themselves, the latest first
+  std::vector<NodeId> fetching;  // nodes that are still pulling the bytes, the latest first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -106,10 +109,11 @@ struct ObjectStatus {
   friend bool operator==(const ObjectStatus&, const ObjectStatus&) = default;
 };
 
-// May I read these bytes over the bulk path? Answered by PullReady; the leave stands until PullOver.
+// Requests permission to read the bytes over the bulk path. Answered by PullReady; the permission
+// stays valid until PullOver.
 struct PullRequest {
-  std::uint64_t pull = 0;  // chosen by the asker, for this question alone
-  ObjectId object;         // or, for a program file:
+  std::uint64_t pull = 0;  // chosen by the sender, unique to this request
+  ObjectId object;  // empty: `file` names a program file
   Hash128 file;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -119,19 +123,19 @@ struct PullRequest {
   friend bool operator==(const PullRequest&, const PullRequest&) = default;
 };
 
-// `offer` is named in requests over connections that begin with `token`. Who is still bringing the
-// object to itself offers the chunks that it has, and tells of more with ChunksThere. A failure in
-// a second answer ends the leave.
+// Bulk requests name `offer` on connections that begin with `token`. An agent that is still pulling
+// the object offers the chunks that it has and announces more with ChunksThere. A second PullReady
+// with a failure withdraws the offer.
 struct PullReady {
   std::uint64_t pull = 0;
   std::int64_t size_bytes = 0;
-  std::string token;  // 32 bytes: first bytes on a bulk connection
-  std::string key;    // 32 bytes, AES-256-GCM; empty: plain on a trusted fabric
+  std::string token;  // 32 bytes, the first bytes on a bulk connection
+  std::string key;  // 32 bytes, AES-256-GCM; empty: plain bytes on a trusted fabric
   std::optional<Failure> failure;
   std::uint64_t offer = 0;
   bool partial = false;
-  std::vector<std::uint32_t> chunks;  // partial: which of them are there
-  std::uint64_t chunk_bytes = 0;      // partial: the length of all but the last
+  std::vector<std::uint32_t> chunks;  // partial: indices of the available chunks
+  std::uint64_t chunk_bytes = 0;  // partial: length of every chunk except the last
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("pull", &PullReady::pull), field("size_bytes", &PullReady::size_bytes),
@@ -143,7 +147,7 @@ struct PullReady {
   friend bool operator==(const PullReady&, const PullReady&) = default;
 };
 
-// To the home: the sender's bytes of the object are lost, as if its node had been.
+// To the home: the replica of the sender is lost, as if its node had died.
 struct CopyLost {
   ObjectId object;
   std::string cause;
@@ -154,7 +158,7 @@ struct CopyLost {
   friend bool operator==(const CopyLost&, const CopyLost&) = default;
 };
 
-// To who reads from the sender while it is still fetching: these can be read now, too.
+// To a reader of a partial offer: further chunks that can be read now.
 struct ChunksThere {
   std::uint64_t pull = 0;
   std::vector<std::uint32_t> chunks;
@@ -165,10 +169,10 @@ struct ChunksThere {
   friend bool operator==(const ChunksThere&, const ChunksThere&) = default;
 };
 
-// The asker reads no more, and will not use what may still be on its way to it.
+// The reader has stopped reading and discards bytes that are still in transit.
 struct PullOver {
   std::uint64_t pull = 0;
-  ObjectId object;  // as asked for
+  ObjectId object;  // object of the request
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("pull", &PullOver::pull), field("object", &PullOver::object));
@@ -176,7 +180,7 @@ struct PullOver {
   friend bool operator==(const PullOver&, const PullOver&) = default;
 };
 
-// To the home: the sender has a copy by a hold of its own, until CopyLost or NodeRelease.
+// To the home: the sender has a replica with its own hold, until CopyLost or NodeRelease.
 struct CopyMade {
   ObjectId object;
   template <class Visit>
@@ -191,7 +195,7 @@ using PeerMessage =
                  ObjectStatus, PullRequest, PullReady, CopyLost, ChunksThere, PullOver, CopyMade>;
 
 struct PeerFrame {
-  ProcessId from;  // agent incarnations; a frame for another one is refused
+  ProcessId from;  // agent incarnation; a frame for another incarnation is rejected
   ProcessId to;
   Frame<PeerMessage> frame;
   template <class Visit>

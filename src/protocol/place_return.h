@@ -1,5 +1,6 @@
-// How a place in the store comes back from a process that holds the object still. Plain structs of
-// process_to_agent.h and agent_to_process.h.
+// Messages that return the location of an object in the store, while the process still holds the
+// object. Parts of process_to_agent.h and agent_to_process.h.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +10,12 @@
 
 namespace mobula::internal {
 
-// Agent to process. Room is needed: PlaceReturned, as soon as nobody in this process looks at the
-// object's bytes.
+// Agent to process: the store needs the space. PlaceReturned follows as soon as no code in this
+// process reads the bytes.
 struct ReturnPlace {
   ObjectId object;
-  std::uint64_t fetch = 0;  // by which it has the place; 0: it wrote the bytes itself
+  // FetchObject that returned the location; 0: the process wrote the bytes
+  std::uint64_t fetch = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &ReturnPlace::object), field("fetch", &ReturnPlace::fetch));
@@ -21,8 +23,8 @@ struct ReturnPlace {
   friend bool operator==(const ReturnPlace&, const ReturnPlace&) = default;
 };
 
-// The answer: this process does not look at the bytes any more, but holds the object still. To read
-// it again it fetches it again.
+// This process no longer reads the bytes but still holds the object. To read it again, it sends
+// FetchObject.
 struct PlaceReturned {
   ObjectId object;
   std::uint64_t fetch = 0;  // as in ReturnPlace

@@ -1,4 +1,5 @@
-// Between a process (driver or executor) and the head, in both directions.
+// All messages between a process (driver or executor) and the head, in both directions.
+// Thread: owner (plain values).
 #pragma once
 
 #include "protocol/head_to_process.h"

@@ -18,7 +18,8 @@ std::string boot_id_of_machine() {
   return id;
 }
 
-// The name in field 2 may hold blanks and brackets, so counting begins after the last bracket.
+// The name in field 2 may contain spaces and parentheses, so counting starts after the last
+// parenthesis.
 std::optional<std::uint64_t> start_time_of(std::int64_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;

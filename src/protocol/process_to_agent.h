@@ -1,6 +1,7 @@
-// What a process (driver or executor) says to the agent of its machine, over the inherited or the
-// 0600 socket: reliable and ordered until one of them dies. Plain structs; alternatives are wire
-// numbers.
+// Messages from a process (driver or executor) to the agent on its machine, over the inherited
+// socket or the socket of mode 0600. The link is reliable and ordered until one side dies.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,9 @@
 
 namespace mobula::internal {
 
-// Where an object's bytes lie on this node.
+// Location of an object's bytes in the store of this node.
 struct PlaceRecord {
-  std::uint64_t slab = 0;  // 0: nowhere; the low 64 bits of its SlabId
+  std::uint64_t slab = 0;  // low 64 bits of the SlabId; 0: no location
   std::int64_t offset = 0;
   std::int64_t size_bytes = 0;
   template <class Visit>
@@ -36,12 +37,12 @@ struct PlaceRecord {
 
 // ---- process to agent --------------------------------------------------------------------------
 
-// A driver's first message.
+// The first message of a driver.
 struct AttachDriver {
   std::uint32_t version = own_protocol.newest;
   ProcessId process;
   JobId job;
-  std::string curve_key;  // of the process's bus, goes into its ticket
+  std::string curve_key;  // CURVE key of the process's bus, written into its ticket
   std::int64_t pid = 0;
   std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
@@ -53,7 +54,7 @@ struct AttachDriver {
   friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
 };
 
-// An executor answers its assignment: calls may come to this endpoint.
+// Answers AssignExecutor: the executor accepts calls at this endpoint.
 struct ExecutorReady {
   ProcessId process;
   Endpoint endpoint;
@@ -74,8 +75,8 @@ struct ForHead {
   friend bool operator==(const ForHead&, const ForHead&) = default;
 };
 
-// Room for a value; answered by ObjectReserved. Again for the same object: the same place, or
-// `already_exists` if it is sealed.
+// Reserves space for a value. Answered by ObjectReserved. A repeated request for an object returns
+// the same location, or `already_exists` if the object is sealed.
 struct ReserveObject {
   ObjectId object;
   std::int64_t size_bytes = 0;
@@ -87,8 +88,8 @@ struct ReserveObject {
   friend bool operator==(const ReserveObject&, const ReserveObject&) = default;
 };
 
-// The bytes are written. The object is held for `owner` at `home` from here on, before anybody else
-// learns of it; answered by ObjectSealed when that is so.
+// The bytes are written. The object is held for `owner` at `home` from now on, before any other
+// process learns of it. Answered by ObjectSealed when that hold exists.
 struct SealObject {
   ObjectId object;
   ProcessId owner;
@@ -104,12 +105,14 @@ struct SealObject {
   friend bool operator==(const SealObject&, const SealObject&) = default;
 };
 
-// The owner's ref escaped: others may ask this agent for the object before it exists.
+// The ref of the owner escaped: other processes may request the object from this agent before it
+// exists.
 struct ExportObject {
   ObjectId object;
-  bool is_tensor = false;  // elements that the owner gives itself: what is not in the store is not waited for
-  // Not empty: the owner exits as planned, `object` counts the handles of this actor, and the job owns the actor from
-  // now on. The agent ends it when the object has no holder.
+  // elements that the owner serves itself: readers do not wait for them to enter the store
+  bool is_tensor = false;
+  // Set if the owner exits as planned: `object` counts the handles of this actor, and the job owns
+  // the actor from now on. The agent ends the actor when the object has no holder.
   ActorId entrusted{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -119,7 +122,7 @@ struct ExportObject {
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
-// This process wants to be able to read the object; held until released. Answered by HoldConfirmed
+// Holds the object until ReleaseObject, so that this process can read it. Answered by HoldConfirmed
 // once the home counts this node among the holders.
 struct HoldObject {
   RefRecord ref;
@@ -140,14 +143,14 @@ struct ReleaseObject {
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };
 
-// Bring the object here and say when it can be read: ObjectReadable. Implies a hold.
-// `location` is a node known to have it, or empty. `fetch` is repeated in the answer, by which a
-// process tells it from that of an earlier fetch, which it has taken back since.
+// Requests the object on this node. Implies a hold. Answered by ObjectReadable, which repeats
+// `fetch`, so a process can discard the answer to a cancelled fetch. `location` is a node that has
+// the bytes, or empty.
 struct FetchObject {
   RefRecord ref;
   NodeId location;
   std::uint64_t fetch = 0;
-  bool argument = false;  // a call cannot start without it: it comes before what is only looked at
+  bool argument = false;  // a call needs it to start: it precedes objects that a process only reads
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location),
@@ -165,13 +168,13 @@ struct CancelFetch {
   friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
 };
 
-// All tasks of this executor wait (on) or one goes on (off); after `lend_after` of waiting.
+// All tasks of this executor have waited for `lend_after` (on), or one of them continues (off).
 struct ExecutorBlocked {
   bool on = false;
-  // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has submitted. With `on`,
-  // it needs no resource of its slot any more.
+  // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has
+  // submitted. With `on`, it needs no resource of its slot.
   bool departing = false;
-  EndKind kind = EndKind::retired;  // departing: why
+  EndKind kind = EndKind::retired;  // reason, set if `departing`
   std::uint64_t submitted = 0;
   std::string example{};  // name of one of these calls
   template <class Visit>
@@ -183,7 +186,8 @@ struct ExecutorBlocked {
   friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
 };
 
-// The executor ends on purpose: max_calls reached, or exit_actor. It has drained its streams.
+// The executor exits as planned: it reached max_calls, or user code called exit_actor. Its streams
+// are drained.
 struct ExecutorRetires {
   EndKind kind = EndKind::retired;
   template <class Visit>
@@ -194,7 +198,7 @@ struct ExecutorRetires {
 };
 
 struct ConstructorFinished {
-  ValueRecord error;  // is_error if it threw
+  ValueRecord error;  // `is_error` if it threw
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("error", &ConstructorFinished::error));
@@ -202,8 +206,8 @@ struct ConstructorFinished {
   friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
 };
 
-// What runs now, for the name on log lines and for `list executors`, and whether it may be ended for
-// lack of memory. Said when one of these is not as it was: of many tasks alike, of the first.
+// The running task: its name for log lines and `list executors`, and whether it may be terminated
+// under memory pressure. Sent when one of these changes, so once for a series of equal tasks.
 struct RunningNow {
   std::string name;
   TaskId task;
@@ -216,7 +220,7 @@ struct RunningNow {
   friend bool operator==(const RunningNow&, const RunningNow&) = default;
 };
 
-// The executor has run nothing for a while and holds results, or no longer.
+// The executor has been idle for a while and holds results, or no longer does.
 struct ExecutorResides {
   Residence residence;
   template <class Visit>
@@ -226,7 +230,7 @@ struct ExecutorResides {
   friend bool operator==(const ExecutorResides&, const ExecutorResides&) = default;
 };
 
-// Answer to RetireSlab: this process has no mapping of the slab any more.
+// Answers RetireSlab: this process no longer maps the slab.
 struct SlabUnmapped {
   std::uint64_t slab = 0;
   template <class Visit>
@@ -236,7 +240,7 @@ struct SlabUnmapped {
   friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
 };
 
-// A pair of rings to an executor of this node, which this process is going to call. Answered by
+// Requests a pair of rings to an executor on this node that this process will call. Answered by
 // RingOpened.
 struct OpenRing {
   ProcessId executor;
@@ -247,7 +251,7 @@ struct OpenRing {
   friend bool operator==(const OpenRing&, const OpenRing&) = default;
 };
 
-// This process has let go of the pair of rings: its place in the doorbell is free.
+// This process has released the pair of rings: its index in the doorbell is free.
 struct RingClosed {
   std::uint64_t ring = 0;
   template <class Visit>

@@ -1,6 +1,8 @@
-// What a process (driver or executor) says to the head, relayed by the process's agent, which
-// stamps the principal. Everything a process says is full state or safe to repeat: after a head
-// restart it says all of it again. Plain structs; the order of alternatives is the wire number.
+// Messages from a process (driver or executor) to the head, relayed by its agent, which adds the
+// principal. Every message is full state or safe to repeat: a process repeats all of them after a
+// head restart.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +29,12 @@ struct StartJob {
   JobId job;
   ProcessId driver;
   std::string name;
-  std::string name_space;  // empty: one of its own
+  std::string name_space;  // empty: a private namespace
   ProgramRecord program;
   Environment env;
   std::int64_t started_ms = 0;  // wall clock
-  bool local_cluster = false;   // started by init: what can never fit is an error at once
-  bool show_output = true;      // the driver prints what executors print
+  bool local_cluster = false;  // started by init: an infeasible request fails immediately
+  bool show_output = true;  // the driver prints the output of executors
   JobTerms terms{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -58,7 +60,7 @@ struct EndJob {
 
 struct NodeCount {
   NodeId node;
-  std::int64_t tasks = 0;  // that prefer this node for their arguments
+  std::int64_t tasks = 0;  // tasks that prefer this node for their arguments
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("node", &NodeCount::node), field("tasks", &NodeCount::tasks));
@@ -66,19 +68,20 @@ struct NodeCount {
   friend bool operator==(const NodeCount&, const NodeCount&) = default;
 };
 
-// Full state of what one lessee wants in one class. wanted_slots counts slots beyond those it
-// holds; 0 ends the demand.
+// Full state of the demand of one lessee in one class. `wanted_slots` counts slots in addition to
+// held ones; 0 ends the demand.
 struct Demand {
   DemandClass demand_class;
-  std::uint64_t version = 0;  // of this class, rising; a lower one is old
+  std::uint64_t version = 0;  // version of this class, rising; lower versions are outdated
   std::int64_t wanted_slots = 0;
   std::int64_t waiting_tasks = 0;
   Duration oldest_wait{};
   std::vector<NodeCount> locality;
-  std::string example_name;  // of a waiting task, for people
+  std::string example_name;  // name of a waiting task, for display
   bool fail_if_infeasible = false;
-  std::vector<SlotId> heard;  // slots of the class it has and had not heard of at the Demand before
-  bool report_plan = false;   // the head answers with DemandPlanned
+  // slots of the class that the lessee has and had not learned of at the previous Demand
+  std::vector<SlotId> heard;
+  bool report_plan = false;  // the head answers with DemandPlanned
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("demand_class", &Demand::demand_class), field("version", &Demand::version),
@@ -92,11 +95,12 @@ struct Demand {
   friend bool operator==(const Demand&, const Demand&) = default;
 };
 
-// The lessee has no more use for the slot (or was recalled and its last task has ended).
+// The lessee no longer needs the slot, or the slot was recalled and its last task has ended.
 struct ReturnSlot {
   SlotId slot;
-  std::string unreachable{};  // reason that the lessee cannot use it: its executor cannot be reached
-  NodeId node{};              // unreachable: node of the executor, which the agent of the lessee then checks
+  // reason that the lessee cannot use the slot: its executor is unreachable
+  std::string unreachable{};
+  NodeId node{};  // unreachable: node of the executor, which the agent of the lessee then checks
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ReturnSlot::slot), field("unreachable", &ReturnSlot::unreachable),
@@ -105,8 +109,8 @@ struct ReturnSlot {
   friend bool operator==(const ReturnSlot&, const ReturnSlot&) = default;
 };
 
-// Whether the task that runs in a slot recalled for preemption may be ended, since it may run again. If
-// not, the slot comes back when the task is done.
+// States whether the running task of a preempted slot may be ended, because it can run again.
+// Otherwise the slot returns when the task is done.
 struct PreemptionAnswer {
   SlotId slot;
   bool may_end = false;
@@ -130,7 +134,7 @@ struct HoldSlot {
   friend bool operator==(const HoldSlot&, const HoldSlot&) = default;
 };
 
-// Asks for an actor; by its owner, again after a head restart. Answered by ActorChanged.
+// Requests an actor. The owner repeats it after a head restart. Answered by ActorChanged.
 struct CreateActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
@@ -142,10 +146,11 @@ struct CreateActor {
   friend bool operator==(const CreateActor&, const CreateActor&) = default;
 };
 
-// The last handle is gone (restart false, kill false: the running calls finish first), or kill().
+// The last handle was released (`kill` false: running calls finish first), or user code called
+// kill().
 struct EndActor {
   ActorId actor;
-  bool kill = false;  // at once
+  bool kill = false;  // immediately
   bool no_restart = true;
   std::string why;
   template <class Visit>
@@ -156,7 +161,7 @@ struct EndActor {
   friend bool operator==(const EndActor&, const EndActor&) = default;
 };
 
-// Who holds a handle wants to know where the actor is, now and whenever that changes.
+// A process with a handle requests the state of the actor, now and after each change.
 struct WatchActor {
   ActorId actor;
   bool on = true;
@@ -184,7 +189,8 @@ struct FindActor {
   friend bool operator==(const FindActor&, const FindActor&) = default;
 };
 
-// Asks for a placement group; by its creator, again after a head restart. Answered by GroupChanged.
+// Requests a placement group. The creator repeats it after a head restart. Answered by
+// GroupChanged.
 struct CreateGroup {
   GroupSpec spec;
   template <class Visit>
@@ -203,7 +209,7 @@ struct RemoveGroup {
   friend bool operator==(const RemoveGroup&, const RemoveGroup&) = default;
 };
 
-// Who waits for a group wants to know its state, now and whenever that changes.
+// Requests the state of a placement group, now and after each change.
 struct WatchGroup {
   GroupId group;
   template <class Visit>
@@ -213,7 +219,7 @@ struct WatchGroup {
   friend bool operator==(const WatchGroup&, const WatchGroup&) = default;
 };
 
-// A read of cluster state: "nodes", "named_actors", "explain", ... (see tools.h for the kinds).
+// Reads cluster state: "nodes", "named_actors", "explain", and the other kinds in tools.h.
 struct ReadState {
   std::uint64_t request = 0;
   std::string kind;

@@ -1,5 +1,6 @@
-// A program as nodes exchange it: the driver's executable and the non-system libraries it has
-// mapped, each by hash. Plain structs.
+// A program as nodes exchange it: the driver's executable and its mapped non-system libraries, each
+// by hash.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@
 
 namespace mobula::internal {
 
-// Of executors: where the transport plug-ins of their node's installation are. What travels with a program has none.
+// Variable of executors: directory of the transport plugins of their node. Shipped programs include
+// no plugins.
 inline constexpr const char* plugin_folder_variable = "MOBULA_PLUGIN_FOLDER";
 
 struct ProgramFile {
-  std::string name;  // file name without folders
-  Hash128 hash;      // first 128 bits of SHA-256 of the bytes
+  std::string name;  // file name without directories
+  Hash128 hash;  // first 128 bits of the SHA-256 of the bytes
   std::int64_t size_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -27,11 +29,11 @@ struct ProgramFile {
 };
 
 struct ProgramRecord {
-  ProgramId id;                        // hash over the files
-  std::vector<ProgramFile> files;      // the executable first
-  std::vector<std::string> arguments;  // the driver's argv
+  ProgramId id;  // hash over the files
+  std::vector<ProgramFile> files;  // the executable first
+  std::vector<std::string> arguments;  // argv of the driver
   std::string working_folder;
-  NodeId source;  // a node that has the bytes
+  NodeId source;  // node that has the bytes
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &ProgramRecord::id), field("files", &ProgramRecord::files),

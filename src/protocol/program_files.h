@@ -1,5 +1,6 @@
-// Which files a running program consists of, and their hashes: the executable and the non-system
-// libraries it has mapped. Reads /proc; blocks on the disk. For shells, at start.
+// Lists and hashes the files of a running program: the executable and its mapped non-system
+// libraries.
+// Thread: any; reads /proc and blocks on the disk, for shells at start.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,16 @@
 
 namespace mobula::internal {
 
-// Paths of the executable (first) and of the libraries that are not the system's (not under /lib or
-// /usr/lib), as `pid` (0: this process) has them mapped.
+// Paths of the executable (first) and of the libraries outside /lib and /usr/lib that `pid` has
+// mapped (0: this process).
 Result<std::vector<std::string>> program_paths(std::int64_t pid);
 
-// Where the transport plug-ins are that were installed with this library or program: lib/mobula. Empty: nowhere.
+// Directory of the transport plugins that were installed with this library or program: lib/mobula.
+// Empty if it does not exist.
 std::string plugins_beside(const std::string& file);
 
-// The first 128 bits of the SHA-256 of bytes that come in parts. One thread at a time.
+// Incremental SHA-256, of which end() returns the first 128 bits.
+// Thread: owner.
 class RunningHash {
  public:
   RunningHash();
@@ -29,17 +32,17 @@ class RunningHash {
   RunningHash& operator=(RunningHash&&) noexcept;
   ~RunningHash();
   void add(std::span<const std::byte> bytes);
-  Hash128 end();  // once, at the end
+  Hash128 end();  // called once, after the last add()
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// The first 128 bits of the file's SHA-256.
+// The first 128 bits of the SHA-256 of the file.
 Result<Hash128> hash_file(const std::string& path);
 
-// Files and id of a running program; arguments, folder and source are left empty.
+// Files and id of a running program. Arguments, working directory, and source stay empty.
 Result<ProgramRecord> describe_program(std::int64_t pid);
 
 }  // namespace mobula::internal

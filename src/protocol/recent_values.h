@@ -1,6 +1,7 @@
-// Values that come again and again, each with its bytes: whoever keeps some of them neither writes nor reads
-// such a value anew, and has the same object each time. Long ones are not kept: nobody who sends some fills
-// the memory of who reads them. For one thread.
+// Intern cache: the latest values with their encoded bytes. A repeated value is neither encoded nor
+// decoded again and shares one object. Values above 4 KiB are not cached, so no sender can fill the
+// memory of a receiver.
+// Thread: owner.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +22,16 @@ class RecentValues {
 
   struct Entry {
     CopyOnWrite<T> value;
-    CopyOnWrite<T> equal;  // another object of the same bytes, the last that was met
+    CopyOnWrite<T> equal;  // latest other object with the same bytes
     Bytes bytes;
   };
 
-  // The entry of this very object, until the next call; null: it is not kept.
+  // The entry of this object, until the next call; null if it is not cached.
   const Entry* find(const CopyOnWrite<T>& value) {
     return find_where([&](const Entry& entry) { return entry.value.is_same(value) || entry.equal.is_same(value); });
   }
-  // The entry whose bytes come next, which are taken; null: none has them, and nothing is taken.
+  // The entry whose bytes are next in `in`, which consumes them. Null if no entry matches; then
+  // `in` is unchanged.
   const Entry* take_next(Reader& in) {
     return find_where([&](const Entry& entry) { return in.take(entry.bytes); });
   }
@@ -40,7 +42,8 @@ class RecentValues {
     });
   }
 
-  // Of what is to be written, until the next call; `memory` is for what was not kept before.
+  // The encoded bytes of `value`, until the next call. `memory` stores them if they were not
+  // cached.
   std::span<const std::byte> bytes_of(const CopyOnWrite<T>& value, Bytes& memory) {
     if (const Entry* known = find(value)) return known->bytes;
     memory = encode(*value);
@@ -48,7 +51,8 @@ class RecentValues {
     return memory;
   }
 
-  // In the place of the oldest, or beside its equal. Not what is longer than may be kept.
+  // Replaces the oldest entry, or adds the object to the entry with equal bytes. Ignores values
+  // that are too long.
   void keep(const CopyOnWrite<T>& value, std::span<const std::byte> bytes) {
     if (bytes.size() > longest_kept) return;
     if (find(bytes) != nullptr) {
@@ -65,7 +69,7 @@ class RecentValues {
   }
 
  private:
-  // The last one that was found is looked at first.
+  // The latest match is compared first.
   template <class Is>
   const Entry* find_where(Is is) {
     if (used_ > 0 && is(entries_[last_])) return &entries_[last_];
@@ -81,7 +85,7 @@ class RecentValues {
   std::size_t last_ = 0;
 };
 
-// Those of the calling thread.
+// The cache of the calling thread.
 template <class T, std::size_t Most = 16>
 RecentValues<T, Most>& recent_values() {
   thread_local RecentValues<T, Most> values;

@@ -16,7 +16,7 @@
 namespace mobula::internal {
 namespace {
 
-// Kept free below the limit for the record that says why the file ends.
+// Bytes below the limit that stay free for the record with the reason for the end.
 constexpr std::uint64_t last_words_bytes = 256;
 
 }  // namespace
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Recorder>> Recorder::start(const RecordOptions& options,
   header.started_ms = wall_clock_ms();
   const std::string path = fmt::format("{}/{}-{}-{}.mobrec", options.folder, header.role,
                                        header.pid, hex_of(header.incarnation));
-  // It gets its name with its header in it: a process may be killed at any time.
+  // The file is renamed once its header is written, because the process may be killed at any time.
   const std::string unfinished = path + ".new";
   Fd fd(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
   if (!fd) return errno_failure("make the recording " + unfinished, errno);
@@ -109,7 +109,7 @@ void Recorder::flush() {
 void Recorder::stop(const std::string& why) {
   append_stop(waiting_, why);
   flush();
-  if (!recording()) return;  // flush has told
+  if (!recording()) return;  // flush() has logged the reason
   fd_.reset();
   log_warn("recording to {} has stopped: {}", path_, why);
 }

@@ -1,9 +1,7 @@
-// Writes the recording of one core while its process runs. What was written survives the death of
-// the process by any signal, up to the commands of the last step; nothing is synced to the disk. A
-// recorder that cannot go on (its limit, a full disk) says so once in the log, and stops: the
-// process does not.
-//
-// Belongs to whoever steps the core; one thread at a time.
+// Writes the recording of one core while its process runs. Written data survives any signal, up to
+// the commands of the last step, but is not synced to the disk. A recorder that cannot continue
+// (limit, full disk) logs that once and stops; the process continues.
+// Thread: owner (the thread that steps the core).
 #pragma once
 
 #include <cstdint>
@@ -24,30 +22,30 @@ inline constexpr const char* record_variable = "MOBULA_RECORD";
 inline constexpr const char* record_limit_variable = "MOBULA_RECORD_LIMIT";
 
 struct RecordOptions {
-  std::string folder;                                  // empty: no recording
-  std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // of each file
+  std::string folder;  // empty: no recording
+  std::uint64_t limit_bytes = std::uint64_t{1} << 30;  // limit of each file, in bytes
 };
 
-// What MOBULA_RECORD and MOBULA_RECORD_LIMIT say, with an absolute path; for `main`, and for
-// executors, which have no other way to be told. invalid_argument for a limit that is no number of
-// bytes.
+// Values of MOBULA_RECORD and MOBULA_RECORD_LIMIT, with an absolute path. For `main`, and for
+// executors, which have no other source of options.
+// Errors: invalid_argument for a limit that is not a number of bytes.
 Result<RecordOptions> record_options_from_environment();
 
 class Recorder {
  public:
-  // Makes <folder>/<role>-<pid>-<incarnation>.mobrec, mode 0600; pid and time of `header` are
-  // filled in. Null where the options name no folder.
+  // Creates `<folder>/<role>-<pid>-<incarnation>.mobrec` with mode 0600, and fills in pid and time
+  // of `header`. Returns null if the options name no directory.
   static Result<std::unique_ptr<Recorder>> start(const RecordOptions& options,
                                                  RecordingHeader header);
-  // Writes what is left.
+  // Writes buffered data.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   bool recording() const { return fd_.get() >= 0; }
-  // Before the core takes the event: it is in the file should the core abort on it.
+  // Records the event before the core handles it, so that the file has it even if the core aborts.
   void took(Time at, std::span<const std::byte> event);
-  // What the core wants done for it. Written with the next event, or by flush().
+  // Records the commands of the core. Written with the next event, or by flush().
   void gave(std::span<const Bytes> commands);
   void flush();
 
@@ -66,7 +64,7 @@ class Recorder {
   Bytes waiting_;
 };
 
-// Steps a core; with a recorder, what it was told and what it answered is written.
+// Steps a core, and records its event and commands if a recorder exists.
 template <class Core>
 void step_recorded(Core& core, Recorder* recorder, Time now, typename Core::Event&& event,
                    std::vector<typename Core::Command>& out) {

@@ -9,7 +9,7 @@ namespace mobula::internal {
 namespace {
 
 constexpr std::string_view magic = "MOBREC\r\n";
-// Above what any message of the protocol may hold; a head is told its whole journal at once.
+// Exceeds the largest message of the protocol: a head receives its whole journal as one event.
 constexpr std::uint32_t max_frame_bytes = 1u << 30;
 
 template <class Number>
@@ -133,7 +133,7 @@ Result<std::optional<RecordingReader::Frame>> RecordingReader::read_frame() {
     return failure(ErrorCode::corrupt, "a record claims " + std::to_string(size) + " bytes");
   }
   Frame frame{static_cast<char>(begin[4]), {}};
-  // In parts: a false length must not make memory.
+  // Reads in blocks of 1 MiB, so that a false length cannot allocate memory.
   for (std::size_t left = size - 1; left > 0;) {
     const std::size_t part = std::min<std::size_t>(left, 1u << 20);
     const std::size_t had = frame.bytes.size();

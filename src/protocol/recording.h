@@ -1,16 +1,8 @@
-// A recording: everything one core of one process was told, when, and what it answered. Written by
-// real processes (recorder.h), replayed by `mobula-sim --replay` to the same answers. One file for
-// each life of a core:
-//
-// - 8 bytes "MOBREC\r\n"
-// - frames: 4 bytes length (little endian) of what follows, 1 byte kind, then the rest:
-//   - 'H': RecordingHeader, once, first
-//   - 'I': time in ns (8 bytes, little endian), then the event as core_records.h encodes it
-//   - 'O': the commands of the 'I' before it: for each its length (4 bytes) and its bytes
-//   - 'S': why recording stopped before the process did, as text
-//
-// A file may end within a frame, or with an 'I': its process was killed. What is left out of events
-// and commands stands in scrub.h. Values; a reader belongs to one thread.
+// Recording of one core: every event with its time, and the resulting commands. Real processes
+// write it (recorder.h), and `mobula-sim --replay` must reproduce the same commands. Each life of a
+// core has its own file.
+// Thread: owner.
+// Not: scrubbed parts, see scrub.h.
 #pragma once
 
 #include <cstdint>
@@ -29,20 +21,29 @@
 
 namespace mobula::internal {
 
+// File format:
+//  - 8 bytes "MOBREC\r\n"
+//  - frames: 4 bytes length (little endian) of the rest, 1 byte kind, then the rest:
+//    - 'H': RecordingHeader, once, first
+//    - 'I': time in ns (8 bytes, little endian), then the event as core_records.h encodes it
+//    - 'O': the commands of the 'I' before it: for each its length (4 bytes) and its bytes
+//    - 'S': reason that recording stopped before the process did, as text
+// A file may end within a frame, or with an 'I', if its process was killed.
+
 inline constexpr std::uint32_t recording_format = 1;
 
-// Of events and commands in recordings: a head is told its whole journal at once.
+// Limits of events and commands. A head receives its whole journal as one event.
 inline constexpr DecodeLimits recording_limits{1u << 30, 256u << 20, std::size_t{4} << 30};
 
 struct RecordingHeader {
   std::uint32_t format = recording_format;
   std::uint32_t protocol = own_protocol.newest;
   std::string core;  // "head", "agent", "client" or "executor"
-  std::string role;  // of the process: "head", "agent", "driver", "executor", …
+  std::string role;  // role of the process: "head", "agent", "driver", "executor", …
   std::int64_t pid = 0;
-  Hash128 incarnation;          // of the core; every one has a file of its own
+  Hash128 incarnation;  // incarnation of the core
   std::int64_t started_ms = 0;  // wall clock
-  Bytes options;                // what the core was constructed with
+  Bytes options;  // encoded constructor options of the core
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
@@ -58,7 +59,7 @@ struct RecordingHeader {
 struct RecordedStep {
   Time at;
   Bytes event;
-  // None: the process ended before they were written, which only the last step may lack.
+  // Empty if the process exited before they were written, which only the last step allows.
   std::optional<std::vector<Bytes>> commands;
 };
 
@@ -73,14 +74,15 @@ void append_stop(Bytes& to, const std::string& why);
 
 class RecordingReader {
  public:
-  // Fails with `corrupt` for what is no recording, and with `invalid_argument` for one of another
-  // format or another version of the protocol, which this build cannot replay.
+  // Errors: `corrupt` if the file is not a recording; `invalid_argument` for another format or
+  // another protocol version, which this build cannot replay.
   static Result<RecordingReader> open(const std::string& path);
 
   const RecordingHeader& header() const { return header_; }
-  // The next step, or nothing at the end. `corrupt` for a file that no recorder has written.
+  // The next step, or nothing at the end. `corrupt` for a file that no recorder wrote.
   Result<std::optional<RecordedStep>> next();
-  // How the file ends, once next() has given nothing; empty: with a whole step.
+  // Describes an incomplete end of the file, once next() has returned nothing; empty if the last
+  // step is complete.
   const std::string& ending() const { return ending_; }
 
  private:

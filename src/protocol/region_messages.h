@@ -1,6 +1,8 @@
-// Between two processes: tensors that one has and the other wants. In order, and either all that was said
-// arrives or the peer is reported gone. A transfer is numbered by its receiver, who never uses a number
-// again; a retry is another transfer. Plain structs; alternatives are wire numbers.
+// Messages between two processes about tensors that one of them pulls from the other. Delivery is
+// in order and complete, or the peer is reported lost. The receiver numbers transfers and never
+// reuses a number; a retry is a new transfer.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +19,18 @@
 
 namespace mobula::internal {
 
-// Receiver to holder: I want these bytes by this path. Said again it asks whether you still know of it.
-// Answered by RegionsReady, RegionsWait or RegionsRefused; for a two-sided path RegionSteps follow.
+// Receiver to holder: requests the bytes over this path. A repeated request checks that the holder
+// still knows the transfer. Answered by RegionsReady, RegionsWait, or RegionsRefused. On a
+// two-sided path, RegionSteps follow.
 struct PullRegions {
   std::uint64_t transfer = 0;
   ObjectId object;
   DirectPath path = DirectPath::shm;
-  std::uint64_t size_bytes = 0;  // of all regions together
-  std::uint32_t lane = 0;        // two-sided: the receiver's device
-  bool may_redirect = true;      // to others that have a copy; of parts alone
-  std::uint32_t part = 0;        // of the holder's cut, from 1; 0: all of it
+  std::uint64_t size_bytes = 0;  // size of all regions in total
+  std::uint32_t lane = 0;  // two-sided: device ordinal of the receiver
+  bool may_redirect = true;  // the holder may redirect to peers with a replica; for chunks only
+  // number of the chunk in the division of the holder, from 1; 0: the whole tensor
+  std::uint32_t part = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &PullRegions::transfer), field("object", &PullRegions::object),
@@ -37,12 +41,13 @@ struct PullRegions {
   friend bool operator==(const PullRegions&, const PullRegions&) = default;
 };
 
-// The bytes stay where they are until RegionsTaken or RegionsLeft. `ticket`: how to reach them.
+// The holder pins the bytes until RegionsTaken or RegionsLeft. `ticket` is the offer handle that
+// gives access to them.
 struct RegionsReady {
   std::uint64_t transfer = 0;
   std::string ticket;
-  std::uint32_t lane = 0;   // two-sided: the holder's device
-  std::uint64_t epoch = 0;  // two-sided: of the channel between the two devices, as the holder has it
+  std::uint32_t lane = 0;  // two-sided: device ordinal of the holder
+  std::uint64_t epoch = 0;  // two-sided: epoch of the channel between the two devices at the holder
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &RegionsReady::transfer), field("ticket", &RegionsReady::ticket),
@@ -51,7 +56,7 @@ struct RegionsReady {
   friend bool operator==(const RegionsReady&, const RegionsReady&) = default;
 };
 
-// It is in line, or waits for its producer.
+// The transfer is queued, or waits for its producer.
 struct RegionsWait {
   std::uint64_t transfer = 0;
   template <class Visit>
@@ -62,25 +67,25 @@ struct RegionsWait {
 };
 
 enum class RegionRefusal : std::uint8_t {
-  gone = 1,         // not here, or not any more
-  stored = 2,       // in the object store of the holder's node now
-  redirected = 3,   // busy: `others` have copies
-  no_path = 4,      // not by this one
+  gone = 1,  // not at this holder, or no longer there
+  stored = 2,  // now in the object store of the holder's node
+  redirected = 3,  // busy: `others` have replicas
+  no_path = 4,  // not available over this path
   wrong_size = 5,
-  too_many = 6,     // wait
-  failed = 7,       // here, though the bytes are there
+  too_many = 6,  // wait
+  failed = 7,  // failure at the holder, which has the bytes
 };
 std::string_view to_string(RegionRefusal why);
 
-// Instead of the bytes; also after RegionsReady, where the holder's side has failed meanwhile: then what
-// has arrived is void, and the receiver says RegionsLeft when it is quiet.
+// Rejects a pull. It may follow RegionsReady if the holder fails. Then the received bytes are
+// invalid, and the receiver sends RegionsLeft once it no longer accesses them.
 struct RegionsRefused {
   std::uint64_t transfer = 0;
   RegionRefusal why = RegionRefusal::gone;
   std::string text;
-  std::uint64_t epoch = 0;  // two-sided, after RegionsReady: the channel's from now on
+  std::uint64_t epoch = 0;  // two-sided, after RegionsReady: new epoch of the channel
   std::vector<ProcessId> others;
-  std::vector<Endpoint> where;  // they are reached
+  std::vector<Endpoint> where;  // endpoints of `others`
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &RegionsRefused::transfer), field("why", &RegionsRefused::why),
@@ -90,7 +95,8 @@ struct RegionsRefused {
   friend bool operator==(const RegionsRefused&, const RegionsRefused&) = default;
 };
 
-// All bytes are there. `keeps`: of a part; others may be sent here for it until RegionCopyGone.
+// All bytes have arrived. `keeps`: the receiver keeps the chunk, and the holder may redirect other
+// receivers to it until RegionCopyGone.
 struct RegionsTaken {
   std::uint64_t transfer = 0;
   bool keeps = false;
@@ -101,10 +107,10 @@ struct RegionsTaken {
   friend bool operator==(const RegionsTaken&, const RegionsTaken&) = default;
 };
 
-// The receiver does not want them any more, and nothing of it reads or writes for this transfer.
+// The receiver cancels the transfer and no longer reads or writes for it.
 struct RegionsLeft {
   std::uint64_t transfer = 0;
-  std::uint64_t epoch = 0;  // two-sided: the channel's from now on; what is older is void
+  std::uint64_t epoch = 0;  // two-sided: new epoch of the channel; older operations are invalid
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("transfer", &RegionsLeft::transfer), field("epoch", &RegionsLeft::epoch));
@@ -112,18 +118,18 @@ struct RegionsLeft {
   friend bool operator==(const RegionsLeft&, const RegionsLeft&) = default;
 };
 
-// One operation that both sides issue: the channel's opening, or a chunk. The process with the lower id
-// has its device's turn first, then the other one.
+// One operation that both sides issue: the opening of the channel, or a chunk. The process with the
+// lower id takes the turn of its device first, then the other one.
 struct RegionStep {
   enum class Phase : std::uint8_t {
-    wanted = 1,      // receiver to a lower holder
-    lower_ready = 2, // the lower one has its turn
-    go = 3,          // so has the higher one, which has issued
+    wanted = 1,  // receiver to a holder with the lower id
+    lower_ready = 2,  // the lower process has its turn
+    go = 3,  // the higher process has its turn and has issued
   };
   std::uint64_t transfer = 0;
   std::uint32_t step = 0;  // from 0
   Phase phase = Phase::wanted;
-  bool opens = false;      // as the receiver has decided: it is the channel's opening
+  bool opens = false;  // decision of the receiver: the step opens the channel
   bool from_receiver = false;
   std::uint64_t epoch = 0;
   template <class Visit>
@@ -135,7 +141,7 @@ struct RegionStep {
   friend bool operator==(const RegionStep&, const RegionStep&) = default;
 };
 
-// Of a copy that was kept no part is kept any longer.
+// The sender evicted its replica and keeps no chunk of it.
 struct RegionCopyGone {
   ObjectId object;
   template <class Visit>
@@ -145,10 +151,10 @@ struct RegionCopyGone {
   friend bool operator==(const RegionCopyGone&, const RegionCopyGone&) = default;
 };
 
-// Receiver to holder: nothing has gone this way for a while, and nothing is wanted: the connection may be closed. Until
-// RegionsParted comes the receiver says nothing more over it.
+// Receiver to holder: the connection has been idle and may be closed. The receiver sends nothing
+// more over it until RegionsParted.
 struct RegionsParting {
-  std::uint64_t round = 0;  // of this receiver's partings
+  std::uint64_t round = 0;  // number of the close request of this receiver
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("round", &RegionsParting::round));
@@ -156,7 +162,7 @@ struct RegionsParting {
   friend bool operator==(const RegionsParting&, const RegionsParting&) = default;
 };
 
-// The last word over that connection: the receiver closes it, and makes another one when it wants something.
+// The last message on the connection. The receiver closes it and opens a new one for its next pull.
 struct RegionsParted {
   std::uint64_t round = 0;
   template <class Visit>
@@ -166,13 +172,13 @@ struct RegionsParted {
   friend bool operator==(const RegionsParted&, const RegionsParted&) = default;
 };
 
-// What a process can do for the exchange of tensors, as it tells those it exchanges them with.
+// Availability of one path in a process, for its peers in the exchange of tensors.
 struct RegionPath {
   DirectPath path = DirectPath::shm;
-  std::string why_not;  // empty: it has it
-  std::string version;  // that has to be equal on both sides; empty: any
-  std::uint32_t lane = 0;  // of device memory: which of the process's devices
-  std::vector<std::byte> endpoint;  // where the path's transport is reached; for that transport alone
+  std::string why_not;  // reason that the path is unavailable; empty: available
+  std::string version;  // must be equal on both sides; empty: any
+  std::uint32_t lane = 0;  // device ordinal of the process, for device memory
+  std::vector<std::byte> endpoint;  // endpoint of the transport of the path, opaque to others
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("path", &RegionPath::path), field("why_not", &RegionPath::why_not),
@@ -181,16 +187,18 @@ struct RegionPath {
   }
   friend bool operator==(const RegionPath&, const RegionPath&) = default;
 };
-// The first word of a connection's accepting side, before any RegionMessage.
+// First message of the accepting side of a connection, before any RegionMessage.
 struct RegionReach {
-  std::string machine;  // what processes with common memory have in common
-  std::string fabric;   // the trusted network that its node is on: bytes may go plain where both name the same
-  std::vector<std::string> devices;  // UUIDs, by lane; empty: one that is not the process's
+  std::string machine;  // identity that processes with shared memory have in common
+  // trusted network of its node: bytes may be plain if both sides name the same one
+  std::string fabric;
+  // UUIDs by device ordinal; empty: a device that the process does not have
+  std::vector<std::string> devices;
   std::vector<RegionPath> paths;
-  // What it cuts large tensors by: of those it has, and those it has got from others, it gives parts to who cuts
-  // by the same. 0: it does not.
+  // Chunk size for large tensors. The process serves chunks of tensors that it has or received to
+  // peers with the same chunk size. 0: it serves no chunks.
   std::uint64_t part_bytes = 0;
-  Endpoint self;  // where others find what it keeps; empty: nowhere
+  Endpoint self;  // endpoint for pulls of retained replicas; empty: none
   bool may_part = false;  // it answers RegionsParting
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -206,8 +214,8 @@ struct RegionReach {
 using RegionMessage = std::variant<PullRegions, RegionsReady, RegionsWait, RegionsRefused, RegionsTaken, RegionsLeft,
                                    RegionStep, RegionCopyGone, RegionsParting, RegionsParted>;
 
-// The connection is of no use: its other side is told at once, since over a network it could not see why
-// nobody answers.
+// Rejects a connection. The peer is notified immediately, because it cannot see over a network why
+// no reply arrives.
 struct RegionLinkRefused {
   std::string why;
   template <class Visit>
@@ -217,8 +225,8 @@ struct RegionLinkRefused {
   friend bool operator==(const RegionLinkRefused&, const RegionLinkRefused&) = default;
 };
 
-// What goes over such a connection: of each side a PeerHello and then its reach, first of the one that
-// connected. That one is the receiver of every transfer that is spoken of.
+// A frame of such a connection. Each side first sends PeerHello and then its RegionReach, the
+// connecting side first. The connecting side is the receiver of every transfer on the connection.
 struct RegionWord {
   RegionMessage message;
   template <class Visit>

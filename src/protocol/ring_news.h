@@ -1,5 +1,6 @@
-// What an agent says to a process of rings: its doorbell, and pairs of rings with other processes. Plain
-// structs; alternatives of AgentToProcess.
+// Messages from an agent to a process about rings: its doorbell, and pairs of rings with other
+// processes. Alternatives of AgentToProcess.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace mobula::internal {
 
-// The process's doorbell for all of its rings. The frame carries its page and its eventfd.
+// The doorbell of the process for all of its rings. The frame carries its page and its eventfd.
 struct UseDoorbell {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -18,15 +19,15 @@ struct UseDoorbell {
   friend bool operator==(const UseDoorbell&, const UseDoorbell&) = default;
 };
 
-// A pair of rings with a process of the same job and node, for the calls of one to the other; unasked,
-// or the answer to OpenRing. The frame carries the memory of the two and the peer's doorbell: page,
-// eventfd. The rings lie one after the other, that of the calls first.
+// A pair of rings with a process of the same job and node, for calls in one direction. Answers
+// OpenRing, or is sent without a request to the called process. The frame carries the memory of
+// both rings, the call ring first, and the page and eventfd of the peer's doorbell.
 struct RingOpened {
   ProcessId peer;
-  bool calls = false;            // this process is the one that calls
-  std::uint32_t index = 0;       // in this process's doorbell
-  std::uint32_t peer_index = 0;  // in the peer's
-  std::uint64_t ring = 0;        // names it to the agent; 0: there will be none, calls go by socket
+  bool calls = false;  // this process is the caller
+  std::uint32_t index = 0;  // index in the doorbell of this process
+  std::uint32_t peer_index = 0;  // index in the doorbell of the peer
+  std::uint64_t ring = 0;  // id for the agent; 0: no ring is available, calls use a socket
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("peer", &RingOpened::peer), field("calls", &RingOpened::calls),
@@ -36,7 +37,8 @@ struct RingOpened {
   friend bool operator==(const RingOpened&, const RingOpened&) = default;
 };
 
-// The peer has ended, or has let go: what lies in the rings may be read, then follows RingClosed.
+// The peer has exited or released the rings. The process may read their remaining data, then sends
+// RingClosed.
 struct RingEnded {
   std::uint64_t ring = 0;
   template <class Visit>

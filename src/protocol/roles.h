@@ -1,9 +1,7 @@
-// Who may send which message, and ask which question: the one table. A message that is added to a
-// choice (std::variant) without a row here does not compile where the choice is judged, and a verb
-// without a row is no verb. What a message may say (whose job, whose slot) is judged where it is
-// taken.
-//
-// Constant tables; any thread.
+// The one table of roles that may send each message and use each verb. A message without a row does
+// not compile at the check; a verb without a row is rejected.
+// Thread: any (constants).
+// Not: the content of messages. The receiver checks whose job or slot a message names.
 #pragma once
 
 #include <array>
@@ -41,11 +39,12 @@ namespace roles {
 
 inline constexpr Roles head{Role::head};
 inline constexpr Roles agents{Role::agent, Role::driver_agent};
-inline constexpr Roles slot_agents{Role::agent};  // of nodes that have slots
+inline constexpr Roles slot_agents{Role::agent};  // agents of nodes with slots
 inline constexpr Roles drivers{Role::driver};
 inline constexpr Roles executors{Role::executor};
 inline constexpr Roles programs{Role::driver, Role::executor};
-inline constexpr Roles tellers{Role::driver, Role::executor, Role::agent, Role::driver_agent};  // of what came to them
+// senders of transfer reports
+inline constexpr Roles tellers{Role::driver, Role::executor, Role::agent, Role::driver_agent};
 
 struct NoRow {};
 template <class Message>
@@ -77,10 +76,10 @@ template <> inline constexpr Roles row<FullFacts> = agents;
 template <> inline constexpr Roles row<Leaving> = agents;
 template <> inline constexpr Roles row<ObjectsListed> = agents;
 template <> inline constexpr Roles row<MemoryPressure> = agents;
-// From the node of an executor, and on to the driver's.
+// From the node of an executor, and from the head to the driver's node.
 template <> inline constexpr Roles row<JobPrinted>{Role::agent, Role::head};
 
-// Relayed by the process's agent, which says who it is.
+// Relayed by the agent of the process, which adds the identity.
 template <> inline constexpr Roles row<StartJob> = drivers;
 template <> inline constexpr Roles row<EndJob> = drivers;
 template <> inline constexpr Roles row<Demand> = programs;
@@ -120,7 +119,7 @@ template <> inline constexpr Roles row<ReadJobLog> = head;
 template <> inline constexpr Roles row<ListLogs> = head;
 template <> inline constexpr Roles row<ReadLog> = head;
 template <> inline constexpr Roles row<AskUsage> = head;
-// To agents, and from each to its processes.
+// To agents, and from each agent to its processes.
 template <> inline constexpr Roles row<JobOver>{Role::head, Role::agent, Role::driver_agent};
 
 template <> inline constexpr Roles row<JobStarted> = head;
@@ -225,14 +224,14 @@ constexpr bool may_send_kind(Role role) {
   return roles::row<Message>.contains(role);
 }
 
-// Whether a sender of this role may send what `message` holds.
+// Returns true if a sender with this role may send the alternative that `message` holds.
 template <class... Message>
 constexpr bool may_send(Role role, const std::variant<Message...>& message) {
   return std::visit(
       [role]<class Each>(const Each&) { return may_send_kind<Each>(role); }, message);
 }
 
-// ---- questions and orders of tools -------------------------------------------------------------
+// ---- queries and commands of tools -------------------------------------------------------------
 
 struct VerbRow {
   std::string_view verb;
@@ -242,14 +241,15 @@ struct VerbRow {
 
 namespace roles {
 
-// The key that joins machines lets their tools look, too. Tickets to join are unproven until they have.
+// Agents are included, because the key that joins machines also serves the tools on them. A join
+// token is unproven until it is redeemed.
 inline constexpr Roles anybody{Role::unproven, Role::agent,    Role::driver_agent,
                                Role::driver,   Role::observer, Role::operator_};
 inline constexpr Roles readers{Role::agent, Role::driver_agent, Role::driver, Role::observer,
                                Role::operator_};
 inline constexpr Roles submitters{Role::driver, Role::operator_};
 inline constexpr Roles operators{Role::operator_};
-inline constexpr Roles nodes{Role::agent, Role::operator_};  // who runs what was submitted
+inline constexpr Roles nodes{Role::agent, Role::operator_};  // nodes that run submitted jobs
 inline constexpr Roles tickets{Role::unproven};
 
 inline constexpr std::array verbs{
@@ -282,7 +282,7 @@ inline constexpr std::array verbs{
 
 }  // namespace roles
 
-// Null for what is no verb.
+// Returns null for an unknown verb.
 constexpr const VerbRow* verb_row(std::string_view verb) {
   for (const VerbRow& row : roles::verbs) {
     if (row.verb == verb) return &row;
@@ -290,7 +290,7 @@ constexpr const VerbRow* verb_row(std::string_view verb) {
   return nullptr;
 }
 
-// What has no row nobody may ask.
+// A verb without a row is never allowed.
 constexpr bool may_ask(Role role, std::string_view verb) {
   const VerbRow* row = verb_row(verb);
   return row != nullptr && row->roles.contains(role);

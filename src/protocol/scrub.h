@@ -1,14 +1,6 @@
-// Takes out of a value what must not leave the machine in a recording: secrets, and users' data
-// that no core looks at. What is left is enough for a core to decide the same, because a core only
-// asks whether these texts and payloads are empty, and whether two are equal:
-//
-//   payloads                       one byte, if there were any
-//   keys, tokens, tickets          a text that is equal where they are, and tells nothing of them
-//   values of environments         the same
-//   arguments and printed lines    the same
-//
-// The fields are known by name and type (`is_secret`, below). Scrubbing what is scrubbed changes
-// nothing. Value type; any thread.
+// Removes secrets and user data from values before they are recorded. A core decides the same with
+// the scrubbed value, because cores only test these texts and payloads for emptiness and equality.
+// Thread: any.
 #pragma once
 
 #include <map>
@@ -27,9 +19,16 @@
 
 namespace mobula::internal {
 
+// Replacements:
+//  payloads                       one byte, if not empty
+//  keys, tokens, tickets          keyed hash: equal for equal texts
+//  values of environments         the same
+//  arguments and printed lines    the same
+// Fields are recognized by name and type (`is_secret`, below). Scrubbing is idempotent.
+
 class Scrubber {
  public:
-  // `key` must be random and stay in the process: short texts could be guessed with it.
+  // `key` must be random and stay in the process: with it, short texts could be guessed.
   explicit Scrubber(Hash128 key) : key_(key) {}
 
   void hide(std::string& text) const;

@@ -1,4 +1,5 @@
-// The term in AgentFrame::slots_digest of a slot that is to end: it is there until it is gone.
+// Term of an ending slot in AgentFrame::slots_digest. It counts until the slot is gone.
+// Thread: any.
 #pragma once
 
 #include "protocol/node_facts.h"

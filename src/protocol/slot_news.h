@@ -1,5 +1,6 @@
-// What is said of a slot besides its beginning and end: what its executor holds, and what it has taken beyond
-// its share. Plain structs; alternatives of AgentMessage and AgentToProcess.
+// Messages about a slot between its start and its end: results that its executor holds, and use of
+// device memory above its share. Alternatives of AgentMessage and AgentToProcess.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace mobula::internal {
 
-// The executor of the slot runs nothing and holds results, or no longer.
+// The executor of the slot becomes idle while it holds results, or that state ends.
 struct SlotResides {
   SlotId slot;
   Residence residence;
@@ -22,13 +23,13 @@ struct SlotResides {
   friend bool operator==(const SlotResides&, const SlotResides&) = default;
 };
 
-// A generation of the slot has more of a device's memory than its share, or no longer. For people: nothing is
-// placed by it.
+// A generation of the slot uses more device memory than its share, or no longer does.
+// Informational: placement ignores it.
 struct SlotOverShare {
   SlotId slot;
   std::uint32_t generation = 0;
   bool on = false;
-  std::string text;  // how much of what, and what was done, in words
+  std::string text;  // human-readable amounts and the reaction
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotOverShare::slot),
@@ -38,8 +39,8 @@ struct SlotOverShare {
   friend bool operator==(const SlotOverShare&, const SlotOverShare&) = default;
 };
 
-// The executor, with the processes it has started, has more of a device's memory than its share: what runs is
-// to end with this as its error.
+// The executor and its child processes use more device memory than their share. The running call
+// ends with this error.
 struct OverShare {
   std::string text;
   template <class Visit>

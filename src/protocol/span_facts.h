@@ -1,5 +1,7 @@
-// What a process says of when its latest calls were: as who runs them, and as who owns them. For
-// timelines; asked for, or told once when it ends. Plain structs.
+// Spans of the latest calls of a process, as their executor and as their owner, for timelines. Sent
+// on request, and once before a planned exit.
+// Thread: owner (plain values).
+// Units: durations count back from the reply.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +15,10 @@
 
 namespace mobula::internal {
 
-// One call that has ended in the process that tells of it. Times count back from the answer.
+// One call that ended in the reporting process.
 struct RanSpan {
   TaskId task;
-  std::uint32_t name = 0;  // in SpansTold::names
+  std::uint32_t name = 0;  // index into SpansTold::names
   Duration began{};
   Duration ended{};
   bool failed = false;
@@ -29,18 +31,18 @@ struct RanSpan {
   friend bool operator==(const RanSpan&, const RanSpan&) = default;
 };
 
-// One call that the process has submitted and whose result it has. Times count back from the answer.
+// One call that the reporting process submitted and whose result it has.
 struct OwnedSpan {
   TaskId task;
-  std::uint32_t name = 0;  // in SpansTold::names
+  std::uint32_t name = 0;  // index into SpansTold::names
   Duration submitted{};
-  Duration sent{};         // to `executor`, the last time
-  Duration ended{};        // its result came, or what it failed with
-  ProcessId executor;      // empty: it was never sent
+  Duration sent{};  // last send to `executor`
+  Duration ended{};  // arrival of the result or of the failure
+  ProcessId executor;  // empty: the call was never sent
   bool failed = false;
-  Duration ran{};          // of its user code; 0 where there was no answer
-  NodeId node;             // of the executor
-  std::int64_t pid = 0;    // likewise
+  Duration ran{};  // run time of the user code; 0 without a reply
+  NodeId node;  // node of the executor
+  std::int64_t pid = 0;  // pid of the executor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &OwnedSpan::task), field("name", &OwnedSpan::name),
@@ -52,12 +54,13 @@ struct OwnedSpan {
   friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
 };
 
-// Head to process: when were your latest calls? And to agents: when did objects come to you? Answered by SpansTold.
+// Head to processes: requests spans of the latest calls. Head to agents: requests the latest
+// transfers of objects. Answered by SpansTold.
 struct AskSpans {
   std::uint64_t request = 0;
-  std::uint64_t limit = 0;  // of each kind
-  TaskId task;              // not empty: of it, and of what ran beside it
-  JobId job;                // not empty, to agents: of it alone
+  std::uint64_t limit = 0;  // maximum number of each kind
+  TaskId task;  // not empty: only this task and the calls that overlapped it
+  JobId job;  // not empty, to agents: only this job
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit),
@@ -66,15 +69,16 @@ struct AskSpans {
   friend bool operator==(const AskSpans&, const AskSpans&) = default;
 };
 
-// Process or agent to head, and on to the tool. `request` 0: unasked, since who says it is about to end.
+// Process or agent to head, which forwards it to the tool. `request` 0: sent without a request,
+// before a planned exit.
 struct SpansTold {
   std::uint64_t request = 0;
-  std::int64_t wall_us = 0;  // the process's clock at the answer
+  std::int64_t wall_us = 0;  // wall clock of the sender at the reply
   std::vector<std::string> names;
-  std::vector<RanSpan> ran;      // the oldest first
-  std::vector<OwnedSpan> owned;  // likewise
+  std::vector<RanSpan> ran;  // the oldest first
+  std::vector<OwnedSpan> owned;  // the oldest first
   std::vector<TransferFact> transfers;  // the latest first
-  std::uint64_t ran_forgotten = 0;      // and what was left out for the limit
+  std::uint64_t ran_forgotten = 0;  // forgotten spans, including those beyond the limit
   std::uint64_t owned_forgotten = 0;
   std::uint64_t transfers_forgotten = 0;
   template <class Visit>
@@ -89,7 +93,7 @@ struct SpansTold {
   friend bool operator==(const SpansTold&, const SpansTold&) = default;
 };
 
-// To the tool, beside the document that says who the processes are.
+// To the tool, together with the document that describes the processes.
 struct ProcessSpans {
   ProcessId process;
   SpansTold spans;

@@ -1,5 +1,6 @@
-// What the owner of tasks, a driver or an executor, says of single ones when it is asked. The head
-// asks and passes on; it remembers nothing of the answers. Plain structs.
+// Facts that the owner of tasks (a driver or an executor) reports about single tasks on request.
+// The head forwards queries and replies and keeps nothing.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -14,24 +15,24 @@
 
 namespace mobula::internal {
 
-// How far a task has come, as its owner sees it. Travels in messages: append only.
+// Progress of a task as its owner sees it. Part of messages: append only.
 enum class TaskPhase : std::uint8_t {
   waits_for_arguments = 0,
   waits_for_slot = 1,
-  waits_for_actor = 2,  // for the actor itself, or for its turn there
-  at_executor = 3,      // sent; not said to have started
+  waits_for_actor = 2,  // waits for the actor to start, or for its turn in the actor
+  at_executor = 3,  // sent; no report that it has started
   runs = 4,
   finished = 5,
-  failed = 6,  // cancelled ones too
+  failed = 6,  // including cancelled tasks
 };
 
-// An argument that is not there yet, and who makes it.
+// An argument that does not exist yet, and its producer.
 struct MissingArgument {
   ObjectId object;
-  TaskId task;  // that makes it; empty where the owner of the waiting task does not know
+  TaskId task;  // task that produces it; empty if the owner of the waiting task does not know
   std::string task_name;
-  ProcessId owner;  // of the object
-  NodeId home;      // of the owner's agent
+  ProcessId owner;  // owner of the object
+  NodeId home;  // node of the owner's agent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &MissingArgument::object), field("task", &MissingArgument::task),
@@ -44,25 +45,27 @@ struct MissingArgument {
 struct TaskFact {
   TaskId task;
   CallKind kind = CallKind::task;
-  ActorId actor;  // actor_call
+  ActorId actor;  // set for actor_call
   std::string name;
   TaskPhase phase = TaskPhase::waits_for_arguments;
-  Duration since{};               // of the phase, up to the answer
-  std::uint32_t attempt = 0;      // 0 is the first
-  std::int32_t retries_left = 0;  // -1 infinite
+  Duration since{};  // time in the phase until the reply
+  std::uint32_t attempt = 0;  // 0 is the first
+  std::int32_t retries_left = 0;  // -1: unlimited
   bool cancelled = false;
-  std::uint64_t missing = 0;               // arguments that are not there
-  std::vector<MissingArgument> arguments;  // the first of them
-  ClassId demand_class;                    // task
-  std::uint64_t ahead = 0;                 // of its owner's, before it in the phase's queue
-  std::uint64_t waiting = 0;               // in that queue, it included
-  std::uint64_t slots = 0;                 // waits_for_slot: that its owner holds of the class
-  ProcessId executor;                      // at_executor, runs
-  NodeId node;                             // of the executor
-  std::string reason;                      // for people: what the owner was told about its wait
-  Payload error;  // failed: an encoded ErrorRecord; empty where it is too large
-  std::uint32_t preemptions = 0;  // attempts ended for work of a higher priority; no retries of its own
-  std::optional<Duration> run_time;  // ended: of the attempt whose reply ended it, as its executor says; else nothing
+  std::uint64_t missing = 0;  // number of missing arguments
+  std::vector<MissingArgument> arguments;  // the first missing arguments
+  ClassId demand_class;  // set for a task
+  std::uint64_t ahead = 0;  // tasks of the same owner before it in the queue of the phase
+  std::uint64_t waiting = 0;  // tasks in that queue, including this one
+  std::uint64_t slots = 0;  // waits_for_slot: slots of the class that its owner holds
+  ProcessId executor;  // at_executor, runs
+  NodeId node;  // node of the executor
+  std::string reason;  // human-readable reason to wait, as the owner knows it
+  Payload error;  // failed: an encoded ErrorRecord; empty if it is too large
+  // attempts ended for work of a higher priority; not counted as retries
+  std::uint32_t preemptions = 0;
+  // ended: duration of the attempt that ended the task, as its executor reported it
+  std::optional<Duration> run_time;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
@@ -81,7 +84,7 @@ struct TaskFact {
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };
 
-// Tasks of one name in one phase. Ended ones are counted since the owner started.
+// Number of tasks with one name in one phase. Ended tasks are counted since the owner started.
 struct TaskCount {
   std::string name;
   TaskPhase phase = TaskPhase::waits_for_arguments;
@@ -94,12 +97,13 @@ struct TaskCount {
   friend bool operator==(const TaskCount&, const TaskCount&) = default;
 };
 
-// Head to owner: which tasks do you have? Answered by TasksTold.
+// Head to owner: requests tasks. Answered by TasksTold.
 struct AskTasks {
   std::uint64_t request = 0;
-  std::string id;    // not empty: those whose id, or a result's id, begins with these digits
-  std::string name;  // not empty: of this name alone
-  std::vector<TaskPhase> phases;  // not empty: in one of these alone
+  // not empty: only tasks whose id, or the id of a result, begins with these digits
+  std::string id;
+  std::string name;  // not empty: only this name
+  std::vector<TaskPhase> phases;  // not empty: only these phases
   std::uint64_t limit = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -114,8 +118,8 @@ struct AskTasks {
 struct TasksTold {
   std::uint64_t request = 0;
   std::vector<TaskFact> tasks;
-  std::uint64_t left_out = 0;     // that were asked for as well; ended ones may be forgotten
-  std::vector<TaskCount> counts;  // of all that were asked for; none where an id was given
+  std::uint64_t left_out = 0;  // further matches; ended tasks may be forgotten
+  std::vector<TaskCount> counts;  // counts over all matches; empty if the request has an id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &TasksTold::request), field("tasks", &TasksTold::tasks),
@@ -124,7 +128,7 @@ struct TasksTold {
   friend bool operator==(const TasksTold&, const TasksTold&) = default;
 };
 
-// The error of a failed task on its way to a tool, which alone looks into it.
+// The error of a failed task for a tool. Only the tool decodes it.
 struct TaskError {
   TaskId task;
   Payload error;  // an encoded ErrorRecord

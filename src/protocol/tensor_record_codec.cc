@@ -1,15 +1,15 @@
-// Of the many refs that travel few are tensors: those take one byte for what they are not. Those that are come
-// from few processes, and go to and fro: a thread keeps the last ends and the last records it met.
+// Few refs are tensors: an absent record takes one byte. Tensor records come from few processes and
+// repeat, so each thread caches the latest endpoints and records.
 #include "model/task.h"
 #include "protocol/recent_values.h"
 
 namespace mobula::internal {
 namespace {
 
-// Few: what is not among them has been looked for in vain.
+// Four entries, because a miss compares with all of them.
 RecentValues<TensorRecord, 4>& recent_records() { return recent_values<TensorRecord, 4>(); }
 
-// What is written in place, so that its bytes are known when it has been read.
+// Values are written inline, so their bytes are known after decoding.
 template <class T, std::size_t Most>
 void read_kept(Reader& in, RecentValues<T, Most>& recent, CopyOnWrite<T>& value) {
   value = {};

@@ -1,6 +1,7 @@
-// Signed statements of who a process is (runtime rules: identity). The head signs for agents; an
-// agent signs, with a key the head delegated to it, only for processes of its own node. Ed25519
-// (RFC 8032) through libsodium. Values; any thread.
+// Signed statements of the identity of a process. The head signs for agents; an agent signs, with a
+// key that the head delegated, only for processes of its node. Ed25519 (RFC 8032) through
+// libsodium.
+// Thread: any.
 #pragma once
 
 #include <array>
@@ -26,12 +27,12 @@ struct Ticket {
   Principal principal;
   ProcessId process;
   NodeId node;
-  std::string curve_key;  // of the process's bus, Z85
+  std::string curve_key;  // CURVE key of the process's bus, Z85
   std::string
-      delegated_key;  // agents: the key whose tickets for this node are honoured; else empty
+      delegated_key;  // agents: key that may sign tickets for this node; else empty
   std::int64_t expires_ms = 0;  // wall clock, UTC
-  // Agents: under which name the head's table of keys let this one in ("token:ID", "agent:CLUSTER"). Of
-  // what check_ticket() returns for a process: that of the agent that vouches for it.
+  // Agents: name under which the head's key table admitted this one ("token:ID", "agent:CLUSTER").
+  // If check_ticket() returns a process's ticket, the name of the agent that vouches for it.
   std::string admitted_as{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -44,11 +45,11 @@ struct Ticket {
   friend bool operator==(const Ticket&, const Ticket&) = default;
 };
 
-// A ticket, its signature and, if an agent signed, the agent's own ticket signed by the head.
+// A ticket, its signature and, if an agent signed, that agent's own ticket signed by the head.
 struct SignedTicket {
-  std::string ticket;     // encoded Ticket
+  std::string ticket;  // encoded Ticket
   std::string signature;  // 64 bytes
-  std::string signer;     // encoded SignedTicket of the agent; empty: the head signed
+  std::string signer;  // encoded SignedTicket of the agent; empty: the head signed
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ticket", &SignedTicket::ticket),
@@ -58,22 +59,23 @@ struct SignedTicket {
   friend bool operator==(const SignedTicket&, const SignedTicket&) = default;
 };
 
-// The encoded SignedTicket for `ticket`. `signer` is the signing agent's own ticket, or empty.
+// The encoded SignedTicket for `ticket`. `signer` is the ticket of the signing agent, or empty.
 std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys,
                         const std::string& signer = {});
 
-// Checks signature, chain, expiry (5 minutes of skew allowed) and, for tickets signed by an agent,
-// that they are for the agent's own node and for a driver or executor, and that the agent's key is none
-// of `void_keys`. `permission_denied` says what is wrong and, for expiry, shows both clocks.
+// Checks signature, chain, and expiry (5 minutes of skew allowed). A ticket that an agent signed
+// must be for a driver or executor on that agent's node, and `void_keys` must not contain the
+// agent's key.
+// Errors: `permission_denied` with the reason and, for expiry, both clocks.
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
                             std::int64_t now_ms, const VoidKeys& void_keys);
 
-// When the agent's ticket ends, in ms since 1970: `signed_ticket` itself, or the one of its signer.
-// Unchecked; nothing if it cannot be read.
+// Expiry of the agent's ticket, in ms since 1970: of `signed_ticket`, or of its signer. Not
+// verified; empty if unreadable.
 std::optional<std::int64_t> end_of_agent_ticket(const std::string& signed_ticket);
 
-// The ticket of a process with its agent's own replaced by a later one of that agent. Unchanged where
-// it is not signed by an agent.
+// Replaces the agent's ticket in the ticket of a process by a later one of the same agent. Returns
+// the ticket unchanged if no agent signed it.
 std::string with_signer(const std::string& signed_ticket, const std::string& signer);
 
 }  // namespace mobula::internal

@@ -7,7 +7,7 @@
 namespace mobula::internal {
 namespace {
 
-// HeadOptions::ticket_life
+// Equal to HeadOptions::ticket_life.
 constexpr std::int64_t ticket_life_ms = std::int64_t{24} * 60 * 60 * 1000;
 
 }  // namespace
@@ -15,7 +15,7 @@ constexpr std::int64_t ticket_life_ms = std::int64_t{24} * 60 * 60 * 1000;
 void TicketClock::received(const std::string& own_ticket, std::int64_t wall_ms, Time now) {
   const auto end_ms = end_of_agent_ticket(own_ticket);
   if (!end_ms) return;
-  // A valid ticket that seems to have ended shows that the wall clock is ahead.
+  // A valid ticket that appears expired shows that the wall clock is ahead.
   received_ms_ = wall_ms < *end_ms ? wall_ms : *end_ms - ticket_life_ms;
   received_at_ = now;
 }

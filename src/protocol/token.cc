@@ -14,15 +14,15 @@
 namespace mobula::internal {
 namespace {
 
-constexpr std::size_t key_size = 40;       // of a CURVE key as Z85
-constexpr std::size_t signing_size = 64;   // of a signing key as hex
+constexpr std::size_t key_size = 40;  // characters of a CURVE key in Z85
+constexpr std::size_t signing_size = 64;  // characters of a signing key in hex
 constexpr std::size_t checksum_size = 4;
 constexpr int base64 = sodium_base64_VARIANT_URLSAFE_NO_PADDING;
 constexpr DecodeLimits token_limits{.max_bytes = max_token_bytes, .max_elements = 64};
 
 using Checksum = std::array<unsigned char, crypto_generichash_BYTES_MIN>;
 
-// Against mistakes in copying. What a token may do is proved by its key.
+// Detects errors in copying. Permissions depend on the key alone.
 Checksum checksum_of(const unsigned char* bytes, std::size_t size) {
   MOBULA_CHECK(sodium_init() >= 0, "libsodium cannot be initialised");
   Checksum sum{};
@@ -41,7 +41,7 @@ bool is_hex(const std::string& text) {
   });
 }
 
-// Z85 has neither blanks nor control characters.
+// Z85 has neither spaces nor control characters.
 bool is_key(const std::string& text) {
   return text.size() == key_size && std::all_of(text.begin(), text.end(), [](char c) {
            return std::isgraph(static_cast<unsigned char>(c)) != 0;
@@ -92,7 +92,7 @@ Result<Token> parse_token(std::string_view text) {
       token->head_signing_key.size() != signing_size || !is_hex(token->head_signing_key)) {
     return no_token("a key in it is none");
   }
-  // It becomes the name of a folder.
+  // The cluster name becomes the name of a directory.
   const std::string& name = token->cluster;
   const bool printable = std::none_of(name.begin(), name.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == '/' || c == 0x7f;

@@ -1,10 +1,9 @@
-// Tokens: what somebody is given to come into a cluster with, as one line of text. A token is a CURVE
-// key pair of its own, of which the token holds the secret key and the head keeps the public one
-// alone; beside it stands what its holder has to know to reach the head and to know that it is the
-// head. The same text is a driver's or a tool's key, the bearer token of an HTTP request, and, of role
-// agent, the ticket by which one machine joins once.
-//
-// Values; any thread. Texts of failures never contain the token.
+// Tokens: credentials for a cluster as one line of text. A token holds the secret key of a CURVE
+// pair, of which the head keeps only the public key, and the address and public keys of the head. A
+// token serves as the key of a driver or tool and as an HTTP bearer token. With role agent, it lets
+// one machine join once.
+// Thread: any.
+// Errors: never contain the token.
 #pragma once
 
 #include <string>
@@ -19,11 +18,11 @@ namespace mobula::internal {
 // Append only.
 struct Token {
   std::string cluster{};
-  std::string address{};           // NAME:PORT of the head
-  std::string head_curve_key{};    // public, Z85
+  std::string address{};  // NAME:PORT of the head
+  std::string head_curve_key{};  // public, Z85
   std::string head_signing_key{};  // public, 64 hex digits
-  std::string role{};              // "agent", "driver", "observer"; what the head knows counts
-  std::string public_key{};        // CURVE pair, Z85
+  std::string role{};  // "agent", "driver", "observer"; the role that the head stores is decisive
+  std::string public_key{};  // CURVE pair, Z85
   std::string secret_key{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -39,20 +38,21 @@ struct Token {
 inline constexpr std::string_view token_prefix = "mobula-1-";
 inline constexpr std::size_t max_token_bytes = 2048;
 
-// "mobula-1-" and letters, digits, '-' and '_', with a checksum against cut ones.
+// "mobula-1-", then letters, digits, '-' and '_', with a checksum that detects truncation.
 std::string to_text(const Token& token);
-// invalid_argument says what is wrong: no token, cut, altered.
+// Errors: invalid_argument, which distinguishes other text, a truncated token, and an altered one.
 Result<Token> parse_token(std::string_view text);
 
-// What users give: the text itself, or @FILE. permission_denied where others can read the file.
+// Parses user input: the token itself, or @FILE. permission_denied if other users can read the
+// file.
 Result<Token> token_of(const std::string& given);
 
-// MOBULA_TOKEN, else @ and MOBULA_TOKEN_FILE; empty where neither is set.
+// MOBULA_TOKEN, else @ and MOBULA_TOKEN_FILE; empty if neither is set.
 std::string token_from_environment();
-// The variable that it is taken from.
+// The name of the variable that supplies the token.
 const char* token_variable();
 
-// What a token's holder connects with.
+// Credentials with which the holder of the token connects.
 KeyFile key_file_of(const Token& token);
 
 }  // namespace mobula::internal

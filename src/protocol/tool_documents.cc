@@ -41,14 +41,14 @@ bool add_error(Json& item, const TaskId& task, const ErrorRecord& error) {
   return true;
 }
 
-// "labels.zone": a member of a member. As text, so that any value can be compared.
+// "labels.zone" is a member of a member. Returns text, so that any value can be compared.
 std::string member_text(const Json& item, const std::string& path) {
   const Json* at = &item;
   for (std::size_t from = 0; from <= path.size();) {
     const auto dot = std::min(path.find('.', from), path.size());
     const auto found = at->is_object() ? at->find(path.substr(from, dot - from)) : at->end();
     if (!at->is_object() || found == at->end()) {
-      // Names of labels have dots themselves: the rest may be one name.
+      // Names of labels contain dots, so the rest of the path may be one name.
       if (at->is_object() && at->contains(path.substr(from))) {
         const Json& rest = (*at)[path.substr(from)];
         return rest.is_string() ? rest.get<std::string>() : rest.dump();
@@ -61,7 +61,7 @@ std::string member_text(const Json& item, const std::string& path) {
   return at->is_string() ? at->get<std::string>() : at->dump();
 }
 
-// An id may be cut to a prefix of at least four digits, as in every command.
+// An id may be shortened to a prefix of at least four digits, as in every command.
 bool is_id_prefix(const std::string& member, const std::string& wanted) {
   return member.ends_with("_id") && wanted.size() >= 4 && wanted.size() < 32 &&
          wanted.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -124,7 +124,7 @@ Json summary_of(const std::vector<std::pair<std::string, Json>>& lists, const Js
   Json items = Json::array();
   for (const auto& [kind, list] : lists) {
     std::map<std::string, std::int64_t> states;
-    const bool counted = list.contains("counts");  // tasks: more than are listed
+    const bool counted = list.contains("counts");  // tasks: the counts include unlisted tasks
     for (const auto& item : list.value(counted ? "counts" : "items", Json::array())) {
       states[item.value("state", std::string("UNKNOWN"))] += item.value("count", std::int64_t{1});
     }
@@ -132,7 +132,7 @@ Json summary_of(const std::vector<std::pair<std::string, Json>>& lists, const Js
       items.push_back({{"kind", kind == "task-counts" ? "tasks" : kind}, {"state", state}, {"count", count}});
     }
   }
-  // How many there were by each path, since most are forgotten.
+  // Number of transfers by path, because most transfers are forgotten.
   for (const auto& each : status.value("transfers", Json::array())) {
     items.push_back({{"kind", "transfers"}, {"state", each["path"]}, {"count", each["transfers"]}});
   }

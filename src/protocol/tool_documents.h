@@ -1,6 +1,6 @@
-// What is made of the head's documents before people and programs see them, the same for the
-// commands of `mobula` and for the head's HTTP pages: errors of tasks in words, filters, the summary.
-// Pure functions.
+// Transforms documents of the head for display, equally for the commands of `mobula` and the HTTP
+// pages: readable task errors, filters, the summary.
+// Thread: any.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,23 +13,24 @@
 namespace mobula::internal {
 
 using DocumentJson = nlohmann::ordered_json;
-// Member of an item (`state`, `labels.zone`) and the text that it has to have.
+// Member of an item (`state`, `labels.zone`) and its required text.
 using Filters = std::vector<std::pair<std::string, std::string>>;
 
-// Adds `error_type` and `error_message` to the items of a document that are tasks with an error, and
-// to the subject of an explanation.
+// Adds `error_type` and `error_message` to the tasks of a document that have an error, and to the
+// subject of an explanation.
 void add_errors(DocumentJson& document, const std::vector<TaskError>& errors);
 
-// Whether the processes that send rows apply the filter `member` = `wanted`, so that a limit counts matching rows
-// alone. They compare whole ids; keep_matching also takes prefixes of ids.
+// Returns true if the processes that send rows apply the filter `member` = `wanted`, so that a
+// limit counts only matching rows. They compare whole ids; keep_matching also accepts prefixes of
+// ids.
 bool owners_apply(const std::string& kind, const std::string& member, const std::string& wanted);
-// Those filters, and how many rows of `tasks` are wanted at most (empty: not said): the argument of `list
-// KIND`. Empty where there are none.
+// The argument of `list KIND`: those filters, and the maximum number of `tasks` (empty: no limit).
+// Empty if neither exists.
 std::string filters_for_owners(const std::string& kind, const Filters& filters, const std::string& limit = {});
-// Leaves those of the document's items that pass all filters.
+// Removes the items that fail a filter.
 void keep_matching(DocumentJson& document, const Filters& filters);
 
-// How many there are of each kind and state: from a list of each kind, and the status.
+// Counts of each kind and state, from one list per kind and the status.
 DocumentJson summary_of(const std::vector<std::pair<std::string, DocumentJson>>& lists,
                         const DocumentJson& status);
 

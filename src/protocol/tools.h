@@ -1,4 +1,5 @@
-// Between a tool (the `mobula` program) and the head: one question, one answer. Plain structs.
+// Messages between a tool (the `mobula` program) and the head: one request, one reply.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,12 @@ namespace mobula::internal {
 struct ToolRequest {
   std::uint32_t version = own_protocol.newest;
   std::uint64_t request = 0;
-  std::string verb;      // status, list, get, explain, planner_state, drain, undrain, stop, job_stop, submit, job_log, timeline, logs, log, head_log, usage, changes, ping
-  std::string kind;      // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the first byte; of log and head_log: FILE:FROM
+  // status, list, get, explain, planner_state, drain, undrain, stop, job_stop, submit, job_log,
+  // timeline, logs, log, head_log, usage, changes, ping
+  std::string verb;
+  // nodes, jobs, actors, leases, executors, tasks, demands, objects, submissions; of job_log: the
+  // first byte; of log and head_log: FILE:FROM
+  std::string kind;
   std::string argument;  // id, JSON request, filters of `list tasks` as a JSON object
   std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>
@@ -33,12 +38,12 @@ struct ToolRequest {
 struct ToolReply {
   std::uint64_t request = 0;
   bool ok = true;
-  std::string json;                              // the answer: one JSON document
+  std::string json;  // one JSON document
   ErrorCode code = ErrorCode::invalid_argument;  // if not ok
   std::string text;
-  std::vector<TaskError> errors;  // of tasks that the document names
-  Payload bytes;  // job_log, log, head_log: what stands there; timeline: a list of ProcessSpans
-  Duration retry_after{};  // of a refusal: when to ask again; 0: not said
+  std::vector<TaskError> errors;  // errors of tasks that the document names
+  Payload bytes;  // job_log, log, head_log: bytes of the log; timeline: a list of ProcessSpans
+  Duration retry_after{};  // delay before a retry of a rejected request; 0: unknown
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ToolReply::request), field("ok", &ToolReply::ok),

@@ -1,7 +1,7 @@
-// What a process says of the tensors that have come to it, and of the operations of collective groups that it took
-// part in: the latest ones, when asked, and counts by path for as long as it lives. And what an agent says of the
-// objects that have come into its node's store from other nodes: the latest ones, when asked. Both tell as well what
-// is still on its way to them, to who asks for that. Plain structs.
+// Facts about transfers. A process reports tensors that it received and collective operations that
+// it took part in: the latest ones, and counts by path for its lifetime. An agent reports objects
+// that its store received from other nodes. Both include transfers in progress on request.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,40 @@
 
 namespace mobula::internal {
 
-// How far it is. A teller that knows nothing of this tells what has ended alone, which is the default.
+// State of a transfer. A sender that does not know this field reports only ended transfers, so
+// `ended` is the default.
 enum class TransferState : std::uint8_t {
-  ended = 0,    // it has come, or failed
-  pending = 1,  // waits for its turn, for room, or for a word from who has it
-  running = 2,  // bytes of it are asked for
+  ended = 0,  // complete or failed
+  pending = 1,  // waits for its turn, for capacity, or for a reply of the holder
+  running = 2,  // some of its bytes are requested
 };
 
-// One tensor's way to the process that tells of it; or its part in one operation of a group, of no object and no holder;
-// or what one other node gave of an object to the agent that tells of it.
+// One transfer of one of three kinds. It is a tensor pull of the reporting process, or its share of
+// one collective operation (no object, no holder). Or it is the bytes of an object that one other
+// node sent to the reporting agent.
 struct TransferFact {
   ObjectId object;
   ProcessId holder;
-  DirectPath path = DirectPath::store;  // by which it came; of one that failed: the last that was tried
+  // path that delivered the bytes; after a failure, the last path that was tried
+  DirectPath path = DirectPath::store;
   bool failed = false;
-  std::int64_t size_bytes = 0;  // that came
-  Duration queued{};  // until there was room for it
+  std::int64_t size_bytes = 0;  // received bytes
+  Duration queued{};  // wait for capacity
   Duration moved{};
-  Duration ago{};     // from its end to the answer; of what is on its way: from when it was wanted
+  Duration ago{};  // from its end to the reply; in progress: from the request for the bytes
   bool in_place = false;
   bool encrypted = false;
-  std::vector<std::string> refusals;  // of other paths, and of tries that failed; at most `max_refusals`
+  std::vector<std::string> refusals;  // rejected paths and failed attempts; at most `max_refusals`
   static constexpr std::size_t max_refusals = 16;
-  std::string group;      // its name, else its id; empty: none
-  std::string operation;  // of the group, and with whom
-  std::int64_t sent_bytes = 0;  // by this process, in it
-  NodeId holder_node;  // of an object in a store: who gave it; there is no holder then
-  JobId job;           // likewise: whose it is
+  std::string group;  // name of the group, or its id without a name; empty: not a collective
+  std::string operation;  // operation of the group and its peers
+  std::int64_t sent_bytes = 0;  // bytes that this process sent in the operation
+  NodeId holder_node;  // object in a store: node that sent it; `holder` is empty
+  JobId job;  // object in a store: its job
   TransferState state = TransferState::ended;
-  std::int64_t whole_bytes = 0;  // of what is on its way: all that is to come
-  std::vector<NodeId> sources;   // likewise, of an object in a store: who is read from; at most `max_sources`
+  std::int64_t whole_bytes = 0;  // in progress: total bytes
+  // in progress, object in a store: nodes that are read; at most `max_sources`
+  std::vector<NodeId> sources;
   static constexpr std::size_t max_sources = 16;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -62,15 +66,15 @@ struct TransferFact {
   friend bool operator==(const TransferFact&, const TransferFact&) = default;
 };
 
-// What came to a process by one path, since the process started.
+// Counts of transfers to a process by one path since the process started.
 struct TransferCount {
   DirectPath path = DirectPath::store;
-  std::uint64_t transfers = 0;  // that arrived
-  std::uint64_t bytes = 0;      // of these
-  std::uint64_t failures = 0;   // tries that failed, whatever came of the transfer
-  std::uint64_t fallbacks = 0;  // of the transfers: another path had been tried before
-  std::uint64_t encrypted = 0;  // of the transfers
-  std::uint64_t in_place = 0;   // of the transfers: nothing was copied
+  std::uint64_t transfers = 0;  // completed transfers
+  std::uint64_t bytes = 0;  // bytes of the completed transfers
+  std::uint64_t failures = 0;  // failed attempts, whatever the result of the transfer
+  std::uint64_t fallbacks = 0;  // completed transfers that had tried another path first
+  std::uint64_t encrypted = 0;  // encrypted transfers
+  std::uint64_t in_place = 0;  // transfers without a copy
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("path", &TransferCount::path), field("transfers", &TransferCount::transfers),
@@ -81,17 +85,17 @@ struct TransferCount {
   friend bool operator==(const TransferCount&, const TransferCount&) = default;
 };
 
-// Head to process, and to agents: what has come to you, and what is on its way? Answered by TransfersTold. Who asks for
-// failed ones alone and for arrived ones alone asks for nothing that has ended.
+// Head to processes and agents: requests the latest transfers and those in progress. Answered by
+// TransfersTold. `failed_only` together with `arrived_only` selects no ended transfer.
 struct AskTransfers {
   std::uint64_t request = 0;
-  std::vector<DirectPath> paths;  // not empty: by one of these alone
+  std::vector<DirectPath> paths;  // not empty: only these paths
   bool failed_only = false;
   bool arrived_only = false;
-  std::uint64_t limit = 0;        // of the latest ones
-  JobId job;                      // not empty, to agents: of it alone
-  std::vector<TransferState> under_way;  // what is on its way, in one of these states; empty: nothing of that
-  ObjectId object;                // not empty: of it alone
+  std::uint64_t limit = 0;  // maximum number of the latest transfers
+  JobId job;  // not empty, to agents: only this job
+  std::vector<TransferState> under_way;  // states of transfers in progress to report; empty: none
+  ObjectId object;  // not empty: only this object
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &AskTransfers::request), field("paths", &AskTransfers::paths),
@@ -106,9 +110,9 @@ struct AskTransfers {
 // Process or agent to head.
 struct TransfersTold {
   std::uint64_t request = 0;
-  std::vector<TransferFact> transfers;  // what is on its way, then the latest first
-  std::uint64_t left_out = 0;           // that were asked for as well, forgotten ones included
-  bool knows_under_way = false;         // it would have told what is on its way
+  std::vector<TransferFact> transfers;  // transfers in progress, then ended ones, the latest first
+  std::uint64_t left_out = 0;  // further matches, including forgotten ones
+  bool knows_under_way = false;  // the sender reports transfers in progress
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &TransfersTold::request), field("transfers", &TransfersTold::transfers),
@@ -118,10 +122,10 @@ struct TransfersTold {
   friend bool operator==(const TransfersTold&, const TransfersTold&) = default;
 };
 
-// Process to head, now and then while they change, before a planned end, and after a restart of the head:
-// whole counts, so that saying them twice changes nothing.
+// Process to head: periodically while the counts change, before a planned exit, and after a head
+// restart. Absolute counts, so repetition is harmless.
 struct TransfersCounted {
-  std::vector<TransferCount> counts;  // each path once
+  std::vector<TransferCount> counts;  // each path at most once
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("counts", &TransfersCounted::counts));

@@ -1,7 +1,8 @@
-// Which versions of the protocol a process speaks, and which of them two processes speak with each other. Every
-// first message carries the range of its sender; two that have none in common part with a sentence. A version is
-// added with what its peers of the version before could not read: a new kind of message, a field whose default would
-// mislead. It is then said only to peers with whom that version was agreed. Values; any thread.
+// Protocol versions of a process, and the version that two processes share. Every first message
+// carries the range of its sender; peers without a common version reject each other.
+// Thread: any.
+// Not: fields that an older peer can ignore. A version is added for a message or field that an
+// older peer would misread. It is used only with peers that agreed on that version.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ namespace mobula::internal {
 
 inline constexpr std::uint32_t protocol_version = 4;
 inline constexpr std::uint32_t oldest_protocol_version = 2;
-// The first in which agents hear of renewed tickets and of keys that are void.
+// The first version in which agents learn of renewed tickets and revoked keys.
 inline constexpr std::uint32_t version_with_trust_news = 3;
-// The first in which agents are asked for their logs, and how busy their processes are.
+// The first version in which agents are queried for logs and for the load of their processes.
 inline constexpr std::uint32_t version_with_node_questions = 3;
-// The first in which agents are asked for the objects that have come to them, and tell of them when they end.
+// The first version in which agents are queried for transfers of objects, and report them before
+// they exit.
 inline constexpr std::uint32_t version_with_stored_transfers = 4;
 
 struct ProtocolRange {
@@ -26,18 +28,18 @@ struct ProtocolRange {
   friend bool operator==(const ProtocolRange&, const ProtocolRange&) = default;
 };
 
-// What this program speaks: the two constants above, unless it is linked to be another release, for tests.
+// The two constants above, unless a test links another release.
 extern const ProtocolRange own_protocol;
 
-// As a first message says it. Releases that spoke one version alone said nothing of the oldest: 0.
+// Range in a first message. Releases with a single version sent no `oldest`: 0.
 ProtocolRange range_of(std::uint32_t version, std::uint32_t oldest);
-// The newest that both speak; nothing where there is none.
+// The newest common version; empty if none exists.
 std::optional<std::uint32_t> agreed_version(const ProtocolRange& one, const ProtocolRange& other);
-// Whether this program and the sender of such a message have a version in common.
+// Returns true if this program and the sender of such a message have a common version.
 bool speaks_with(std::uint32_t version, std::uint32_t oldest);
 
-// Why they do not, and what to do: "ProtocolMismatchError: the agent speaks protocol version 5, the head protocol
-// versions 2 to 3; …". `peer` and `self` are as "the agent".
+// The mismatch and its remedy: "ProtocolMismatchError: the agent speaks protocol version 5, the
+// head protocol versions 2 to 3; …". `peer` and `self` are names such as "the agent".
 std::string protocol_mismatch(const std::string& peer, const ProtocolRange& theirs, const std::string& self);
 
 }  // namespace mobula::internal

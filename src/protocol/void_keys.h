@@ -1,7 +1,7 @@
-// Keys that the head has let in once and lets in no more: tokens that were revoked or have expired, by
-// the names under which tickets know them ("token:ID"). Whatever such a key, or an agent that came in by
-// it, vouches for is refused, for as long as a ticket that was signed before may be in force. Bounded:
-// the one that was added first is forgotten. Not thread-safe.
+// Revocation list: keys that the head accepted once and rejects now, because their token was
+// revoked or has expired. Keys have the names that tickets use ("token:ID"). Tickets that such a
+// key, or an agent admitted by it, vouches for are rejected. Bounded: the oldest entry is dropped.
+// Thread: owner.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@ namespace mobula::internal {
 
 class VoidKeys {
  public:
-  static constexpr std::size_t bound = 16'384;  // above the tokens of a head
+  static constexpr std::size_t bound = 16'384;  // exceeds the number of tokens of a head
 
   VoidKeys() = default;
   explicit VoidKeys(const std::vector<std::string>& keys) { add(keys); }
@@ -33,7 +33,7 @@ class VoidKeys {
 
  private:
   std::set<std::string> keys_;
-  std::deque<std::string> order_;  // as they came
+  std::deque<std::string> order_;  // in order of insertion
 };
 
 }  // namespace mobula::internal

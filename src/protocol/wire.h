@@ -1,5 +1,5 @@
-// What stands at the front of every connection: protocol version, who speaks, and the frame in
-// which sequenced messages travel. Plain structs with field lists (append only).
+// The start of every connection (protocol version, identity) and the frame of sequenced messages.
+// Thread: owner (plain values). Field lists are append-only.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace mobula::internal {
 
-// Whether a message is kept once for all conversations and frames that it is in, which then share it.
+// True if all conversations and frames that contain a message share one copy of it.
 template <class Message>
 inline constexpr bool is_shared_message = false;
 template <class Message>
@@ -24,8 +24,8 @@ using Kept = std::conditional_t<is_shared_message<Message>, CopyOnWrite<Message>
 // One step of a sequenced conversation. `sequence` 0 carries no message, only the acknowledgement.
 template <class Message>
 struct Frame {
-  std::uint64_t sequence = 0;      // of `message`, from 1
-  std::uint64_t acknowledged = 0;  // all of the peer's messages up to this one were taken
+  std::uint64_t sequence = 0;  // number of `message`, from 1
+  std::uint64_t acknowledged = 0;  // all messages of the peer up to this number were received
   std::optional<Kept<Message>> message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -35,11 +35,10 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
-// First message on a connection between peers that are not head and agent: at most 1 KiB, within 1
-// s.
+// First message on a connection between peers other than head and agent: at most 1 KiB, within 1 s.
 struct PeerHello {
   std::uint32_t version = own_protocol.newest;
-  ProcessId process;   // who speaks
+  ProcessId process;  // process of the sender
   std::string ticket;  // encoded SignedTicket
   std::uint32_t oldest = own_protocol.oldest;
   template <class Visit>

@@ -1,6 +1,6 @@
-// Sums of amounts of named resources that may be more than a quantity counts, as bytes on many large nodes are.
-// What is added and taken away again is exact; what is read is at most the most that a quantity counts. Not
-// thread-safe.
+// Sums of amounts by resource that may exceed the range of a Quantity, such as bytes of many large
+// nodes. Additions and subtractions are exact; reads saturate at the largest Quantity.
+// Thread: owner.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace mobula::internal::scheduler {
 
-// a + b, or the most that a quantity counts; b is not negative.
+// a + b, saturated at the largest Quantity; b is not negative.
 inline Quantity sum_or_most(Quantity a, Quantity b) {
   const auto most = std::numeric_limits<std::int64_t>::max();
   return a.units() > most - b.units() ? Quantity::from_units(most) : a + b;
@@ -21,7 +21,7 @@ inline Quantity sum_or_most(Quantity a, Quantity b) {
 
 class AmountSums {
  public:
-  // `amount`, which may be negative, is one that a node or a request may name.
+  // `amount` may be negative. Its absolute value is in the range of a node or request.
   void add(std::string_view name, Quantity amount) {
     const auto at = std::ranges::find(sums_, name, &Sum::name);
     auto& sum = at != sums_.end() ? *at : sums_.emplace_back(Sum{std::string(name), 0, 0});
@@ -46,7 +46,7 @@ class AmountSums {
     const auto at = std::ranges::find(sums_, name, &Sum::name);
     return at == sums_.end() ? Quantity() : amount_of(*at);
   }
-  // Calls visit(name, Quantity) for each.
+  // Calls visit(name, Quantity) for each resource.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const auto& sum : sums_) visit(sum.name, amount_of(sum));
@@ -56,7 +56,7 @@ class AmountSums {
     for_each([&](const std::string& name, Quantity amount) { all.set(name, amount); });
     return all;
   }
-  // Whatever the order in which they were added.
+  // Independent of the order of additions.
   friend bool operator==(const AmountSums& a, const AmountSums& b) {
     return std::ranges::is_permutation(a.sums_, b.sums_);
   }
@@ -65,7 +65,7 @@ class AmountSums {
   static constexpr std::int64_t span = std::int64_t{1} << 62;
   struct Sum {
     std::string name;
-    std::int64_t units = 0;  // below a span
+    std::int64_t units = 0;  // below `span`
     std::int64_t spans = 0;
     friend bool operator==(const Sum&, const Sum&) = default;
   };
@@ -74,7 +74,7 @@ class AmountSums {
     return Quantity::from_units(sum.units + sum.spans * span);
   }
 
-  std::vector<Sum> sums_;  // few: side by side they are found fastest
+  std::vector<Sum> sums_;  // few entries: a contiguous array is the fastest to search
 };
 
 }  // namespace mobula::internal::scheduler

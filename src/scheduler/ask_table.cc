@@ -3,7 +3,8 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// Equal for requests that may run on the same nodes. `key` ends a part whatever the names contain.
+// Equal for requests that may run on the same nodes. Each part has its length, so names cannot be
+// ambiguous.
 std::string text_of(const Request& request, ProgramId program, Tenant tenant) {
   std::string text = program.hex() + (tenant == Tenant::actor ? "a" : "t");
   const auto part = [&](const std::string& each) {
@@ -56,7 +57,7 @@ AskRow& AskTable::join(const Request& request, ProgramId program, Tenant tenant,
         row.choices.back().labels = std::move(selector);
       }
     }
-    // What is in a bundle is held by the bundle.
+    // A slot in a bundle is held by the bundle.
     if (row.ask.group.empty()) row.most_held = most_held_by(row.ask.need);
     rows_.emplace(last_number_, std::move(row));
   }
@@ -138,7 +139,7 @@ bool AskTable::feasible(AskRow& row) const {
     return node != nullptr && cluster_.can_ever(*node, row.ask);
   };
   if (row.feasible) return serves(row.feasible_on) || (row.feasible = find_server(row));
-  // If none could, only one that has changed since can.
+  // If no node could serve it, only a node that changed since then can.
   const bool told = known > 0 && cluster_.for_each_changed_since(known, [&](NodeId id) {
     if (row.feasible || !serves(id)) return;
     row.feasible = true;

@@ -15,8 +15,8 @@ bool is_present(const Node& node) {
   return node.state == NodeState::alive || node.state == NodeState::suspect;
 }
 
-// True if booking `need` would take what the reservation withholds: any device it wants, and of
-// other resources whatever would leave less than it wants.
+// True if allocating `need` would take reserved capacity: any reserved device, and of other
+// resources an amount that leaves less than the reserved one.
 bool takes_reserved(const Node& node, const Need& need) {
   for (const auto& reserved : node.reservation->need.amounts) {
     for (const auto& wanted : need.amounts) {
@@ -202,7 +202,7 @@ void ClusterView::touch(Node& node) {
   freed_.erase(node.freed_at);
   node.freed_at = ++stamp_;
   freed_.insert(node.freed_at, &node);
-  // Its executors' places are those of its rooms, too.
+  // Executor places of the node are also those of its bundles.
   const auto at = groups_on_.find(node.id);
   if (at != groups_on_.end()) freed_groups_.insert(at->second.begin(), at->second.end());
 }
@@ -211,7 +211,7 @@ void ClusterView::changed(NodeId id, Node* node) {
   changes_.erase(node->changed_at);
   node->changed_at = ++version_;
   changes_.insert(version_, id);
-  // Those of nodes that are gone.
+  // Drops changes of removed nodes.
   while (changes_.size() > nodes_.size() + changes_kept) {
     changes_from_ = changes_.begin()->first;
     changes_.erase(changes_from_);
@@ -238,7 +238,7 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
   std::int64_t most = -1;
   for (const auto& each : need.amounts) {
     const auto amount = std::max(each.amount, Quantity::from_units(1));
-    // A resource that no node has yet is the scarcest of all.
+    // A resource that no node has yet is the scarcest.
     const auto total = totals_.get(each.name);
     const auto scarcity = total == Quantity() ? Quantity::max_whole : millionths(amount, total);
     if (scarcity <= most) continue;
@@ -248,7 +248,7 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
   return scarcest;
 }
 
-// Everything but capacity.
+// All rules except capacity.
 bool ClusterView::allows(const Node& node, const Ask& ask) const {
   return node.state == NodeState::alive && ask.labels.meets(node.labels) &&
          (node.cannot_start.empty() || !node.cannot_start.contains(ask.program)) &&
@@ -260,7 +260,7 @@ bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) 
          allows(node, ask);
 }
 
-// A draining node counts: it may be undrained.
+// A draining node counts, because it may be undrained.
 bool ClusterView::can_ever(const Node& node, const Ask& ask) const {
   return node.state != NodeState::dead && !never(node, ask);
 }
@@ -282,8 +282,8 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
     return Reason{ReasonCode::label_mismatch, missed->key(), {}, {},
                   "wants " + missed->expression() + ", " + seen};
   }
-  if (!ask.group.empty()) return std::nullopt;  // its rooms decide
-  // Capacity alone decides here; what is busy is asked by the callers that want to know.
+  if (!ask.group.empty()) return std::nullopt;  // its bundles decide
+  // Only permanent capacity decides here; callers check busy resources if they need to.
   if (!node.ledger.can_ever(ask.need)) return node.ledger.why_not(ask.need);
   return std::nullopt;
 }

@@ -1,8 +1,8 @@
-// The nodes as the scheduler sees them: state, labels, books, programs that cannot start there, the
-// reservation that withholds what is freed, and the rooms: the parts of nodes that bundles of
-// placement groups hold, with books of their own. Says why a request may not run on a node, and
-// which nodes have become freer since a point in the past, so that only those are looked at again.
-// Not thread-safe: owned by one core. Chooses nothing: that is policy.h.
+// The nodes of the scheduler: state, labels, ledger, failed programs, and reservation, and the
+// bundles of placement groups on them, each with its own ledger. Explains why a request may not run
+// on a node, and lists nodes with newly freed capacity.
+// Thread: owner (one core).
+// Not: the choice of a node, see policy.h.
 #pragma once
 
 #include <cstdint>
@@ -33,14 +33,14 @@ enum class NodeState : std::uint8_t { alive, suspect, draining, dead };
 
 using ClassKey = std::pair<JobId, ClassId>;
 
-// Everything about a demand class that decides where it may run.
+// All properties of a demand class that decide its possible nodes.
 struct Ask {
   Ask(const Request& request, ProgramId program, Tenant tenant);
 
   Need need;
   ProgramId program;
-  GroupId group;             // empty: outside of all groups
-  std::int32_t bundle = -1;  // any of them
+  GroupId group;  // empty: outside of all groups
+  std::int32_t bundle = -1;  // -1: any bundle
   std::optional<NodeId> wanted_node;  // node affinity
   bool wanted_softly = false;
   LabelChoices labels;
@@ -51,7 +51,7 @@ struct Ask {
 struct Reservation {
   ClassKey owner;
   Need need;
-  GroupId group{};  // empty: for a class of requests
+  GroupId group{};  // empty: reserved for a class of requests
   Withholding withheld{};
 };
 
@@ -60,64 +60,64 @@ struct Node {
   NodeState state = NodeState::alive;
   Labels labels;
   InstanceLedger ledger;
-  std::map<ProgramId, std::string> cannot_start;  // the loader's message
-  std::unique_ptr<Reservation> reservation;  // few have one
-  std::int64_t score = 0;         // packing_score of the books
-  std::int64_t spread_slots = 0;  // slots that were placed to be spread
-  std::vector<SlotId> slots{};    // in the order of booking
-  std::uint64_t freed_at = 0;     // stamp of the last change that may let something fit; 0: none
-  std::uint64_t changed_at = 0;   // version of the last change of its state, shape or programs
-  NodeRank order_entry{};         // both: while it is alive
-  FreeIndex::Entry free_entry{};  // of its present layout
-  bool stale = false;             // the indexes are behind its books
+  std::map<ProgramId, std::string> cannot_start;  // message of the loader by program
+  std::unique_ptr<Reservation> reservation;  // null for most nodes
+  std::int64_t score = 0;  // packing_score of the ledger
+  std::int64_t spread_slots = 0;  // slots placed by the spread strategy
+  std::vector<SlotId> slots{};  // in order of allocation
+  std::uint64_t freed_at = 0;  // stamp of the last change that may let a request fit; 0: none
+  std::uint64_t changed_at = 0;  // version of the last change of its state, shape, or programs
+  NodeRank order_entry{};  // like free_entry, valid while the node is alive
+  FreeIndex::Entry free_entry{};  // entry of its present layout
+  bool stale = false;  // the indexes do not reflect its ledger yet
 };
 
-// The resource of which a need wants the largest part of what the cluster has. No name: it wants
+// The resource of which a need takes the largest fraction of the cluster. Empty name: it needs
 // nothing.
 struct Scarcest {
   std::string resource;
   Quantity amount;
 };
 
-// What one bundle holds of a node, for those who run in it.
+// The capacity of one bundle on a node, for the members of its group.
 struct Room {
   NodeId node;
   InstanceLedger ledger;
-  bool open = false;  // may be used
+  bool open = false;  // members may use it
 };
 
 struct GroupRooms {
   std::size_t bundles = 0;
-  bool closing = false;                // nothing starts in it any more
-  std::map<std::int32_t, Room> rooms;  // by bundle; without those that have no place
+  bool closing = false;  // accepts no further slots
+  std::map<std::int32_t, Room> rooms;  // by bundle; without bundles that are not placed
 };
 
-// A place to start something: a node, or a room there.
+// A placement target: a node, or a bundle on it.
 struct Spot {
   Node* node = nullptr;
-  std::int32_t bundle = -1;  // of the asker's group
+  std::int32_t bundle = -1;  // bundle of the requester's group
   explicit operator bool() const { return node != nullptr; }
 };
 
 class ClusterView {
  public:
-  // Node books: at most `max_task_slots` tasks each; nodes are packed up to `spread_threshold`
-  // (millionths).
+  // Each ledger allows at most `max_task_slots` task slots; nodes are packed up to
+  // `spread_threshold` (millionths).
   ClusterView(std::int32_t max_task_slots, std::int64_t spread_threshold)
       : max_task_slots_(max_task_slots), spread_threshold_(spread_threshold) {}
   ClusterView(ClusterView&&) = default;
   ClusterView& operator=(ClusterView&&) = default;
 
-  // A view with the same nodes and nothing booked.
+  // A copy with the same nodes and empty ledgers.
   ClusterView emptied() const;
-  // Adds a node, or gives the books of one a fresh shape with nothing booked.
+  // Adds a node, or replaces the ledger of a known one by an empty ledger of the new shape.
   Node& put_node(NodeId id, const NodeShape& shape, NodeState state);
-  // The same for a node as it is in another view.
+  // Copies the shape of a node of another view.
   Node& put_node(const Node& like, NodeState state);
   void remove_node(NodeId id);
-  // Whether anything changed.
+  // Returns true if the state changed.
   bool set_state(NodeId id, NodeState state);
-  // `why` empty: the program can start there after all.
+  // Empty `why`: the program can start there again.
   bool set_program(NodeId id, ProgramId program, const std::string& why);
   // Whether the state of the link changed. A link has no direction.
   bool set_link(NodeId one, NodeId other, bool cut);
@@ -127,13 +127,13 @@ class ClusterView {
   const NodeId* unreached_by(const Node& node, const Ask& ask) const;
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
-  // What its reservation has begun or ceased to withhold is looked at anew.
+  // Re-examines the node, because its reservation has opened or closed.
   void withheld_changed(Node& node) { touch(node); }
-  // Something was booked on `node`, or freed.
+  // Records that capacity of `node` was allocated, or freed.
   void took(Node& node);
   void freed(Node& node);
 
-  // A group that may have rooms, from now on or no more.
+  // Adds or removes a group that may have bundles.
   void add_group(GroupId group, std::size_t bundles) {
     groups_[group].bundles = bundles;
     freed_groups_.insert(group);
@@ -142,7 +142,7 @@ class ClusterView {
     groups_.erase(group);
     freed_groups_.insert(group);
   }
-  // All rooms it has now may be used; none may any more.
+  // Opens all present bundles of a group to its members, or closes the group.
   void open_group(GroupId group);
   void close_group(GroupId group);
   void open_room(GroupId group, std::int32_t bundle);
@@ -150,36 +150,38 @@ class ClusterView {
   void remove_room(GroupId group, std::int32_t bundle);
   const GroupRooms* rooms(GroupId group) const { return groups_.find(group); }
   const Room* room(GroupId group, std::int32_t bundle) const;
-  // Groups in which something was freed, placed or lost since the last call.
+  // Groups in which capacity was freed, placed, or lost since the last call.
   bool has_freed_groups() const { return !freed_groups_.empty(); }
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
 
-  // Books `ask`, which fits there.
+  // Allocates `ask`, which must fit there.
   Allocation book(Spot spot, const Ask& ask);
-  // The books of a node, or of a room there and of the node's places, as `allocation` says. False if
-  // its room is unknown.
+  // Change the ledger of a node, or of a bundle there together with the executor places of the
+  // node. False if the bundle is unknown.
   bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);
   void free(Node& node, const Allocation& allocation, Occupancy occupancy);
   void lend(Node& node, const Allocation& allocation, Tenant tenant);
   void resume(Node& node, const Allocation& allocation, Tenant tenant);
 
-  // Whether `ask` can start on `node` now. `owner`: the class whose reservation does not bar it.
+  // Returns true if `ask` can start on `node` now. `owner` is the class whose reservation does not
+  // exclude it.
   bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
-  // The first room of its group into which it fits now.
+  // The first bundle of its group into which it fits now.
   Spot room_for(const Ask& ask);
-  // Whether one of its group's rooms could ever hold it; true while rooms are still to come.
+  // Returns true if a bundle of its group could ever hold it, or if bundles are still to be placed.
   bool room_can_ever(const Ask& ask) const;
-  // Whether it could on the empty node, which has to be alive or suspect. Affinity is part of it.
+  // Returns true if it would fit on the empty node, which must not be dead: a draining node may
+  // return. Includes affinity.
   bool can_ever(const Node& node, const Ask& ask) const;
-  // The first rule that refuses it, permanent ones first; `fits` if none does.
+  // The first rule that rejects it, permanent rules first; `fits` if no rule does.
   Reason why_not(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
-  // The node that `ask` insists on: the target of a hard affinity, or of a soft one while that node
-  // is there and could ever run it.
+  // The node that `ask` requires: the target of a hard affinity, or of a soft one while that node
+  // is present and could ever run it.
   std::optional<NodeId> pinned(const Ask& ask) const;
 
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
-  // Both of nodes that are alive.
+  // Both indexes contain only nodes that are alive.
   const NodeOrder& order() {
     update_indexes();
     return order_;
@@ -188,25 +190,26 @@ class ClusterView {
     update_indexes();
     return free_;
   }
-  // Brings them up to the books. What is freed and booked again before changes nothing in them.
+  // Updates the indexes from the ledgers. Capacity that is freed and allocated again in between
+  // changes nothing.
   void update_indexes();
-  // Sums over all nodes that are not dead; at most what a quantity counts.
+  // Sums over all nodes that are not dead, saturated at the largest Quantity.
   const ResourceSet& totals() const { return totals_; }
   Scarcest scarcest_of(const Need& need) const;
-  // Grows when nodes, states, shapes or startable programs change.
+  // Grows when nodes, states, shapes, or startable programs change.
   std::uint64_t version() const { return version_; }
-  // Calls visit(NodeId) for nodes that were added, changed or removed after `version`. False if that
-  // is too long ago to tell: any node may have been.
+  // Calls visit(NodeId) for nodes that were added, changed, or removed after `version`. Returns
+  // false if `version` is too old, so any node may have changed.
   template <class Visit>
   bool for_each_changed_since(std::uint64_t version, Visit&& visit) const {
     if (version < changes_from_) return false;
     for (auto at = changes_.upper_bound(version); at != changes_.end(); ++at) visit(at->second);
     return true;
   }
-  // Above 0: what was examined up to it was examined.
+  // Above 0. An examination at this stamp covers all earlier changes.
   std::uint64_t last_stamp() const { return stamp_; }
 
-  // Calls visit(const Node&) for nodes that became freer after `stamp`, longest ago first, until it
+  // Calls visit(const Node&) for nodes that were freed after `stamp`, the earliest first, until it
   // returns true; returns whether it did.
   template <class Visit>
   bool any_freed_since(std::uint64_t stamp, Visit&& visit) const {
@@ -235,19 +238,20 @@ class ClusterView {
   std::vector<Node*> stale_;
   std::map<NodeId, std::set<NodeId>> cut_links_;  // both directions
   Table<GroupId, GroupRooms> groups_;
-  std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one for each room
+  std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one entry per bundle
   std::set<GroupId> freed_groups_;
-  OrderedRuns<std::uint64_t, Node*> freed_;     // by freed_at
+  OrderedRuns<std::uint64_t, Node*> freed_;  // by freed_at
   OrderedRuns<std::uint64_t, NodeId> changes_;  // by version
-  // By resource. Bytes of many large nodes are more units than a quantity counts, whole ones are not.
+  // Sums by resource. Bytes of many large nodes have more units than a Quantity can count, so whole
+  // amounts and units are separate.
   struct Sum {
     std::int64_t whole = 0, units = 0;
   };
   std::map<std::string, Sum> sums_;
-  ResourceSet totals_;  // the same, as far as quantities go
+  ResourceSet totals_;  // saturated copy of `sums_`
   std::uint64_t stamp_ = 1;
   std::uint64_t version_ = 0;
-  std::uint64_t changes_from_ = 0;  // changes up to this version may have been forgotten
+  std::uint64_t changes_from_ = 0;  // changes up to this version may have been dropped
 };
 
 }  // namespace mobula::internal::scheduler

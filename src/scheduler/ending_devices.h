@@ -1,6 +1,7 @@
-// Slots with devices that end. A request for a part of a device waits a moment for them. Otherwise the part that an idle
-// slot still holds sends the request to another device, and two devices are in use in part instead of one.
-// Thread: owner (Scheduler). Not: the books, in which a slot counts until it is released.
+// Slots with devices that end. A request for a fraction of a device waits briefly for them.
+// Otherwise an idle slot, which still holds its fraction, would push the request to another device,
+// so that two devices are used in part.
+// Thread: owner (Scheduler). Not: the ledgers, in which a slot counts until it is released.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ namespace mobula::internal::scheduler {
 
 class EndingDevices {
  public:
-  // Nothing waits for the slot after `deadline`.
+  // No request waits for the slot after `deadline`.
   void add(SlotId slot, NodeId node, Time deadline) { slots_.try_emplace(slot, node, deadline); }
   void released(SlotId slot) { slots_.erase(slot); }
   // Drops slots whose deadline has passed. Returns their nodes.

@@ -1,5 +1,6 @@
-// Which slots of one node have to come back before something fits there: the rule that recalls,
-// reservations for groups and preemption share. A function over a trial of the node's books.
+// Selects the slots of one node that must return before a request fits there. Recalls, group
+// reservations, and preemption share this rule.
+// Thread: owner (works on a trial ledger of the caller).
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,12 @@
 
 namespace mobula::internal::scheduler {
 
-// Gives slots back to `trial` in the order of `candidates` until `fits(trial)`, then takes back those it
-// fits without, the last first. Returns the rest, in order; `trial` is left with what they held. If all of
-// them are not enough it is all: `fits(trial)` tells. `slot_of` names a candidate's slot; `admit` may
-// leave a candidate out, and is asked in order, once for each that is looked at.
+// Frees candidates in `trial`, in order, until `fits(trial)`. Then it reallocates the unnecessary
+// ones, the last first, and returns the rest in order.
+// `trial` keeps the returned ones freed. If all candidates together are not enough, all are
+// returned; the caller checks `fits(trial)`.
+// `slot_of` returns the slot of a candidate. `admit` may skip a candidate; it is called in order,
+// once per examined candidate.
 template <class Candidate, class SlotOf, class Admit, class Fits>
 std::vector<Candidate> fewest_slots(InstanceLedger& trial, const std::vector<Candidate>& candidates,
                                     const SlotOf& slot_of, const Admit& admit, const Fits& fits) {

@@ -1,6 +1,6 @@
-// Nodes by how much one request could get of a resource there: finds the nodes that may serve an
-// amount without looking at the others, those with least to spare first. Not thread-safe: owned by
-// one core.
+// Index of nodes by the largest amount of a resource that one request could get there. Finds nodes
+// for an amount without a scan, the least spare capacity first.
+// Thread: owner (one core).
 #pragma once
 
 #include <compare>
@@ -26,13 +26,14 @@ class FreeIndex {
     friend auto operator<=>(const Share&, const Share&) = default;
   };
   using Order = OrderedRuns<Share, Node*>;
-  // What it knows of one node, kept there: how much of each resource of its layout, or nothing.
+  // Entry of the index in a node: the amount of each resource of its layout, or nothing.
   using Entry = std::vector<Quantity>;
 
   void put(Node& node);
-  // Before the node goes, or gets another layout.
+  // Required before the node is removed or gets another layout.
   void remove(Node& node);
-  // All nodes that have the resource; from lower_bound({amount, {}}) on those with enough of it.
+  // All nodes with the resource, in ascending amount: lower_bound({amount, {}}) is the first with
+  // enough of it.
   const Order& nodes(std::string_view resource) const;
 
  private:

@@ -58,7 +58,7 @@ std::vector<std::int32_t> GroupPlacer::left_over(GroupStrategy strategy) {
   return bundles;
 }
 
-// What is hardest to place first: devices, then the share of the cluster's scarcest resource, then the
+// Hardest to place first: devices, then the fraction of the cluster's scarcest resource, then the
 // memory of each device.
 GroupPlacer::Bundles GroupPlacer::largest_first() const {
   Bundles bundles;
@@ -102,7 +102,8 @@ bool GroupPlacer::put_all(Node& node, const Bundles& bundles) {
   return true;
 }
 
-// Nodes with so much of a resource, those with least to spare first, until `visit` is content.
+// Visits nodes with the amount of a resource, the least spare capacity first, until `visit` returns
+// true.
 template <class Visit>
 bool GroupPlacer::visit_tightest(const Scarcest& least, Visit&& visit) {
   if (least.resource.empty()) {
@@ -118,7 +119,8 @@ bool GroupPlacer::visit_tightest(const Scarcest& least, Visit&& visit) {
   return false;
 }
 
-// What a node needs at least to hold them all. Fractions may share devices, so their sum says nothing.
+// The minimum that a node needs for all bundles. Fractions may share devices, so their sum is no
+// bound.
 Scarcest GroupPlacer::least_for(const Bundles& bundles) const {
   Scarcest least = site(bundles.front()).scarcest;
   Quantity sum;
@@ -177,7 +179,8 @@ bool GroupPlacer::spread(const Bundles& bundles) {
   return true;
 }
 
-// Greedy choices may shut themselves out: then others are tried, as long as that takes few steps.
+// Greedy choices may exclude later bundles. In that case other choices are tried, within the limit
+// of steps.
 bool GroupPlacer::searched(const Bundles& bundles) {
   undo(0);
   auto steps = most_steps;
@@ -210,8 +213,8 @@ std::vector<NodeId> GroupPlacer::homes_for(std::int32_t bundle, std::size_t limi
   return homes;
 }
 
-// A matching of bundles and nodes by augmenting paths. As many candidates as there are bundles are
-// enough for each: one that has so many finds a node whatever the others take.
+// Matches bundles and nodes by augmenting paths. As many candidates per bundle as there are bundles
+// suffice: such a bundle finds a node whatever the others use.
 bool GroupPlacer::each_alone(const Bundles& bundles) {
   std::vector<std::vector<NodeId>> homes;
   std::map<NodeId, std::size_t> taken;

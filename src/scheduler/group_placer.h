@@ -1,13 +1,7 @@
-// Finds nodes for the bundles of one placement group, all or none, by its strategy:
-//   STRICT_PACK    one node for all: of those into which they fit, the one with least to spare
-//   PACK           the same if it can be; else the largest bundle first, each beside the others of
-//                  the group where it fits, else on the node with least to spare
-//   SPREAD         each on a node without others of the group while there are such, least used first
-//   STRICT_SPREAD  each on a node of its own: a matching is found whenever there is one
-// Where PACK or SPREAD shut themselves out by an early choice, others are tried, up to a number of
-// steps: a small group on few nodes is placed whenever it can be.
-// Bundles that have a place keep it, and count. The same view gives the same answer. Books what it
-// found on the ledgers alone; the caller puts it into the slot books. Lives for one call.
+// Finds nodes for the bundles of one placement group, all or none, by its strategy. Placed bundles
+// keep their node. The same view gives the same result. Allocates on the ledgers only; the caller
+// updates the slot accounting.
+// Thread: owner (lives for one call).
 #pragma once
 
 #include <optional>
@@ -19,36 +13,46 @@
 
 namespace mobula::internal::scheduler {
 
+// Strategies:
+//   - STRICT_PACK: one node for all bundles, the fitting one with the least spare capacity.
+//   - PACK: the same if possible. Otherwise the largest bundle first, each next to other bundles of
+//     the group if it fits, else on the node with the least spare capacity.
+//   - SPREAD: each on a node without other bundles of the group while such nodes exist, the least
+//     used first.
+//   - STRICT_SPREAD: each on a different node; a matching is found whenever one exists.
+// If an early choice of PACK or SPREAD excludes a later bundle, other choices are tried, up to a
+// limit of steps. A small group on few nodes is thus placed whenever it can be.
+
 struct PlacedBundle {
   std::int32_t bundle = 0;
   NodeId node;
   Allocation allocation;
 };
 
-// What one bundle asks for.
+// The request of one bundle.
 struct BundleSite {
   Ask ask;
-  Scarcest scarcest;  // of it
+  Scarcest scarcest;  // scarcest resource of `ask`
 };
 
 class GroupPlacer {
  public:
-  // `sites` and `places` by bundle; a place without a node is to be found. `owner`: whose reservation
-  // does not bar it.
+  // `sites` and `places` are indexed by bundle; a place without a node is searched. `owner` is the
+  // class whose reservation does not exclude nodes.
   GroupPlacer(ClusterView& cluster, const std::vector<BundleSite>& sites,
               const std::vector<BundlePlace>& places, const ClassKey* owner = nullptr)
       : cluster_(cluster), sites_(sites), places_(places), owner_(owner) {}
 
-  // Nothing, and nothing booked, if there is no way now.
+  // Empty, with nothing allocated, if the group cannot be placed now.
   std::optional<std::vector<PlacedBundle>> place(GroupStrategy strategy);
-  // Where it cannot be placed: the bundles left over when as many as are met on the way, largest first,
-  // have found room; all of them for STRICT_PACK. Books nothing.
+  // For a group that cannot be placed: the bundles without a node when the search, largest first,
+  // had placed the most; all bundles for STRICT_PACK. Allocates nothing.
   std::vector<std::int32_t> left_over(GroupStrategy strategy);
 
  private:
   using Bundles = std::vector<std::int32_t>;
-  static constexpr int most_steps = 1000;          // of a search
-  static constexpr std::size_t most_homes = 16;    // looked at for each bundle of it
+  static constexpr int most_steps = 1000;  // steps of one search
+  static constexpr std::size_t most_homes = 16;  // nodes tried for each bundle
 
   Bundles largest_first() const;
   const BundleSite& site(std::int32_t bundle) const { return sites_[static_cast<std::size_t>(bundle)]; }
@@ -69,7 +73,7 @@ class GroupPlacer {
   const std::vector<BundleSite>& sites_;
   const std::vector<BundlePlace>& places_;
   const ClassKey* owner_;
-  std::map<NodeId, std::int64_t> used_;  // nodes with bundles of the group, and how many
+  std::map<NodeId, std::int64_t> used_;  // number of bundles of the group by node
   std::vector<PlacedBundle> placed_;
 };
 

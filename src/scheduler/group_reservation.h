@@ -1,11 +1,10 @@
-// Room for the placement group that waits longest. One that has had no place for `reserve_after` has
-// nodes chosen for its bundles, as if the slots that can be recalled there were free: what becomes free
-// on them is withheld from others but for what fits beside the bundles, and those slots are recalled.
-// One group at a time, the first in turn of those that could ever be placed; it takes nodes over that were
-// reserved for requests which have waited less long. It is chosen anew when a
-// node leaves, when another group comes first that has waited long enough (until then others cannot take what
-// is withheld: what a quota allows may change with every slot), or when slots that were recalled are not back
-// and other nodes would do without such. Not thread-safe: owned by one core. Places nothing: that is groups.h.
+// Reserves nodes for the first placement group in the queue that waited for `reserve_after`, as if
+// recallable slots there were free. Capacity freed on them is kept for the bundles, and those slots
+// are recalled. It may take over nodes reserved for requests with a shorter wait. The choice is
+// revised when a node leaves, when another due group comes first, or when recalled slots are
+// overdue and other nodes do without them.
+// Thread: owner (one core).
+// Not: placement, see groups.h. Until the next choice, no other request gets the reserved capacity.
 #pragma once
 
 #include <cstdint>
@@ -33,38 +32,39 @@ class GroupReservation {
     GroupId group;
     std::map<NodeId, std::vector<std::int32_t>> bundles;
     Time revise_at;
-    std::size_t slots_to_return = 0;  // when it was last revised
+    std::size_t slots_to_return = 0;  // at the last revision
   };
   const std::optional<Held>& held() const { return held_; }
 
-  // The first group in turn if it has waited long enough; null: none has.
+  // The first group in the queue if it has waited long enough; else null.
   const Groups::Row* due(Time now) const;
-  // When that will be, or when there is something to be done for it again.
+  // Time at which that will be, or of the next action for it.
   std::optional<Time> next_due() const;
-  // Reserves nodes for the group, none of `kept_for_others`, or keeps those it has, and recalls what is
-  // in its way there. Nothing if no nodes will do now.
+  // Reserves nodes for the group, except `kept_for_others`, or keeps its nodes, and recalls the
+  // blockers on them. Does nothing if no nodes suffice now.
   void reserve_for(const Groups::Row& row, const std::set<NodeId>& kept_for_others, Time now,
                    std::vector<Recall>& out);
-  // Reserves these nodes, none of which others have, and lets go what it had.
+  // Reserves these nodes, none of which has another reservation, and releases the previous ones.
   void move_to(const Groups::Row& row, BundleChoice choice, Time now);
-  // If its group waits no longer, or behind another that has not waited long enough; or if a node of it is gone.
+  // Lifts the reservation if its group no longer waits, or is behind a group that has not waited
+  // long enough, or has lost one of the nodes.
   void lift_unneeded(Time now);
   void lift();
 
  private:
   struct Returns {
     std::vector<const HeldSlot*> slots;
-    bool overdue = false;  // one of them was recalled and is not back in time
+    bool overdue = false;  // a recalled slot has not returned in time
   };
   using Choice = BundleChoice;
 
   bool may_recall(const HeldSlot& held, const Groups::Row& row) const;
   bool is_overdue(const HeldSlot& held) const;
-  // `patient`: slots that are overdue are counted on, too.
+  // With `patient`, overdue slots count as returning.
   std::optional<Choice> choose(const Groups::Row& row, const std::set<NodeId>& kept_for_others,
                                bool patient) const;
   void take(const Groups::Row& row, Choice choice, const Withholding& withheld);
-  // The fewest slots of the node that have to come back before its bundles fit there.
+  // The fewest slots of the node that must return before its bundles fit there.
   Returns returns_on(const Groups::Row& row, NodeId node,
                      const std::vector<std::int32_t>& bundles) const;
 
@@ -73,8 +73,8 @@ class GroupReservation {
   const Groups& groups_;
   const ReclaimSettings& settings_;
   std::optional<Held> held_;
-  Time tried_again_at_;  // in vain before
-  Time now_;             // of the running call
+  Time tried_again_at_;  // time of the last attempt without success
+  Time now_;  // time of the running call
 };
 
 }  // namespace mobula::internal::scheduler

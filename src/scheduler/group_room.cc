@@ -12,12 +12,12 @@ namespace {
 bool is_lasting(const HeldSlot& held) { return !held.slot.actor.empty() || !held.slot.bundle_of.empty(); }
 bool is_in_bundle(const HeldSlot& held) { return !held.slot.allocation.group.empty(); }
 
-// Of the group itself: a bundle, or what is in one.
+// A bundle of the group, or a slot in one.
 bool is_own(const HeldSlot& held, GroupId group) {
   return !group.empty() && (held.slot.bundle_of == group || held.slot.allocation.group == group);
 }
 
-// Those of the node that give something back to it, soon to return first.
+// Slots whose return frees capacity of the node, the next to return first.
 std::vector<const HeldSlot*> returns_on(const SlotBooks& books, const Node& node, GroupId own) {
   std::vector<const HeldSlot*> slots;
   for (const auto id : node.slots) {
@@ -66,7 +66,7 @@ bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vect
 std::optional<GroupObstacle> obstacle_of(const ClusterView& cluster, const SlotBooks& books, const Groups::Row& row) {
   const auto own = row.spec.id;
   const auto is_task = [&](const HeldSlot& held) { return !is_lasting(held) && !is_own(held, own); };
-  // With a bundle goes what is in it.
+  // The slots in a bundle end with it.
   const auto is_others = [&](const HeldSlot& held) { return !is_own(held, own); };
   std::optional<BundleChoice> choice;
   for (const auto& is_gone : {std::function<bool(const HeldSlot&)>(is_task), std::function<bool(const HeldSlot&)>(is_others)}) {

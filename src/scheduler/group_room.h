@@ -1,5 +1,7 @@
-// Room for the bundles of a placement group on copies of the nodes: whether they fit now, and what would have
-// to end for it. For people who ask, and for who makes room. Decides nothing; functions over the books.
+// Feasibility of the bundles of a placement group on copies of the nodes: whether they fit now, and
+// the slots that must end first. Used for explanations and for reservations.
+// Thread: owner (functions over the ledgers).
+// Not: decisions.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +16,20 @@
 
 namespace mobula::internal::scheduler {
 
-// Bundles by the node they would go to.
+// Bundles by their chosen node.
 using BundleChoice = std::map<NodeId, std::vector<std::int32_t>>;
 
-// The nodes as if the slots that `is_gone` names were; reservations bar nobody.
+// A copy of the nodes without the slots that `is_gone` selects. Reservations exclude no request.
 ClusterView view_without(const ClusterView& cluster, const SlotBooks& books,
                          const std::function<bool(const HeldSlot&)>& is_gone);
-// Where the bundles without a place would go on `view`, on which they are booked then. Nothing: nowhere.
+// The nodes for unplaced bundles, which are then allocated on `view`. Empty if no choice exists.
 std::optional<BundleChoice> choice_on(ClusterView& view, const Groups::Row& row);
-// Whether so many bundles fit there at once.
+// Returns true if these bundles fit there at the same time.
 bool fit_together(InstanceLedger ledger, const Groups::Row& row, const std::vector<std::int32_t>& bundles);
 
-// What is in the way of a group that would fit if something ended: the slots whose return would let it be
-// placed, on the nodes where a search finds room first. Tasks rather than actors and other groups, and on
-// each of those nodes as few as can be; other nodes might do with less.
+// Blockers of a group that would fit if slots ended, on the nodes that a search finds first. Tasks
+// are preferred over actors and other groups, and each node has as few blockers as possible; other
+// nodes might need fewer.
 struct GroupObstacle {
   BundleChoice bundles;
   std::vector<SlotId> slots;

@@ -19,7 +19,7 @@ const Mark mark_yielded("scheduler.group_yielded_idle_bundles");
 
 constexpr std::size_t looked_at_for_reservation = 64;
 
-// What a bundle asks for, as reasons name it.
+// The request of a bundle as shown in reasons.
 std::string text_of(const Request& bundle) {
   if (bundle.gpu_memory == 0) return bundle.resources.to_string();
   const std::string memory = fmt::format("gpu_memory {}", bundle.gpu_memory);
@@ -27,7 +27,8 @@ std::string text_of(const Request& bundle) {
   return bundle.resources.to_string() + ", " + memory;
 }
 
-// Where all bundles have to be on one node: the first label of which they want what no node has; empty: none.
+// For bundles that must share one node: the first label with conditions that no node can meet
+// together; empty if none.
 std::string contradiction_in(const GroupSpec& spec) {
   if (spec.strategy != GroupStrategy::strict_pack) return {};
   std::map<std::string, std::vector<LabelMatch>> wanted;
@@ -147,7 +148,7 @@ std::set<std::int32_t> Groups::in_use(GroupId id) const {
   return bundles;
 }
 
-// Bundles without users go back; the group with the last of them.
+// Frees bundles without members, and removes the group with the last of them.
 void Groups::erase_if_over(GroupId id) {
   auto& row = rows_.at(id);
   const auto used = in_use(id);
@@ -178,7 +179,7 @@ void Groups::restore_on(Node& node, std::vector<GroupNews>& news) {
   }
 }
 
-// The place is gone, and another is wanted.
+// The bundle loses its node and needs another one.
 void Groups::lose(Row& row, std::size_t bundle, std::vector<GroupNews>& news) {
   row.booked[bundle] = false;
   row.places[bundle] = {};
@@ -207,7 +208,7 @@ void Groups::program_cannot_start(ProgramId program, std::vector<GroupNews>& new
   }
 }
 
-// Bundles in which nothing runs leave nodes where their program cannot start.
+// Empty bundles leave nodes on which their program cannot start.
 void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
   if (row.removing) return;
   const GroupId id = row.spec.id;
@@ -223,7 +224,8 @@ void Groups::leave_unusable(Row& row, std::vector<GroupNews>& news) {
 }
 
 bool Groups::is_worth_a_try(const Row& row) const {
-  std::map<std::string_view, Quantity> least;  // that any bundle without a place wants
+  // least amount that an unplaced bundle needs, by resource
+  std::map<std::string_view, Quantity> least;
   for (std::size_t i = 0; i < row.sites.size(); ++i) {
     if (!row.places[i].node.empty()) continue;
     const auto& [resource, amount] = row.sites[i].scarcest;
@@ -271,7 +273,7 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
     row.examined_through = stamp;
     return Attempt::not_worth;
   }
-  // What frees some of the quota frees something on a node, too.
+  // An event that frees quota also frees capacity on a node.
   if (over_quota(row, false)) {
     report_shortage(row, news);
     return Attempt::not_worth;
@@ -286,12 +288,12 @@ Groups::Attempt Groups::try_to_place(Row& row, std::vector<GroupNews>& news) {
   queue_.erase(turn_of(row));
   for (auto& each : *found) {
     const auto at = static_cast<std::size_t>(each.bundle);
-    // The placer has booked it on the ledger: the slot books do it themselves.
+    // The placer has allocated on the ledger; the slot accounting allocates again.
     cluster_.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
     row.places[at] = {each.node, std::move(each.allocation)};
     book(row, each.bundle);
   }
-  row.lost = true;  // whatever it loses from here on comes first
+  row.lost = true;  // later losses of this group have precedence
   row.checked_version = 0;
   mark_placed.hit();
   news.push_back({row.spec.id, GroupNews::Kind::placed, {}});
@@ -308,17 +310,17 @@ std::vector<std::int32_t> Groups::priorities() const {
   return priorities;
 }
 
-// Those that lost bundles first, always; the others going round from the one looked at last, so that
-// none is left out for ever.
+// Groups with lost bundles come first. The others are tried round-robin, starting after the last
+// one tried, so that none starves.
 bool Groups::place(std::int32_t priority, std::vector<GroupNews>& news) {
   auto in_vain = settings_.attempts_per_plan;
   auto visits = settings_.visits_per_plan;
-  // False once the budget is spent.
+  // Returns false once the budget is spent.
   const auto go_along = [&](const Turn& after, const Turn& through) {
     for (auto at = queue_.upper_bound(after); at != queue_.end() && at->first <= through;) {
       auto& row = rows_.at(at->second);
       last_tried_ = at->first;
-      ++at;  // a group that is placed leaves the queue
+      ++at;  // advance first, because a placed group leaves the queue
       if (try_to_place(row, news) == Attempt::in_vain && --in_vain <= 0) return false;
       if (--visits <= 0) return false;
     }
@@ -403,7 +405,7 @@ ClusterView& Groups::empty_cluster() const {
   return *empty_;
 }
 
-// Why the group would find no place on the nodes present if they were empty; empty if it would.
+// Why the group would not fit on the present nodes if they were empty; empty if it would.
 std::string Groups::shortage_of(const GroupSpec& spec) const {
   auto& empty = empty_cluster();
   const auto row = make_row(spec);
@@ -451,7 +453,8 @@ std::vector<std::int32_t> Groups::idle_bundles(const Row& row) const {
   return idle;
 }
 
-// The groups behind it in the queue, the last ones first, whose idle bundles leave enough for it. Empty: no such groups.
+// Groups behind it in the queue, the last ones first, whose idle bundles free enough for it. Empty
+// if no such groups exist.
 std::vector<GroupId> Groups::donors_for(const Row& row) const {
   std::set<SlotId> released;
   const auto fits = [&] {
@@ -528,7 +531,7 @@ std::string Groups::why_waiting(GroupId id) const {
                      row->places.size(), missing == 1 ? "s" : "", first, text_of(row->spec.bundles[first]));
 }
 
-// With what is reserved for others.
+// Includes capacity that is reserved for others.
 bool Groups::fits_now(const Row& row) const {
   if (row.complete()) return true;
   auto view = view_without(cluster_, books_, [](const HeldSlot&) { return false; });

@@ -24,7 +24,7 @@ InstanceLayout::InstanceLayout(const NodeShape& shape)
     }
     Resource made{each.name, {}, {}, each.in_instances()};
     for (const auto& instance : each.instances) {
-      // Agents say these numbers; sums of them stay within bounds.
+      // Agents report these numbers. Clamping keeps sums in range.
       const auto context = std::clamp<std::int64_t>(
           instance.context_bytes, 0,
           std::clamp<std::int64_t>(instance.memory_bytes, 0, Quantity::max_whole));
@@ -73,7 +73,7 @@ void InstanceLayout::add(Resource resource) {
   resources.push_back(std::move(resource));
 }
 
-// When all is there: what has an order is put in order, and what has a place is given one.
+// Sorts the members and assigns indices, once all of them are added.
 void InstanceLayout::number() {
   std::ranges::sort(resources, {}, &Resource::name);
   for (std::size_t i = 0; i < resources.size(); ++i) {

@@ -1,5 +1,6 @@
-// What a node has, in the form its books read it: resources by name and instance by instance, and places
-// for executors. Thousands of nodes are alike, so they share one layout. Plain values.
+// The resources of a node in the form of its ledger: by name and instance, with limits on
+// executors. Nodes with equal resources share one layout.
+// Thread: owner (plain values).
 #pragma once
 
 #include <compare>
@@ -18,7 +19,7 @@ struct InstanceLayout {
   struct Instance {
     Quantity total;
     std::int64_t memory = 0;
-    std::int64_t context = 0;  // bytes that each booking of bytes takes beside them
+    std::int64_t context = 0;  // bytes accounted for the context of each allocation of bytes
     std::vector<std::string> types;
     std::int32_t island = -1;
     friend auto operator<=>(const Instance&, const Instance&) = default;
@@ -27,25 +28,25 @@ struct InstanceLayout {
     std::string name;
     Quantity total;
     std::vector<Instance> instances;
-    bool units = false;  // an instance for each unit, accelerators or not
+    bool units = false;  // one instance per unit, also for custom resources
     std::size_t amount_at =
-        0;  // where books keep its sum, and after it what is left of each instance
+        0;  // index of its total in ledgers, followed by the remainder of each instance
     friend auto operator<=>(const Resource&, const Resource&) = default;
   };
 
   explicit InstanceLayout(const NodeShape& shape);
-  // Of a node like this, only what `share` holds, under the same indices.
+  // The part of such a node that `share` holds, under the same indices.
   InstanceLayout(const InstanceLayout& node, const Allocation& share);
 
-  std::vector<Resource> resources;          // ordered by name, accelerator types left out
-  std::size_t amounts = 0;                  // places in the books
-  std::vector<std::string> types;           // of the node or of one of its devices, in order
-  std::vector<std::string> node_types;      // of the node as a whole
-  std::vector<std::string> resource_types;  // those that it names among its resources
-  std::vector<std::size_t> packed;          // the resources that packing counts, by their places
+  std::vector<Resource> resources;  // ordered by name, without accelerator types
+  std::size_t amounts = 0;  // number of amounts in a ledger
+  std::vector<std::string> types;  // types of the node or of one of its devices, in order
+  std::vector<std::string> node_types;  // types of the node as a whole
+  std::vector<std::string> resource_types;  // types that it lists as resources
+  std::vector<std::size_t> packed;  // indices of the resources that packing counts
   std::int32_t task_executors = 0, actor_executors = 0;
   bool has_devices = false;
-  std::int32_t cpu = -1;  // its place among the resources; -1: none
+  std::int32_t cpu = -1;  // its index in `resources`; -1: none
   const Resource* of_cpu() const { return cpu < 0 ? nullptr : &resources[static_cast<std::size_t>(cpu)]; }
   friend auto operator<=>(const InstanceLayout&, const InstanceLayout&) = default;
 
@@ -54,10 +55,11 @@ struct InstanceLayout {
   void number();
 };
 
-// Shared because each of the books that read it may be the last.
+// Shared, because any of its ledgers may be the last.
 using SharedLayout = std::shared_ptr<const InstanceLayout>;
 
-// One layout for all who are alike. Not thread-safe.
+// Interns layouts, so that equal nodes share one.
+// Thread: owner.
 class LayoutTable {
  public:
   SharedLayout share(InstanceLayout layout);
@@ -67,7 +69,7 @@ class LayoutTable {
     bool operator()(const SharedLayout& a, const SharedLayout& b) const { return *a < *b; }
   };
   std::set<SharedLayout, ByValue> layouts_;
-  std::size_t tidy_at_ = 64;  // so many, and those that nobody has any more go
+  std::size_t tidy_at_ = 64;  // size at which unused layouts are removed
 };
 
 }  // namespace mobula::internal::scheduler

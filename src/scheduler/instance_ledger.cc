@@ -37,8 +37,8 @@ void InstanceLedger::clear() {
   types_used_.resize(has_->types.size());
 }
 
-// What `want` takes of an instance that is free; nothing if it can never hold it. Without `bytes`, as if
-// memory were not counted.
+// Amount and bytes that `want` takes of a free instance; empty if it can never fit. Without
+// `bytes`, memory is ignored.
 std::optional<InstanceLedger::Take> InstanceLedger::take_of(const Instance& has,
                                                             const Need::Amount& want, bool bytes) {
   const auto booked = booked_bytes(has, want);
@@ -86,7 +86,7 @@ std::int64_t InstanceLedger::count(const Resource& of, const Need& need, const N
 bool InstanceLedger::fits(const Need& need) const {
   const auto* cpu = has_->of_cpu();
   if ((cpu != nullptr && free_of(*cpu) < Quantity()) || !places(need.tenant).open()) return false;
-  // What has so much left has so much, so mostly that is all there is to ask.
+  // Free amounts imply total amounts, so this check usually suffices.
   bool is_plain = need.types.empty() && need.required_totals.empty();
   for (const auto& want : need.amounts) {
     const auto* of = find(want.name);
@@ -128,7 +128,7 @@ void InstanceLedger::take_devices(const Resource& from, const Need& need, const 
         return std::tuple(left(from, of).amount - taken.amount, left(from, of).memory - taken.bytes,
                           of);
       };
-      // Whole devices leave nothing, so for them this is the lowest index.
+      // Whole devices leave no remainder, so the lowest index wins.
       if (!best || (!whole && rest(i, take) < rest(*best, best_take))) {
         best = i;
         best_take = take;
@@ -174,7 +174,7 @@ Allocation InstanceLedger::take(const Need& need) {
   return allocation;
 }
 
-// Adds (sign 1) or takes (sign -1) every one of `shares`.
+// Adds (sign 1) or subtracts (sign -1) all of `shares`.
 void InstanceLedger::move(std::span<const ResourceShare> shares, int sign, bool with_cpu) {
   for (const auto& each : shares) {
     if (each.name.starts_with(resource::accelerator_prefix)) {

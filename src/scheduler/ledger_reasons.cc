@@ -1,4 +1,4 @@
-// Why a node's books refuse a request: the half of InstanceLedger that writes reasons.
+// Reasons of rejection: the part of InstanceLedger that formats them.
 #include <algorithm>
 #include <limits>
 
@@ -17,7 +17,7 @@ Reason absent_or_too_small(const std::string& what, Quantity needed, Quantity to
       needed, total);
 }
 
-// "GPU", or "GPU of type H100" where the type is what makes it scarce.
+// "GPU", or "GPU of type H100" if the type makes it scarce.
 std::string device_name(const Need& need, const Need::Amount& want) {
   return need.types.empty() || !want.device ? want.name : want.name + " of type " + need.types.front();
 }
@@ -91,7 +91,8 @@ std::optional<Reason> InstanceLedger::never_device(const Need& need,
     for (const auto& type : here) missing.detail += (missing.detail.empty() ? "" : ", ") + type;
     return missing;
   }
-  // What one process may allocate of the last device that would have to serve, largest first.
+  // Bytes that one process may allocate on each matching device, the largest first. The reported
+  // one is the last that would have to serve.
   std::vector<std::int64_t> memories;
   for (std::size_t i = 0; i < of.instances.size(); ++i) {
     if (!serves(of, i, need, want, {.bytes = false, .busy = false})) continue;
@@ -138,7 +139,7 @@ Reason InstanceLedger::busy_device(const Resource& of, const Need& need,
     std::int64_t most_bytes = 0;
     for (std::size_t i = 0; i < of.instances.size(); ++i) {
       if (!serves(of, i, need, want, {.bytes = false})) continue;
-      // A request for bytes hears of bytes that it may allocate.
+      // For a request in bytes, the reason shows bytes that it may allocate.
       const auto context = want.bytes > 0 ? of.instances[i].context : 0;
       most_bytes = std::max(most_bytes, left(of, i).memory - context);
     }

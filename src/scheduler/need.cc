@@ -6,8 +6,8 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// An amount that is negative or too large to count with, which only a forged request has, becomes one that
-// fits nowhere.
+// Replaces a negative or too large amount, which only a forged request has, by one that fits
+// nowhere.
 template <class Amount>
 Amount or_impossible(Amount asked, Amount impossible) {
   return asked < Amount() || asked > impossible ? impossible : asked;
@@ -92,7 +92,7 @@ std::int64_t millionths(Quantity part, Quantity whole) {
   auto above = part.units();
   auto below = whole.units();
   if (below <= 0 || above <= 0) return 0;
-  // Bytes fill most of 64 bits: drop digits from both until the product fits.
+  // Bytes fill most of 64 bits: drop low bits of both until the product fits.
   while (below > (std::int64_t{1} << 42) || above > (std::int64_t{1} << 42)) {
     above >>= 1;
     below >>= 1;

@@ -1,5 +1,6 @@
-// A request in the form the books read it: what it takes of which resource, which of those are
-// numbered devices, which accelerator types it insists on. Computed once per request. Plain values.
+// A request in the form of the ledgers: amounts by resource, numbered devices among them, and
+// required accelerator types. Computed once per request.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstdint>
@@ -11,37 +12,38 @@
 
 namespace mobula::internal::scheduler {
 
-// Tasks and actors take their executors from different bounds of a node; bundles of placement groups
-// need none.
+// Executors of tasks and actors have separate limits on a node; bundles of placement groups need no
+// executor.
 enum class Tenant : std::uint8_t { task, actor, bundle };
 
 struct Need {
   struct Amount {
     std::string name;
-    Quantity amount;         // 0 of a device: as much of it as `bytes` are of its memory
-    bool device = false;     // an accelerator, which types restrict
-    std::int64_t bytes = 0;  // device memory asked of each instance; 0: the share of `amount`
+    Quantity amount;  // 0 for a device: the fraction that `bytes` are of its memory
+    bool device = false;  // an accelerator, which types restrict
+    std::int64_t bytes = 0;  // device memory of each instance; 0: the share of `amount`
   };
 
   Need() = default;
   Need(const Request& request, Tenant tenant);
 
-  std::vector<Amount> amounts;     // ordered by name
+  std::vector<Amount> amounts;  // ordered by name
   ResourceSet required_totals;
-  std::vector<std::string> types;  // accelerator types; all must be met
+  std::vector<std::string> types;  // accelerator types; all are required
   Tenant tenant = Tenant::task;
   bool has_devices = false;
 };
 
 // "CPU 1, GPU 0.5", in its order.
 std::string to_string(const Need& need);
-// Sums by resource; accelerator types, which limit nothing, are left out.
+// Sums by resource without accelerator types, which never limit.
 ResourceSet amounts_of(const Need& need);
-// The most that an allocation for it can hold: device memory alone is at most one device.
+// The most that an allocation for it can hold: a request of device memory counts as at most one
+// device.
 ResourceSet most_held_by(const Need& need);
 ResourceSet amounts_of(const Allocation& allocation);
 
-// Adds what a quantity can count; what is more stays at the most that it can.
+// Adds with saturation at the largest Quantity.
 void add_at_most(ResourceSet& sums, const ResourceSet& more);
 
 // part / whole in millionths, rounded down; 0 for an empty whole.

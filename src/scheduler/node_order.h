@@ -1,7 +1,8 @@
-// The nodes that may be given work, best first by the hybrid policy, kept in order while books
-// change: the first that fits is the best. Packing counts CPU, memory and object store: below the
-// spread threshold a node scores 0, so nodes are filled one after the other up to it and then
-// levelled (Ray's hybrid_scheduling_policy.cc). Integers alone. Not thread-safe: owned by one core.
+// The alive nodes in the order of the hybrid policy, updated with their ledgers: the first that
+// fits is the best. Below the spread threshold of CPU, memory, and object store a node scores 0, so
+// nodes are filled up to it one by one and leveled above it (Ray's hybrid_scheduling_policy.cc).
+// Integer arithmetic only.
+// Thread: owner (one core).
 #pragma once
 
 #include <compare>
@@ -17,24 +18,24 @@ struct Node;
 
 // Lower is better.
 struct NodeRank {
-  bool wastes_devices = false;  // a node with devices for a request without
+  bool wastes_devices = false;  // a node with devices for a request without devices
   std::int64_t score = 0;
   NodeId node;
   friend auto operator<=>(const NodeRank&, const NodeRank&) = default;
 };
 
-// Use of the resource used most, in millionths; 0 below `spread_threshold`.
+// Use of the most used resource, in millionths; 0 below `spread_threshold`.
 std::int64_t packing_score(const InstanceLedger& ledger, std::int64_t spread_threshold);
 
 class NodeOrder {
  public:
   using Order = OrderedRuns<NodeRank, Node*>;
 
-  // What it knows of a node is kept there; no id: the node is not in the order.
+  // The rank is stored in the node; an empty id means that the node is not in the order.
   void put(Node& node);
   void remove(Node& node);
 
-  // The order for requests that want devices, or for those that had better leave them alone.
+  // The order for requests with devices, or for requests that should avoid devices.
   const Order& ranks(bool for_devices) const { return for_devices ? any_ : sparing_; }
 
  private:

@@ -9,15 +9,15 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// Actors and placement groups end when somebody ends them.
+// Actors and placement groups end only on request.
 bool is_lasting(const HeldSlot* held) { return !held->slot.actor.empty() || !held->slot.bundle_of.empty(); }
 
-// The order in which they may be expected to return.
+// The expected order of return.
 auto outlook(const HeldSlot* held) {
   return std::tuple(is_lasting(held), !held->recalled, !held->resident, held->sequence);
 }
 
-// Whether it is only what others hold that keeps the request out.
+// True if only slots of others keep the request out.
 bool is_taken(ReasonCode code) {
   switch (code) {
     case ReasonCode::resource_busy:
@@ -33,7 +33,7 @@ class Comparison {
  public:
   Comparison(const SlotBooks& books, const Ask& ask) : books_(books), ask_(ask) {}
 
-  // `trial`: the books of the node or of a bundle there; `slots`: what they count.
+  // `trial` is the ledger of the node or of a bundle there; `slots` are the slots in it.
   void look_at(const Node& node, std::int32_t bundle, InstanceLedger trial, const std::vector<SlotId>& slots) {
     std::vector<const HeldSlot*> candidates;
     for (const auto id : slots) {

@@ -56,7 +56,7 @@ void Overdrafts::run(Time now, std::vector<Recall>& out) {
       continue;
     }
     if (over) recall_in(place, now, out);
-    at = over_.erase(at);  // it gets no worse before another slot resumes
+    at = over_.erase(at);  // it cannot get worse before another slot continues
   }
 }
 

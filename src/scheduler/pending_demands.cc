@@ -254,7 +254,7 @@ PendingClass* PendingDemands::waiting_class(const ClassKey& key) {
 Sweep& PendingDemands::continue_sweep() {
   const bool changed = std::exchange(lines_version_, cluster_.version()) != cluster_.version();
   lines_.update_turns(changed);
-  // The node of a soft affinity may have gone, and then every other one counts.
+  // The node of a soft affinity may have left; then every other node counts.
   if (changed) {
     asks_.for_each_soft([&](AskRow& row) {
       row.examined_through = 0;
@@ -273,7 +273,7 @@ Sweep& PendingDemands::continue_sweep() {
     }
   }
   sweep_.nodes.clear();
-  sweep_.shares.resize(lines_.resources().size());  // what they have allocated is kept
+  sweep_.shares.resize(lines_.resources().size());  // keeps its allocations
   auto shares = sweep_.shares.begin();
   for (const auto& [number, lanes] : lines_.resources()) {
     shares->number = number;

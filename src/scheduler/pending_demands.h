@@ -1,6 +1,8 @@
-// What waits for slots: per holder how many, per class in the order of their turns, and in lines in
-// which classes are served. Says what a sweep of the lines may serve, and which demands can never be.
-// Not thread-safe: owned by one core. Places nothing: that is placement.h.
+// Demands that wait for slots: the count of each holder, the order of turns in each class, and the
+// queues of classes. Reports what a sweep of the queues may serve, and which demands are
+// infeasible.
+// Thread: owner (one core).
+// Not: placement, see placement.h.
 #pragma once
 
 #include <algorithm>
@@ -25,16 +27,16 @@ namespace mobula::internal::scheduler {
 struct Demand {
   const HolderKey* key = nullptr;
   PendingClass* of = nullptr;
-  Holder* holder = nullptr;  // null: it has never held anything
+  Holder* holder = nullptr;  // null: it has never held a slot
   std::unique_ptr<const Preference> preference;  // null: none
-  std::int64_t wanted = 0;  // slots in all, those held included
+  std::int64_t wanted = 0;  // total number of slots, including held ones
   Time oldest_waiting;
-  Time last_served;         // when it last got a slot or gave one back
-  Time recall_from;         // nothing is recalled for it before
+  Time last_served;  // time of its last grant or return
+  Time recall_from;  // no recall for it before this time
   DemandRank rank;
-  bool reported = false;    // as infeasible
-  bool waiting = false;     // in the tables of its class, under `rank`
-  bool gave_back = false;   // a slot, which has not been noted yet
+  bool reported = false;  // infeasibility was reported
+  bool waiting = false;  // in the tables of its class, under `rank`
+  bool gave_back = false;  // it returned a slot that is not noted yet
 };
 
 struct PendingClass {
@@ -44,12 +46,12 @@ struct PendingClass {
   std::uint64_t sequence = 0;
   std::size_t holders = 0;
   OrderedRuns<DemandRank, Demand*> waiting{};
-  WaitingLines::Bucket* bucket = nullptr;  // while something waits, under `rank`
+  WaitingLines::Bucket* bucket = nullptr;  // null unless a demand waits; under `rank`
   LineRank rank{};
-  Time age_key{};  // in the order of ages: no later than the first demand's
+  Time age_key{};  // key in the order of ages: not after the age of its first demand
 
   Demand& first() const { return *waiting.begin()->second; }
-  // It waits for something that its own job holds.
+  // It waits for resources that its own job holds.
   bool is_parked() const { return bucket != nullptr && bucket->lane->kind == Lane::Kind::quota; }
 };
 
@@ -60,26 +62,26 @@ class PendingDemands {
   PendingDemands(const PendingDemands&) = delete;
   PendingDemands& operator=(const PendingDemands&) = delete;
 
-  // Full state of one holder's demand; wanted 0 ends it.
+  // Full state of the demand of one holder; `wanted` 0 ends it.
   void set(const HolderKey& key, const DemandClass& demand_class, std::int64_t wanted,
            Time oldest_waiting, const Preference& preference);
   void erase(const HolderKey& key);
   void erase_lessee(ProcessId lessee);
   void erase_job(JobId job);
-  // What `key` holds has changed.
+  // The slots that `key` holds have changed.
   void refresh(const HolderKey& key);
-  // It got a slot, and has what `holder` says.
+  // The demand got a slot; `holder` is its present count.
   void got(Demand& demand, Holder& holder, Time now);
-  // A slot of the job, and of the demand if there is one, is back: their turns come after those of
-  // others who have waited meanwhile. Counts from the next `note_returns` on.
+  // A slot of the job, and of the demand if it exists, was returned: their turns move behind others
+  // that waited in between. Effective from the next `note_returns`.
   void gave_back(JobId job, Demand* demand);
   void note_returns(Time now);
 
-  // Null if nothing of it waits.
+  // Null if none of the class waits.
   PendingClass* waiting_class(const ClassKey& key);
   const PendingClass* waiting_class(const ClassKey& key) const;
-  // Calls visit(since, PendingClass&) for waiting classes until it returns false, in the order of
-  // the time since which the first of each got nothing.
+  // Calls visit(since, PendingClass&) for waiting classes until it returns false, ordered by the
+  // time since which the first demand of each got nothing.
   template <class Visit>
   void for_each_by_age(Visit&& visit) {
     for (auto at = by_age_.begin(); at != by_age_.end();) {
@@ -88,48 +90,49 @@ class PendingDemands {
       if (since == of.age_key) {
         if (!visit(since, of)) return;
         ++at;
-      } else {  // it was served meanwhile: it comes later
+      } else {  // it was served in between and moves back
         const auto next = std::next(at);
         const auto put = set_age(of, since);
         at = next == by_age_.end() || put->first < next->first ? put : next;
       }
     }
   }
-  // Since the last call: the age of the oldest that has begun to wait.
+  // The earliest start of a new wait since the last call.
   std::optional<Time> take_oldest_new() { return std::exchange(oldest_new_, std::nullopt); }
 
-  // The sweep in progress, or a new one, with what was freed until now.
+  // The sweep in progress, or a new one with all capacity freed until now.
   Sweep& continue_sweep();
-  // Everything was offered. Returns whether more was freed meanwhile.
+  // The sweep was offered to all. Returns true if more was freed in between.
   bool end_sweep();
   WaitingLines& lines() { return lines_; }
   const WaitingLines& lines() const { return lines_; }
-  // Whether, for all that is known, the sweep may hold what serves it.
+  // Returns true if the sweep may have capacity for it.
   bool may_fit(const AskRow& row) const;
-  // Of a row that was examined: nothing freed up to here fits, or earlier sweeps would have found it.
+  // Stamp from which freed nodes are unexamined for a row: earlier sweeps would have found a fit.
   std::uint64_t unexamined_from(const AskRow& row) const {
     return std::max(row.examined_through, sweep_.from);
   }
-  // No node freed up to `stamp`, or no room, fits.
+  // No node freed up to `stamp`, and no bundle, fits.
   void examined(AskRow& row, std::uint64_t stamp);
 
-  // Parks the class if its job's quota does not allow one more: that need not have been found out where nothing
-  // was freed that it could want.
+  // Parks the class if the quota of its job does not allow one more slot. This is checked late,
+  // because a class that no freed capacity concerns is not visited.
   void heed_quota(PendingClass& of);
-  // Its job's quota does not allow it now; and does again: nothing is known of where it fits.
+  // The quota of its job forbids it, or allows it again. After `unpark`, its fit is unknown.
   void park(PendingClass& of);
   void unpark(PendingClass& of);
 
   bool feasible(AskRow& row) const { return asks_.feasible(row); }
-  // Why its job may never have one, whatever the nodes are.
+  // Why its job may never have a slot for it, independent of the nodes.
   std::optional<Reason> never_allowed(const PendingClass& of) const {
     return books_.over_quota(of.key.first, of.ask->most_held, true);
   }
-  // The first that waits for the job's quota, if that was `after` ago and nobody else gets what is left
-  // of it who may hold as much as `most`; null: none.
+  // The first class that waits for the quota of the job, if the rest of the quota must be reserved
+  // for it. That requires a wait of at least `after`, no open reservation, and a limited resource
+  // that both it and `most` use. Else null.
   const PendingClass* quota_withheld_for(JobId job, const ResourceSet& most, Time now, Duration after) const;
-  // Waiting demands that no node present can ever serve and that were not returned since the nodes
-  // or the demand changed.
+  // Waiting demands that no present node can ever serve. Each is returned once until the nodes or
+  // the demand change.
   std::vector<HolderKey> take_infeasible();
   const PendingClass& class_of_demand(const HolderKey& key) const { return *demands_.at(key).of; }
   // Key of its class while it is wanted, else of the class of those without cut links.
@@ -143,9 +146,9 @@ class PendingDemands {
   void join_class(Demand& demand, const std::vector<NodeId>& cut_off);
   void refresh(Demand& demand);
   void stop_waiting(Demand& demand);
-  // After its waiting demands have changed: the class's place in line and by age.
+  // Updates the position of the class in its queue and by age, after its waiting demands changed.
   void line_up(PendingClass& of);
-  // All classes with this ask, after what is known of it has changed.
+  // Moves all classes with this shape, after its cached state changed.
   void move_to_lane(AskRow& row);
   void enter_lane(PendingClass& of, const Lane& lane);
   void leave_lane(PendingClass& of);
@@ -160,7 +163,7 @@ class PendingDemands {
   std::map<HolderKey, Demand> demands_;
   std::map<ClassKey, PendingClass> classes_;
   ByAge by_age_;
-  std::set<std::uint64_t> unchecked_;  // asks whose feasibility may have changed
+  std::set<std::uint64_t> unchecked_;  // shapes whose feasibility may have changed
   std::vector<Demand*> gave_back_;
   std::set<JobId> jobs_gave_back_;
   Sweep sweep_;

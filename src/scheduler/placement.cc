@@ -5,7 +5,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// So many nodes are looked at one by one, before an index narrows them down or a heap keeps them.
+// Number of nodes that are examined one by one before an index narrows them or a heap stores them.
 constexpr std::size_t nodes_looked_at = 256;
 constexpr std::size_t nodes_compared = 4;
 
@@ -82,7 +82,7 @@ Node* PlacementRound::best_of_all(const Choice& choice) {
   auto& passed = passed_[choice.key()];
   std::size_t seen = 0;
   for (auto at = order.lower_bound(passed); at != order.end(); ++at) {
-    // The best are taken: there may be few left anywhere, or they may be far down.
+    // The best nodes are full. A fitting one may be rare or far down the order.
     if (++seen == nodes_looked_at && !resource.empty()) {
       if (const auto best = best_of_tightest(choice)) return *best;
     }
@@ -104,7 +104,7 @@ Spot PlacementRound::place(PendingClass& of) {
   }
   const auto* preference = of.first().preference.get();
   if (row.choices.empty()) return choose({&row, &ask, 0}, preference);
-  // By the first selector for which there is room now.
+  // Uses the first selector with capacity now.
   for (std::size_t i = 0; i < row.choices.size(); ++i) {
     if (const auto spot = choose({&row, &row.choices[i], i}, preference)) return spot;
   }
@@ -142,7 +142,7 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
   granted_->push_back(std::move(slot));
 }
 
-// What is withheld from it but is open lets it have this.
+// Records a pass, if an open reservation or an open quota of another class admitted the slot.
 void PlacementRound::note_passing(const Slot& slot, Node& node, const PendingClass& of) {
   const auto pass = [&](Withholding& withheld, const ClassKey& owner) {
     if (!withheld.is_open() || owner == of.key) return;
@@ -175,7 +175,8 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
     return Outcome::passed;
   }
   pending_.unpark(of);
-  // Another class with the same ask may have found that nothing fits, its own reservation aside.
+  // Another class of the shape may have found that nothing fits, apart from the reservation of this
+  // class.
   if (!pending_.may_fit(*of.ask) && !terms_.reserved.contains(of.key)) return Outcome::passed;
   if (const auto spot = place(of)) {
     if (awaits_devices(*spot.node, of)) {
@@ -239,7 +240,7 @@ bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t>
     if (above && turn.minus_priority >= -std::int64_t{*above}) return false;
     const auto outcome = line->ended_in == sweep_.number ? Outcome::passed : go_along(*line);
     if (is_spent()) return true;
-    // Its turn has become a later one, or its line has ended: those before have passed.
+    // Its turn moved back, or its queue ended: queues before it have passed.
     if (outcome == Outcome::granted && !lines.may_serve_any(sweep_)) break;
     line = outcome == Outcome::granted ? walk.at_or_after(turn) : walk.after(turn);
   }

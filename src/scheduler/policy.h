@@ -1,7 +1,8 @@
-// Which of the nodes that fit is best for one demand: locality first, then the order of
-// node_order.h or of spreading, with a preferred home among equals. Ray's rules, except that the
-// best node is taken, not a random one of the best k: there is one scheduler, so nothing herds. Not
-// thread-safe. Affinity pins a node: cluster_view.h.
+// Chooses the best fitting node for one demand: locality first, then the order of node_order.h or
+// of spreading, with a preferred home among equals. Ray's rules, except that the best node is used
+// and not a random one of the best k: with one scheduler, no herding occurs.
+// Thread: owner.
+// Not: affinity, see cluster_view.h.
 #pragma once
 
 #include <compare>
@@ -16,8 +17,8 @@ namespace mobula::internal::scheduler {
 
 NodeRank rank(const Node& node, const Ask& ask);
 
-// The nodes that fit one ask, best first, while things are booked and nothing is freed: a rank then
-// only gets worse, so the best is found by correcting the head of a heap.
+// The nodes that fit one shape, best first, while capacity is only allocated. Ranks then only
+// worsen, so correcting the head of a heap finds the best.
 class CandidateHeap {
  public:
   void add(const Node& node, const Ask& ask);
@@ -34,17 +35,17 @@ struct NodeBytes {
   std::int64_t bytes = 0;
 };
 
-// What one demand prefers among nodes that fit.
+// Preferences of one demand among nodes that fit.
 struct Preference {
-  std::vector<NodeBytes> locality;  // argument bytes that lie on nodes
-  NodeId home;                      // wins among equals; empty: none
-  std::vector<NodeId> callers{};    // that have to reach the node
+  std::vector<NodeBytes> locality;  // argument bytes by node
+  NodeId home;  // preferred among equals; empty: none
+  std::vector<NodeId> callers{};  // nodes that must reach the node
 };
 
-// Of the nodes that fit, the one with most argument bytes, for the default strategy; else null.
+// The fitting node with the most argument bytes, for the default strategy; else null.
 Node* nearest(ClusterView& cluster, const Ask& ask, const Preference& preference);
 
-// `best`, or the preferred home if it fits and ranks no worse, ids aside.
+// `best`, or the preferred home if it fits and ranks no worse apart from its id.
 Node* prefer_home(ClusterView& cluster, const Ask& ask, const Preference& preference, Node* best);
 
 }  // namespace mobula::internal::scheduler

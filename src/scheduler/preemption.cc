@@ -16,7 +16,7 @@ const Mark mark_preempt_set("scheduler.preempt_several_for_one");
 const Mark mark_preempt_group("scheduler.preempt_for_group");
 const Mark mark_question("scheduler.preempt_asked_before");
 
-// Whoever waits for the group's places, as one of those for whom slots are ended.
+// The waiting group as a holder for which slots are ended.
 HolderKey waiter_of(const Groups::Row& group) {
   const auto [job, class_id] = reservation_key(group.spec);
   return {{}, {}, job, class_id};
@@ -67,7 +67,8 @@ void Preemptor::answered(SlotId slot) {
   due_ = Time();
 }
 
-// Classes of jobs below which there are others, the highest priority first. Says when to look again.
+// Waiting classes of jobs with lower-priority jobs below them, the highest priority first. Also
+// sets the time of the next check.
 std::vector<PendingClass*> Preemptor::waiting_longest() {
   std::vector<PendingClass*> waiting;
   pending_.for_each_by_age([&](Time since, PendingClass& of) {

@@ -5,7 +5,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-constexpr std::int64_t most_demands = 200'000;  // looked at for one answer: some 10 ms
+constexpr std::int64_t most_demands = 200'000;  // demands counted for one reply: some 10 ms
 
 constexpr auto last_time = Time::from_ns(std::numeric_limits<std::int64_t>::max());
 constexpr auto last_sequence = std::numeric_limits<std::uint64_t>::max();
@@ -14,7 +14,7 @@ class Count {
  public:
   explicit Count(const PendingDemands& pending) : pending_(pending) {}
 
-  // What a class still wants; 0 if it can never have it.
+  // Slots that a class still needs; 0 if it can never get one.
   std::int64_t of(const PendingClass& each) {
     if (!pending_.feasible(*each.ask) || pending_.never_allowed(each)) return 0;
     std::int64_t slots = 0;
@@ -25,7 +25,7 @@ class Count {
     }
     return slots;
   }
-  // What the line's job may have; where it is the asker's own, all that is before `rank`.
+  // Slots that the job of the queue may get; for the requester's job, only those before `rank`.
   std::int64_t of(const WaitingLines::Line& line, const LineRank* before = nullptr) {
     std::int64_t slots = 0;
     for (const auto& [lane, bucket] : line.buckets) {
@@ -45,7 +45,7 @@ class Count {
   std::int64_t looked_at_ = 0;
 };
 
-// `turn`: requests of jobs whose turn is before are counted.
+// Counts requests of jobs whose turn is before `turn`.
 QueuePlace place_before(const JobTurn& turn, JobId job, const LineRank* rank,
                         const PendingDemands& pending) {
   QueuePlace place;
@@ -82,7 +82,7 @@ QueuePlace place_of(const ClassKey& key, std::int32_t priority, const PendingDem
 
 QueuePlace place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
                     const SlotBooks& books) {
-  // Groups come before what else has their job's priority.
+  // Groups precede other work of equal job priority.
   const JobTurn turn{-std::int64_t{books.terms(spec.job).priority},
                      std::numeric_limits<std::int64_t>::min(),
                      {},

@@ -1,5 +1,7 @@
-// How much is served before something that waits, were as much freed as all of it needs: its place among
-// others by whose turn it is. For people who ask; decides nothing. As of the last plan.
+// Position in the queue: the number of slots that are served before a waiting request, if enough
+// capacity of its kind were freed. For display, as of the last plan.
+// Thread: owner.
+// Not: decisions.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +11,24 @@
 
 namespace mobula::internal::scheduler {
 
-// Requests for one slot each, and placement groups. What no node present can hold, and what waits for the
-// quota of another job, is before nobody.
+// Counts requests for one slot each, and placement groups. Infeasible requests and requests that
+// wait for the quota of another job precede nothing.
 struct QueuePlace {
   std::int64_t higher_priority = 0;  // requests of jobs of a higher priority
   std::int64_t smaller_share =
-      0;  // of jobs of the same one, which hold less, or as much and wait for longer
-  std::int64_t own_job = 0;  // of its own job, by priority, slots held and age
+      // requests of jobs of equal priority with a smaller share, or an equal share and a longer
+      // wait
+      0;
+  std::int64_t own_job = 0;  // requests of the same job, by priority, held slots, and age
   std::int64_t groups = 0;
-  bool at_least = false;  // there are more than are counted for one answer
+  bool at_least = false;  // more exist than one reply counts
   std::int64_t before() const { return higher_priority + smaller_share + own_job + groups; }
 };
 
-// Of the class; one that does not wait comes last among its equals.
+// Position of a class. A class that does not wait is last among its equals.
 QueuePlace place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
                     const Groups& groups, const SlotBooks& books);
-// Of a group, there or only asked about.
+// Position of a group, existing or hypothetical.
 QueuePlace place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
                     const SlotBooks& books);
 

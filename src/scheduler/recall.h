@@ -1,4 +1,5 @@
-// What the scheduler wants back, and when it does. Plain values.
+// Slots that the scheduler recalls, and the settings of recalls.
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstddef>
@@ -21,27 +22,28 @@ enum class RecallCause : std::uint8_t {
 };
 std::string_view to_string(RecallCause cause);
 
-// The lessee is to finish the running task, hand the rest back and return the slot. Preemption: it is
-// to end the running task, if that may run again, or, where `asks`, to say whether it may.
+// The lessee must finish the running task, return the other calls, and return the slot. Preemption:
+// it must end the running task if that may run again or, with `asks`, report whether it may.
 struct Recall {
   SlotId slot;
   NodeId node;
   ProcessId lessee;
   RecallCause cause = RecallCause::fair_share;
-  JobId for_job;  // empty for an overdraft, which nobody waits for
+  JobId for_job;  // empty for oversubscription, for which no job waits
   ClassId for_class;
   bool asks = false;
 };
 
 struct ReclaimSettings {
   Duration recall_after = 200ms;
-  Duration recall_again = 2s;    // recalled slots that are not back by then are not counted on
+  // recalled slots that have not returned by then no longer count as returning
+  Duration recall_again = 2s;
   Duration reserve_after = 2s;
-  Duration pause = 100ms;        // between two rounds
+  Duration pause = 100ms;  // interval between two rounds
   WithholdingSettings withholding;
-  // Bounds of what one round looks at, so that none takes long: who was not looked at is in the next.
+  // Limits of one round, so that no round takes long. The next round continues with the rest.
   std::size_t demands_per_round = 32;
-  std::size_t nodes_per_demand = 16;  // each time that it looks for one slot
+  std::size_t nodes_per_demand = 16;  // for each search of one slot
   std::size_t nodes_per_round = 64;
 };
 

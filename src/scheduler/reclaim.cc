@@ -15,8 +15,8 @@ const Mark mark_recall("scheduler.recall");
 const Mark mark_reserve("scheduler.reserve");
 const Mark mark_open("scheduler.withheld_opens");
 
-// Any number of slots that come back soon is better than one that may never, and that better than one
-// whose task will not be ended.
+// Any number of slots that return soon is better than one overdue slot, which is better than one
+// whose lessee refused.
 constexpr std::array<std::size_t, 3> cost_by_outlook{1, 1'000'000, 1'000'000'000};
 
 }  // namespace
@@ -102,31 +102,31 @@ void Reclaimer::look_further(Search& search) const {
   search.share = books_.lasting_share(search.demand->key->job, search.promised);
 }
 
-// `taken`: what this search would already take from the victim's job.
+// `taken` is what this search would already take from the job of the victim.
 bool Reclaimer::may_take(const Search& search, const HeldSlot& victim,
                          const ResourceSet& taken) const {
   const auto& slot = victim.slot;
   const auto& mine = *search.demand->key;
   const auto theirs = holder_of(slot);
-  // What is in a bundle gives back to its bundle alone.
+  // A slot in a bundle frees capacity only in its bundle.
   if (tenant_of(slot) != Tenant::task || !slot.allocation.group.empty() || theirs == mine) return false;
-  // Nothing runs there, and what it holds is not lost: shares and priorities are for what works.
+  // A resident slot runs nothing, and its results are kept: shares and priorities protect only
+  // running work.
   if (victim.resident) return true;
   if (!search.patient && search.now - victim.granted_at < settings_.recall_after) return false;
   if (slot.job == mine.job) {
     const auto holder = books_.holder(theirs);
     return search.slots == 0 || holder.slots - holder.recalled - 1 >= search.slots + 1;
   }
-  // Priority comes before shares; nothing is taken from those of a higher one.
+  // Priority precedes shares; nothing is taken from a higher priority.
   const auto their_priority = books_.terms(slot.job).priority;
   if (their_priority != search.priority) return their_priority < search.priority;
   if ((search.patient && search.slots == 0) || search.job_has_none) return true;
   return books_.share_without(slot.job, taken, slot.allocation) >= search.share;
 }
 
-// Slots of a node in the order in which to count on them. A slot that was recalled comes back
-// anyway, but only a reservation makes sure that what it frees is still there; overdue ones come
-// last.
+// Slots of a node in the order of their expected return. A recalled slot returns anyway, but only a
+// reservation ensures that its capacity is still free. Overdue slots are last.
 std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeId node) const {
   std::vector<Victim> victims;
   std::map<JobId, std::int64_t> shares;
@@ -151,7 +151,7 @@ std::vector<Reclaimer::Victim> Reclaimer::victims_on(const Search& search, NodeI
   return victims;
 }
 
-// The fewest slots of `id` that have to come back before the ask fits there.
+// The fewest slots of `id` that must return before the shape fits there.
 std::optional<Reclaimer::Returns> Reclaimer::returns_on(const Search& search, NodeId id) {
   if (nodes_left_ > 0) --nodes_left_;
   const auto& node = cluster_.nodes().at(id);
@@ -230,7 +230,8 @@ void Reclaimer::recall_for(Demand& demand, Time now, std::vector<Recall>& out) {
   }
 }
 
-// Reserves the node with least to wait for; a reservation moves only to one with less.
+// Reserves the node with the fewest slots to wait for. A reservation moves only to a node with
+// fewer.
 void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out) {
   auto& demand = of.first();
   const auto search = search_for(demand, now, true);
@@ -313,7 +314,7 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
 }
 
 void Reclaimer::look_again(Time now, const Withholding::Look& look) {
-  // Tasks may begin to wait meanwhile.
+  // Tasks may block in between.
   wake_at(std::min(look.again, now + settings_.withholding.open_after_blocked));
 }
 
@@ -361,7 +362,7 @@ std::size_t Reclaimer::recall_for_class(PendingClass& of, Time now, std::size_t 
 
 void Reclaimer::run(Time now, std::vector<Recall>& out) {
   if (const auto oldest = pending_.take_oldest_new()) wake_at(*oldest + settings_.recall_after);
-  // What could never be served may be now.
+  // Infeasible demands may be feasible now.
   if (std::exchange(seen_version_, cluster_.version()) != cluster_.version()) wake_at(now);
   if (const auto at = for_group_.next_due()) wake_at(*at);
   if (!due_ || now < *due_) return;
@@ -387,7 +388,8 @@ void Reclaimer::run(Time now, std::vector<Recall>& out) {
       return cluster_.nodes().at(each.second).reservation->owner != each.first;
     });
   };
-  // A round that reaches its bounds is gone on with by the next, else the oldest would look for ever.
+  // The next round continues after the limit of this one; otherwise only the oldest demands would
+  // be searched.
   const auto begin = std::exchange(goes_on_at_, std::nullopt);
   if (begin) wake_at(next_round);
   pending_.for_each_by_age([&](Time since, PendingClass& of) {

@@ -1,4 +1,4 @@
-// The parts of nodes that bundles of placement groups hold: the half of ClusterView about rooms.
+// Bundles of placement groups on nodes: the part of ClusterView for bundle capacity.
 #include <algorithm>
 
 #include "scheduler/cluster_view.h"
@@ -109,7 +109,7 @@ void ClusterView::resume(Node& node, const Allocation& allocation, Tenant tenant
   if (auto* room = room_of(allocation)) room->ledger.resume(allocation, tenant);
 }
 
-// The first bundle that fits; for a request without devices a bundle without devices, if one fits.
+// The first bundle that fits; a request without devices prefers a bundle without devices.
 Spot ClusterView::room_for(const Ask& ask) {
   const auto* group = groups_.find(ask.group);
   if (group == nullptr || group->closing) return {};

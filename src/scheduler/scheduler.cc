@@ -14,7 +14,7 @@ HolderKey actor_key(ActorId actor, const DemandClass& demand) {
   return {{}, actor, demand.job, demand.id};
 }
 
-// Any actor of the class stands for it.
+// Any actor of the class represents it.
 ClassKey key_of(const DemandClass& demand, Tenant tenant) {
   return class_of(
       {{}, tenant == Tenant::actor ? ActorId::of(1) : ActorId(), demand.job, demand.id});
@@ -246,12 +246,12 @@ Plan Scheduler::plan(Time now, const std::function<SlotId()>& next_slot) {
     groups_.yield_bundles(now, plan.groups);
   }
   cluster_.update_indexes();
-  // A reservation that was lifted may let others start.
+  // A lifted reservation may let other requests start.
   dirty_ = stopped_early || cluster_.last_stamp() != stamp;
   return plan;
 }
 
-// Groups come before what else has their job's priority. True if there is more to do.
+// Groups precede other work of equal job priority. Returns true if work is left.
 bool Scheduler::place(Time now, const std::function<SlotId()>& next_slot, Plan& plan) {
   bool groups_left = false;
   PlacementRound round(cluster_, books_, pending_, settings_.placement,
@@ -339,7 +339,7 @@ bool Scheduler::can_ever(const DemandClass& demand, Tenant tenant) const {
 }
 
 std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant tenant) const {
-  // Its bundle is what counts.
+  // A slot in a bundle counts as part of the bundle.
   if (!demand.request.placement.group.empty()) return std::nullopt;
   const auto most = most_held_by(Need(demand.request, tenant));
   if (auto refusal = books_.over_quota(demand.job, most)) return refusal;

@@ -1,7 +1,7 @@
-// Decides where slots are: takes demands, gives grants, recalls and reasons. It books every
-// resource of the cluster, alone; one core owns it and calls it from its loop. No clock, no I/O, no
-// random choice: the same calls give the same plan. It knows nothing of processes, messages or
-// persistence, and believes that a slot is free when `release` says so.
+// Decides the nodes of slots: receives demands, and returns grants, recalls, and reasons. It alone
+// allocates the resources of the cluster. Deterministic: the same calls give the same plan.
+// Thread: owner (one core, called from its loop).
+// Not: processes, messages, persistence, clocks, I/O. A slot is free when `release` is called.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +35,22 @@ struct SchedulerSettings {
   GroupSettings groups;
   ReclaimSettings reclaim;
   PreemptionSettings preemption;
-  std::int32_t max_task_slots_per_node = 1000;  // those of blocked executors included
-  std::size_t reasons_per_report = 100;  // 0: what can never run is not looked for
+  std::int32_t max_task_slots_per_node = 1000;  // including slots of blocked executors
+  std::size_t reasons_per_report = 100;  // 0: infeasible demands are not searched
 };
 
-// What one lessee wants of one class, in full.
+// The complete demand of one lessee in one class.
 struct LesseeDemand {
   ProcessId lessee;
   DemandClass demand;
-  std::int64_t wanted_slots = 0;  // in all: those it holds included
+  std::int64_t wanted_slots = 0;  // total, including held slots
   Time oldest_waiting;
   Preference preference;
 };
 
-// No node that is alive or suspect can ever serve it.
+// No present node can ever serve it. Suspect and draining nodes count as present.
 struct Infeasible {
-  ProcessId lessee;  // or
+  ProcessId lessee;  // set for a lessee's demand; else `actor`
   ActorId actor;
   JobId job;
   ClassId class_id;
@@ -69,10 +69,10 @@ struct Plan {
 
 struct Explanation {
   bool feasible = false;
-  std::optional<Reason> held_back{};  // by what its job may hold, or by whose turn it is
-  bool never_allowed = false;         // held back for ever
-  std::optional<Obstacle> obstacle{};  // of what is feasible and fits nowhere
-  std::vector<NodeReason> nodes;  // dead ones too; Reason `fits` where it could start now
+  std::optional<Reason> held_back{};  // by the quota of its job, or by the order of turns
+  bool never_allowed = false;  // held back permanently
+  std::optional<Obstacle> obstacle{};  // blockers of a feasible request that fits nowhere
+  std::vector<NodeReason> nodes;  // including dead nodes; Reason `fits` if it could start there now
 };
 
 struct ResourceUse {
@@ -94,13 +94,13 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A node, or another shape of a known one, whose slots stay booked.
+  // Adds a node, or changes the shape of a known one, whose slots stay allocated.
   void add_node(NodeId node, const NodeShape& shape, NodeState state = NodeState::alive);
-  // Its slots are gone with it; returns them, bundles of groups left out.
+  // The slots of the node are lost; returns them without bundles of groups.
   std::vector<Slot> remove_node(NodeId node);
   void set_node_state(NodeId node, NodeState state);
-  // The program cannot start there, with the loader's message; empty: it can. `program` is a start
-  // identity: a program, or a program with an environment.
+  // The program cannot start there, with the message of the loader; empty: it can. `program` is a
+  // start identity: a program, or a program with an environment.
   void set_program_state(NodeId node, ProgramId program, const std::string& why_not);
 
   // Contact between two nodes is lost (`cut`) or works: nothing is placed on one for callers on the other while it is lost.
@@ -111,71 +111,74 @@ class Scheduler {
   // One slot for one actor, granted once, on a node that all of `callers` reach.
   void add_actor_demand(ActorId actor, const DemandClass& demand, Time waiting_since, std::vector<NodeId> callers = {});
   void drop_actor_demand(ActorId actor, const DemandClass& demand);
-  // A placement group; `places` as a durable record has them. Its bundles are booked by `plan`, and
-  // used once it is open.
+  // Adds a placement group; `places` is the content of a durable record. `plan` allocates its
+  // bundles, and members may use them once the group is open.
   void add_group(const GroupSpec& spec, const std::vector<BundlePlace>& places);
   void open_group(GroupId group);
-  // Nothing starts in it any more. Returns the slots in its bundles, which are booked until released.
+  // Closes the group. Returns the slots in its bundles, which stay allocated until released.
   std::vector<SlotId> remove_group(GroupId group);
-  // The record of a removed group is gone: its bundles are free once nothing is in them.
+  // The record of a removed group is deleted: its bundles are freed once they are empty.
   void forget_group(GroupId group);
-  // What the node states is restored, slots in bundles left out: bundles that records have there are
-  // booked, or lost where that is not free any more.
+  // The slots that the node reported are restored, except slots in bundles. Bundles of durable
+  // records are now allocated there, or lost if their resources are not free.
   void restore_bundles(NodeId node);
   const Groups& groups() const { return groups_; }
   GroupExplanation explain(const GroupSpec& spec) const;
 
-  // Ends its demands. Returns the task slots it holds: booked until released.
+  // Ends the demands of the lessee. Returns its task slots, which stay allocated until released.
   std::vector<SlotId> drop_lessee(ProcessId lessee);
-  // The same for a job and its actors' slots.
+  // Ends the demands of a job. Returns its slots, including those of actors.
   std::vector<SlotId> drop_job(JobId job);
-  // Before anything is asked for in its name. Lasts until the job is dropped.
+  // Must precede any request of the job. Valid until the job is dropped.
   void set_job_terms(JobId job, const JobTerms& terms);
 
-  // Whether all slots that are out have been restored: until then quotas let nothing more be taken.
+  // True once all granted slots have been restored. Until then, quotas allow no new slots.
   void set_all_known(bool known);
 
-  // For a slot nobody knows these do nothing and return false.
+  // For an unknown slot these do nothing and return false.
   bool release(SlotId slot);
-  // Notes that the slot was returned and its executor ends.
+  // Records that the slot was returned and that its executor exits.
   bool ends(SlotId slot, Time now);
-  bool lend(SlotId slot);    // its executor blocks: CPU and executor place go to others
-  bool resume(SlotId slot);  // it goes on, whatever is free
+  bool lend(SlotId slot);  // its executor blocks: CPU and executor place are released
+  bool resume(SlotId slot);  // its executor continues, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
-  // Its executor runs nothing and holds results: it gives way to whoever can be placed in no other way.
+  // Its executor is idle and holds results: the slot yields to a request that cannot be placed
+  // otherwise.
   bool set_resident(SlotId slot, bool resident);
-  // Whether what runs in a slot recalled for preemption may be ended. False if nobody asked.
+  // Reports whether the running task of a slot that is recalled for preemption may be ended. False
+  // if no query is open.
   bool answer_preemption(SlotId slot, bool may_end);
-  // A slot as its agent states it, even if that overdraws the books. False if it is known already
-  // or its node is not.
+  // Restores a slot that its agent reports, even beyond the free amounts. False if the slot is
+  // known or its node is not.
   bool restore(const Slot& slot);
-  // The same for one that is ending already, whosever it was: booked until released.
+  // Restores a slot that is already ending, of any holder: allocated until released.
   bool restore_leaving(const Slot& slot);
 
-  // Grants as much as fits, asks for slots back, reports what can never run. Costs nothing if
+  // Grants as many slots as fit, recalls slots, and reports infeasible demands. Costs nothing if
   // nothing changed since the last call and no deadline has passed.
   Plan plan(Time now, const std::function<SlotId()>& next_slot);
-  // Whether nothing more can be placed now.
+  // Returns true if nothing more can be placed now.
   bool is_settled() const { return !dirty_; }
-  // When to call `plan` though nothing changes; a time that has passed if there is more to do.
+  // Time of the next call of `plan` without a change; in the past if work is left.
   std::optional<Time> next_deadline() const;
 
   Explanation explain(const Request& request, ProgramId program,
                       Tenant tenant = Tenant::task, const std::vector<NodeId>& callers = {}) const;
-  // The same for what a job waits for, with what the job's terms have to do with it.
+  // Explains a waiting request of a job, including the effect of the job's terms.
   Explanation explain(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
-  // Where it would start now by its strategy, were it its turn; empty: nowhere. Where its arguments lie is
-  // not known here.
+  // The node where it would start now by its strategy if it were next; empty: none. Ignores the
+  // location of arguments.
   NodeId choice(const DemandClass& demand, Tenant tenant, const std::vector<NodeId>& callers = {}) const;
-  // That some node present could serve it, and its job's quota allows it. True for what does not wait.
+  // Returns true if a present node could serve it and the quota of its job allows it. True if it
+  // does not wait.
   bool can_ever(const DemandClass& demand, Tenant tenant) const;
-  // That reason alone.
+  // The reason of its job's terms alone.
   std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
-  // How much comes before what waits, or is only asked about; whether it fits is another matter.
+  // The position of a waiting or hypothetical request, independent of whether it fits.
   QueuePlace place_in_queue(const DemandClass& demand, Tenant tenant) const;
   QueuePlace place_in_queue(const GroupSpec& spec) const;
-  // What the job's slots and bundles hold, what blocked ones lend left out.
+  // Resources of the job's slots and bundles, without CPU that blocked slots released.
   ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;
   // Sums over nodes that are not dead.
@@ -184,7 +187,7 @@ class Scheduler {
   std::vector<SlotId> slots_on(NodeId node) const { return books_.slots_on(node); }
   const ClusterView& cluster() const { return cluster_; }
 
-  // Recounts the books from the slots. Empty, or the first difference.
+  // Recomputes the ledgers from the slots. Empty, or the first difference.
   std::string verify_books() const;
 
  private:

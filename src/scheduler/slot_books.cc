@@ -8,7 +8,7 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-// Adds what a slot counts for in its job's share, or takes it away.
+// Adds or subtracts the resources of a slot in the share of its job.
 template <class Sums>
 void count(Sums& sums, const Slot& slot, int sign) {
   if (!slot.allocation.group.empty()) return;  // its bundle counts
@@ -29,8 +29,8 @@ void subtract(ResourceSet& from, const ResourceSet& amounts) {
   for (const auto& [name, amount] : amounts.amounts()) from.add(name, -amount);
 }
 
-// Whether what a reservation waits for is what the slot held: not what is there in plenty, as CPUs often
-// are, and what runs in a bundle gives back to its bundle alone.
+// Returns true if the slot held a resource that the reservation waits for: not an abundant one,
+// such as most CPUs, and not capacity in a bundle.
 bool is_awaited(const Slot& slot, const Node& node) {
   if (!node.reservation || !slot.allocation.group.empty()) return false;
   return std::ranges::any_of(node.reservation->need.amounts, [&](const Need::Amount& wanted) {
@@ -41,7 +41,7 @@ bool is_awaited(const Slot& slot, const Node& node) {
   });
 }
 
-// The same for what is left of a quota.
+// Returns true if the slot held quota that the reservation waits for.
 bool is_awaited(const Slot& slot, const SlotBooks::Job& job) {
   if (!job.withheld) return false;
   const auto held = counted(slot);
@@ -259,7 +259,7 @@ bool SlotBooks::mark_ending(SlotId id, Ending ending, Time now) {
 bool SlotBooks::mark_answer(SlotId id, Ending answer) {
   auto* held = slots_.find(id);
   if (held == nullptr || held->ending == Ending::unasked) return false;
-  // What was told to end does, whatever was said to a question before.
+  // An order to end stays, whatever the reply to an earlier query.
   if (answer == Ending::refused || held->ending == Ending::asked) held->ending = answer;
   return true;
 }
@@ -277,7 +277,7 @@ bool SlotBooks::mark_resident(SlotId id, bool resident) {
 void SlotBooks::rebook(Node& node) {
   node.spread_slots = 0;
   for (const auto id : node.slots) {
-    // A bundle comes before the slots in it, as it was booked.
+    // A bundle precedes the slots in it, in order of allocation.
     const auto& slot = slots_.at(id).slot;
     if (!slot.bundle_of.empty()) {
       cluster_.add_room(slot.bundle_of, slot.bundle, node, slot.allocation);

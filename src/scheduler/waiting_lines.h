@@ -1,9 +1,10 @@
-// The order in which what waits is served. Jobs by their turns: priority, weighted dominant share, then
-// how long they have got nothing; within a job a line of its classes, by priority, slots held, and age. A line
-// is kept apart in lanes by what has to be freed before a class may be served, so that something freed
-// is offered only to those who may want it. A sweep goes along the lines once for all that was freed
-// before it; it may take several rounds, and no class is passed over. Kept while demands and books
-// change. Not thread-safe: owned by one core. Places nothing: that is placement.h.
+// Wait queues: the order in which waiting classes are served. Jobs are ordered by priority,
+// weighted dominant share, then wait since the last grant; classes of a job by priority, held
+// slots, and age. Each queue has buckets by the resource that blocks them (Lane), so freed capacity
+// is offered only to classes that may use it.
+// Thread: owner (one core).
+// Not: placement, see placement.h. A sweep walks the queues once for all capacity freed before it,
+// possibly over several rounds, and skips no class.
 #pragma once
 
 #include <compare>
@@ -27,32 +28,32 @@ namespace mobula::internal::scheduler {
 
 struct PendingClass;
 
-// Turns within a class: who holds fewer slots, then who has gone longer without any service.
+// Order within a class: fewer held slots first, then the longer wait without service.
 struct DemandRank {
   std::int64_t held = 0;
   Time since;
-  std::uint64_t sequence = 0;  // of the demand: no two ranks are equal
+  std::uint64_t sequence = 0;  // sequence of the demand, so that no two ranks are equal
   friend auto operator<=>(const DemandRank&, const DemandRank&) = default;
 };
 
-// Turns within a job: those of the classes' first demands.
+// Order within a job, by the first demand of each class.
 struct LineRank {
   std::int64_t minus_priority = 0;
   DemandRank rank;
   friend auto operator<=>(const LineRank&, const LineRank&) = default;
 };
 
-// What has to be freed before those in it may be served.
+// The blocking condition of a bucket: the change that its classes wait for.
 struct Lane {
   enum class Kind : std::uint8_t {
-    unknown,  // nothing: whether it fits anywhere has not been found out
-    amount,   // so much of its scarcest resource on one node
-    node,     // something on that node
-    group,    // something in that placement group
-    quota,    // something that its job holds
+    unknown,  // none: the fit of its classes is unknown
+    amount,  // an amount of its scarcest resource on one node
+    node,  // capacity on that node
+    group,  // capacity in that placement group
+    quota,  // resources that its job holds
   };
   Kind kind = Kind::unknown;
-  std::uint32_t resource = 0;  // by AskTable's number
+  std::uint32_t resource = 0;  // number in AskTable
   Quantity amount{};
   NodeId node{};
   GroupId group{};
@@ -61,22 +62,22 @@ struct Lane {
   static Lane of(const AskRow& row);
 };
 
-// What was freed, and is being offered to all who may want it.
+// Freed capacity that is being offered to all classes that may use it.
 struct Sweep {
-  // How many nodes have how much for one request.
+  // Number of nodes by the amount that one request could get there.
   struct Shares {
-    std::uint32_t number = 0;  // of the resource
+    std::uint32_t number = 0;  // number of the resource
     std::string resource{};
-    std::vector<std::pair<Quantity, std::int64_t>> nodes{};  // the largest amount last
+    std::vector<std::pair<Quantity, std::int64_t>> nodes{};  // ascending amounts
   };
   std::uint64_t number = 0;
-  std::uint64_t from = 0;     // nodes freed after this stamp
-  std::uint64_t through = 0;  // all of those up to this one will have been offered
+  std::uint64_t from = 0;  // nodes freed after this stamp
+  std::uint64_t through = 0;  // nodes freed up to this stamp will have been offered
   std::set<GroupId> groups{};
   std::vector<NodeId> nodes{};
-  std::vector<Shares> shares{};  // of those nodes, in the order of the resources' numbers
+  std::vector<Shares> shares{};  // shares of those nodes, ordered by the number of the resource
   bool empty() const { return nodes.empty() && groups.empty(); }
-  // Counts a node, or no more, before and after something on it is booked.
+  // Adds or removes a node in the counts, before and after an allocation on it.
   void count(const Node& node, std::int64_t change);
 };
 
@@ -84,34 +85,35 @@ struct JobTurn {
   std::int64_t minus_priority = 0;
   std::int64_t share = 0;
   Time since;
-  std::uint64_t sequence = 0;  // of the job
+  std::uint64_t sequence = 0;  // sequence of the job
   friend auto operator<=>(const JobTurn&, const JobTurn&) = default;
 
-  // Before all others.
+  // A turn before all others.
   static JobTurn first() { return {-greatest_priority, 0, {}, 0}; }
 };
 
 class WaitingLines {
  public:
   struct Line;
-  // The classes of one job in one lane.
+  // The classes of one job with one blocking condition.
   struct Bucket {
     Line* line = nullptr;
     const Lane* lane = nullptr;
     OrderedRuns<LineRank, PendingClass*> classes{};
     std::uint64_t sweep = 0;
-    std::optional<LineRank> passed{};  // in that sweep, up to this rank
+    std::optional<LineRank> passed{};  // position in that sweep
   };
   struct Line {
     JobId job;
     JobTurn turn{};
     bool in_turn = false;
     Time served{};
-    bool quota_open = false;  // what waits for the job's quota may be served
+    bool quota_open = false;  // classes that wait for the quota of the job may be served
     std::size_t classes = 0;
-    std::uint64_t ended_in = 0;  // the last sweep that has passed them all
+    std::uint64_t ended_in = 0;  // last sweep that passed all of them
     std::map<Lane, Bucket> buckets{};
-    // Of the lanes for amounts the least by resource, in the order of their numbers; and the other lanes.
+    // The least amount by resource over the `amount` buckets, ordered by number; then the number of
+    // other buckets.
     std::vector<std::pair<std::uint32_t, Quantity>> least{};
     std::size_t other_lanes = 0;
   };
@@ -120,22 +122,22 @@ class WaitingLines {
 
   Bucket& enter(JobId job, const Lane& lane, const LineRank& rank, PendingClass& of);
   void leave(Bucket& bucket, const LineRank& rank);
-  // Another rank in the same lane.
+  // Changes the rank within the bucket.
   void move(Bucket& bucket, const LineRank& from, const LineRank& to);
-  // The job was given something, or gave it back: it goes after those who have waited meanwhile.
+  // The job received or returned a slot: it moves behind jobs that waited in between.
   void served(JobId job, Time now);
-  // Shares that have changed since the last call become turns. `all`: any may have.
+  // Updates the turns from shares that changed since the last call. `all`: any may have changed.
   void update_turns(bool all);
-  // What is empty goes; not while somebody walks along.
+  // Removes empty buckets; not allowed during a walk.
   void prune();
 
-  // Goes from line to line in the order of their turns, which may change meanwhile.
+  // Walks the queues in the order of their turns, which may change during the walk.
   class Walk {
    public:
     explicit Walk(const WaitingLines& lines) : lines_(lines) {}
-    // The first line whose turn is not before `turn`, or null.
+    // The first queue whose turn is not before `turn`, or null.
     Line* at_or_after(const JobTurn& turn);
-    // The line after the one that was found last, which had that turn.
+    // The queue after the last one found, which had that turn.
     Line* after(const JobTurn& turn);
 
    private:
@@ -144,18 +146,19 @@ class WaitingLines {
     OrderedRuns<JobTurn, Line*>::const_iterator at_;
     std::uint64_t seen_changes_ = 0;
   };
-  // The next of a job of those that wait for its quota, or null.
+  // The next class of a job that waits for its quota, or null.
   PendingClass* first_for_quota(JobId job) const;
-  // Whether something may be served though nothing was freed: it is not known whether it fits
-  // anywhere, or it waited for its job's quota.
+  // Returns true if a class may be served without freed capacity: its fit is unknown, or it waited
+  // for the quota of its job.
   bool has_more_to_try() const { return unknown_ > 0 || quotas_open_ > 0; }
-  // Whether a class of the line, or of any, may be served from what was freed; if not, going along is in vain.
+  // Returns true if the freed capacity may serve a class of the queue, or of any queue. Otherwise a
+  // walk is useless.
   static bool may_serve(const Line& line, const Sweep& sweep);
   bool may_serve_any(const Sweep& sweep) const;
-  // All of a line have been passed in a sweep.
+  // All classes of a queue were passed in a sweep.
   void end(Line& line, const Sweep& sweep);
-  // Calls visit(PendingClass&) for classes of jobs of a higher priority, those that wait for their
-  // quotas left out, until it returns true; returns whether it did.
+  // Calls visit(PendingClass&) for classes of jobs of a higher priority, except those that wait for
+  // their quota, until it returns true; returns whether it did.
   template <class Visit>
   bool any_of_higher(std::int32_t priority, Visit&& visit) const {
     for (const auto& [turn, line] : turns_) {
@@ -169,23 +172,24 @@ class WaitingLines {
     }
     return false;
   }
-  // Calls visit(const Line&) for the lines of jobs that wait, in the order of their turns, until it returns false.
+  // Calls visit(const Line&) for the queues of waiting jobs in the order of their turns, until it
+  // returns false.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const auto& [turn, line] : turns_) {
       if (!visit(*line)) return;
     }
   }
-  // Null: nothing of the job waits.
+  // Null if the job has no waiting class.
   const Line* find(JobId job) const {
     const auto at = lines_.find(job);
     return at == lines_.end() ? nullptr : &at->second;
   }
-  // The resources that lanes are about, with how many lanes of all lines want which amount.
+  // Number of buckets of all queues by resource and amount.
   using Amounts = std::map<Quantity, std::size_t>;
   const std::map<std::uint32_t, Amounts>& resources() const { return resources_; }
 
-  // Calls visit(Bucket&) for those of a line that may be served from what was freed.
+  // Calls visit(Bucket&) for the buckets of a queue that the freed capacity may serve.
   template <class Visit>
   static void for_each_served(Line& line, const Sweep& sweep, Visit&& visit);
 
@@ -197,7 +201,7 @@ class WaitingLines {
 
   SlotBooks& books_;
   std::map<JobId, Line> lines_;
-  OrderedRuns<JobTurn, Line*> turns_;  // of lines with classes
+  OrderedRuns<JobTurn, Line*> turns_;  // queues with classes
   std::uint64_t turn_changes_ = 1;
   std::map<std::uint32_t, Amounts> resources_;
   std::size_t other_lanes_ = 0;
@@ -221,7 +225,7 @@ void WaitingLines::for_each_served(Line& line, const Sweep& sweep, Visit&& visit
       visit(at->second);
     }
   }
-  // Most lines have no other lanes.
+  // Most queues have no other buckets.
   if (buckets.empty() || buckets.rbegin()->first.kind == Lane::Kind::amount) return;
   const auto each_of = [&](Lane::Kind kind, const auto& freed, auto lane_of) {
     auto lane = buckets.lower_bound({.kind = kind});

@@ -1,8 +1,9 @@
-// What is withheld from all others for one who waits long. When nothing of it has come back for long it
-// opens, until something has passed: what has to end first may itself wait for something that is kept
-// out, as a task does for its child. The next time is later when that was in vain, and not before what
-// has passed can have ended: so others cannot keep it for ever from who it is withheld for. Not
-// thread-safe: owned by one core.
+// Reserves capacity for the request that has waited longest. If nothing returns for long, the
+// reservation opens to all until one request has passed: the blockers may wait for work that the
+// reservation excludes, as a task waits for its child. If that did not help, the next opening is
+// later, and not before the passed work can have ended. Thus others cannot keep the capacity
+// forever.
+// Thread: owner (one core).
 #pragma once
 
 #include <optional>
@@ -12,37 +13,39 @@
 namespace mobula::internal::scheduler {
 
 struct WithholdingSettings {
-  Duration open_after = std::chrono::seconds(10);         // that nothing came back
-  Duration open_after_blocked = std::chrono::seconds(2);  // the same where a task is known to wait
-  Duration longest = std::chrono::minutes(10);            // that it grows to in vain
-  Duration open_for = std::chrono::milliseconds(100);     // after the first that passes
+  Duration open_after = std::chrono::seconds(10);  // time without a return
+  // time without a return if a task is known to be blocked
+  Duration open_after_blocked = std::chrono::seconds(2);
+  Duration longest = std::chrono::minutes(10);  // upper limit of the growing interval
+  // duration of the opening after the first pass
+  Duration open_for = std::chrono::milliseconds(100);
 };
 
 class Withholding {
  public:
   bool is_open() const { return open_; }
 
-  // Something of it came back that was granted then: it is coming together, and closed.
+  // A part returned that was granted at that time: the reservation makes progress and closes.
   void came_back(Time granted_at);
-  // Somebody else was granted something of it, while it was open.
+  // Another request received a part while it was open.
   void passed(Time now);
 
   struct Look {
-    Time again;           // when to look again
-    bool opened = false;  // by this look
+    Time again;  // time of the next check
+    bool opened = false;  // opened by this check
   };
-  // `blocked`: some of what has to come back is known to wait for something.
+  // `blocked`: some work on the reserved capacity is known to be blocked.
   Look look(Time now, bool blocked, const WithholdingSettings& settings);
 
  private:
-  std::optional<Time> begun_at_;   // the first look
-  bool any_came_back_ = false;     // since the last look
-  std::optional<Time> came_back_;  // of that, the earliest grant of what has passed
-  Time quiet_since_;               // nothing has come back, or it closed
-  Duration stay_{};                // of what passed and came back, the longest
-  int in_vain_ = 0;                // times it has closed since something came back
+  std::optional<Time> begun_at_;  // first check
+  bool any_came_back_ = false;  // since the last check
+  std::optional<Time> came_back_;  // earliest grant among returned passes
+  Time quiet_since_;  // time of the last return or closing
+  Duration stay_{};  // longest hold of a passed request that returned
+  int in_vain_ = 0;  // closings since the last return
   bool open_ = false;
-  std::optional<Time> passed_at_;  // the first since it opened
+  std::optional<Time> passed_at_;  // first pass since it opened
 };
 
 }  // namespace mobula::internal::scheduler

@@ -1,12 +1,9 @@
-// One side of a sequenced conversation over a link that may lose, repeat or break, but keeps the order
-// of what it delivers: numbers what it sends, keeps it until acknowledged, sends it again, takes what
-// arrives exactly once and in order. Pure: frames in, frames out; the owner sends them, and makes a
-// new Session when either side is a new incarnation (fencing is the owner's: frames of other
-// incarnations never get here). Not thread-safe.
-//
-// Bounds: at most `window` messages are in flight; more wait in the queue, whose length the owner
-// reads (`backlog`) and answers for. A message is sent again after `resend_after` without progress,
-// doubled up to `resend_cap`.
+// One side of a sequenced conversation over a link that may lose, repeat, or break, but preserves
+// order. It numbers messages, resends them until they are acknowledged, and accepts each message of
+// the peer exactly once and in order.
+// Thread: owner.
+// Not: I/O. The owner sends the frames, limits `backlog`, and makes a new Session for each new
+// incarnation of either side.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +19,14 @@
 
 namespace mobula::internal {
 
+// At most `window` messages are in flight; further ones wait in the queue. Messages are resent
+// after `resend_after` without progress, doubled up to `resend_cap`.
+
 struct SessionOptions {
   std::size_t window = 1024;
   Duration resend_after = 1s;
   Duration resend_cap = 8s;
-  Duration acknowledge_after = 20ms;  // a pure acknowledgement, if nothing else carries one
+  Duration acknowledge_after = 20ms;  // delay of a pure acknowledgement, if no message carries one
 };
 
 template <class Out, class In>
@@ -35,14 +35,14 @@ class Session {
   Session() : Session(SessionOptions{}) {}
   explicit Session(SessionOptions options) : options_(options) {}
 
-  // Queues `message`; `frames` gets what may leave now.
+  // Queues `message`; `frames` receives the frames that may be sent now.
   void send(Time now, Kept<Out> message, std::vector<Frame<Out>>& frames) {
     unacknowledged_.push_back(std::move(message));
     fill(now, frames);
   }
 
-  // Takes a frame of the peer. Returns its message if it is the next one; a repeated or early one is
-  // dropped (the sender repeats). Acknowledgements may let queued messages leave.
+  // Accepts a frame of the peer. Returns its message if it is the next one, and drops a repeated or
+  // early one, which the peer resends. An acknowledgement may release queued messages.
   std::optional<In> receive(Time now, Frame<In> frame, std::vector<Frame<Out>>& frames) {
     take_acknowledgement(now, frame.acknowledged);
     std::optional<In> message;
@@ -56,14 +56,14 @@ class Session {
           message = std::move(frame.message);
         }
       } else {
-        acknowledge_due_ = now;  // the peer repeats what was taken, or lost something: tell it
+        acknowledge_due_ = now;  // the peer resends a received message or lost one: acknowledge now
       }
     }
     fill(now, frames);
     return message;
   }
 
-  // The link is new or was interrupted: everything unacknowledged leaves again.
+  // The link is new or was interrupted: resends all unacknowledged messages.
   void reconnected(Time now, std::vector<Frame<Out>>& frames) {
     sent_ = acknowledged_;
     resend_wait_ = options_.resend_after;
@@ -72,7 +72,7 @@ class Session {
     if (frames.empty()) frames.push_back(make(0));
   }
 
-  // Resends and acknowledgements that are due.
+  // Sends due resends and acknowledgements.
   void tick(Time now, std::vector<Frame<Out>>& frames) {
     if (resend_due_ && *resend_due_ <= now) {
       resend_wait_ = std::min(resend_wait_ * 2, options_.resend_cap);
@@ -98,11 +98,13 @@ class Session {
     return make(0);
   }
 
-  std::uint64_t received() const { return received_; }          // last message taken
-  std::uint64_t acknowledged() const { return acknowledged_; }  // last of ours the peer took
+  std::uint64_t received() const { return received_; }  // number of the last accepted message
+  // number of the last own message that the peer accepted
+  std::uint64_t acknowledged() const { return acknowledged_; }
   std::size_t backlog() const { return unacknowledged_.size(); }
   bool drained() const { return unacknowledged_.empty(); }
-  // What the peer may not have taken, oldest first; for handing on when the peer has died.
+  // Messages that the peer may not have received, the oldest first. Used to forward them after the
+  // peer has died.
   const Queue<Kept<Out>>& unacknowledged() const { return unacknowledged_; }
 
  private:
@@ -122,7 +124,7 @@ class Session {
     }
     if (unacknowledged_.empty()) {
       resend_due_.reset();
-    } else if (!resend_due_) {  // one that is due stays so until `tick` has done it
+    } else if (!resend_due_) {  // a due resend stays due until `tick` has sent it
       resend_due_ = now + resend_wait_;
     }
   }
@@ -139,11 +141,11 @@ class Session {
     if (!unacknowledged_.empty()) resend_due_ = now + resend_wait_;
   }
 
-  // A resend winds `sent_` back, so what the peer may acknowledge is bounded by what is queued.
+  // A resend resets `sent_`, so the valid range of acknowledgements ends with the queue.
   std::uint64_t sent_highest() const { return acknowledged_ + unacknowledged_.size(); }
 
   SessionOptions options_;
-  Queue<Kept<Out>> unacknowledged_;  // the front is number acknowledged_ + 1
+  Queue<Kept<Out>> unacknowledged_;  // the front has number acknowledged_ + 1
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

@@ -18,7 +18,7 @@
 namespace mobula::internal {
 namespace {
 
-// An amount as a request or a flag may give it, and the units it is; none: refused.
+// An amount from a request or flag, and its units; empty: rejected.
 struct DoubleRow {
   double amount;
   std::optional<std::int64_t> units;
@@ -118,7 +118,7 @@ TEST(Random, AStreamOfItsOwnDoesNotDisturbTheOthers) {
   for (int i = 0; i < 1000; ++i) EXPECT_LT(a.below(7), 7u);
 }
 
-// Entries of both, in order, from `at` on.
+// Expects equal entries from `at` on, in order.
 template <class A, class B>
 void expect_alike(A at, A end, B expected, B expected_end) {
   for (; at != end && expected != expected_end; ++at, ++expected) {
@@ -187,7 +187,7 @@ TEST(Table, IteratesInOrderOfInsertionWhateverTheIds) {
   EXPECT_FALSE(table.insert(TaskId::of(9), 0).second);
 }
 
-// Against a list that is searched; ids that differ in few bits, and many more than fit at first.
+// Compares with a list that is searched. Ids differ in few bits, and exceed the first capacity.
 TEST(Table, DoesWhatAListOfRowsWould) {
   std::mt19937_64 draw(7);
   Table<TaskId, std::string> table;

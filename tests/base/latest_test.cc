@@ -1,4 +1,4 @@
-// The latest of what is added.
+// Ring buffer of the latest rows.
 #include <gtest/gtest.h>
 
 #include "base/latest.h"

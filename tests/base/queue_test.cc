@@ -15,7 +15,7 @@ TEST(Queue, KeepsTheOrderWhateverComesAndGoes) {
   std::deque<int> model;
   Random random(7);
   for (int i = 0; i < 20'000; ++i) {
-    const bool grows = (i / 3000) % 2 == 0;  // to thousands, and to nothing
+    const bool grows = (i / 3000) % 2 == 0;  // grows to thousands, then shrinks to zero
     if (model.empty() || random.below(10) < (grows ? 7u : 3u)) {
       queue.push_back(i);
       model.push_back(i);
@@ -59,7 +59,7 @@ TEST(Queue, MovesAndCopiesAsAValue) {
   EXPECT_EQ(copy.front(), 2);
   const Queue<int> moved = std::move(copy);
   EXPECT_EQ(moved.size(), 18u);
-  EXPECT_TRUE(copy.empty()) << "and may be used again";  // NOLINT: that is what is tested
+  EXPECT_TRUE(copy.empty()) << "and may be used again";  // NOLINT: reuse after the move is under test
   copy.push_back(5);
   EXPECT_EQ(copy.front(), 5);
 }

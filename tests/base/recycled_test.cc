@@ -19,7 +19,7 @@ TEST(Recycled, TakesTheSameMemoryAgain) {
   }
   const std::size_t kept = RecycledBlocks::kept_bytes();
   EXPECT_GE(kept, 3 * sizeof(std::uint64_t));
-  const RecycledVector<std::uint64_t> values{4, 5, 6, 7};  // of the same size once rounded
+  const RecycledVector<std::uint64_t> values{4, 5, 6, 7};  // rounded to the same size
   EXPECT_EQ(values.data(), first);
   EXPECT_LT(RecycledBlocks::kept_bytes(), kept);
   EXPECT_EQ(values, (RecycledVector<std::uint64_t>{4, 5, 6, 7}));
@@ -59,7 +59,7 @@ TEST(Recycled, MayBeGivenBackOnAnotherThread) {
   }).join();
 }
 
-// Objects of a thread that end after what it has kept was given back.
+// Objects of a thread that are destroyed after its kept blocks were freed.
 TEST(Recycled, GoesToTheHeapOnceItsThreadEnds) {
   std::thread([] {
     thread_local RecycledVector<int> outlives;

@@ -23,7 +23,7 @@ class RotatedLog : public testing::Test {
 
   void append(const std::string& text) const { std::ofstream(paths[0], std::ios::app) << text; }
   void rotate() const { fs::rename(paths[0], paths[1]); }
-  // All from `place` on, in parts, and where that ends.
+  // Reads all bytes from `place` on, in parts, and updates `place`.
   std::string rest(LogPlace& place, std::uint64_t limit = 3, bool* lost = nullptr) const {
     std::string text;
     for (;;) {

@@ -22,7 +22,7 @@ class StderrQueueTest : public ::testing::Test {
     read_ = Fd(ends[0]);
     write_ = Fd(ends[1]);
   }
-  // Lines up to the one that begins with `last`.
+  // Lines up to the first one that begins with `last`.
   std::string read_until(const std::string& last) {
     std::string text;
     std::array<char, 4096> part{};
@@ -48,7 +48,7 @@ TEST_F(StderrQueueTest, WritesLinesAtOnce) {
 TEST_F(StderrQueueTest, ReaderStopped_WriterGoesOn) {
   StderrQueue queue(write_.get(), 100'000);
   const std::string line(999, 'x');
-  for (int i = 0; i < 1'000; ++i) queue.print(line);  // more than the pipe and the queue take
+  for (int i = 0; i < 1'000; ++i) queue.print(line);  // more than the pipe and the queue hold
   EXPECT_GT(queue.dropped(), 0u);
   const std::string text = read_until("lines were dropped");
   EXPECT_NE(text.find("mobula: " + std::to_string(queue.dropped()) + " lines were dropped"),

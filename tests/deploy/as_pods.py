@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pods of deploy/kubernetes as podman can play them: of a StatefulSet and a Deployment their templates, volumes that
-are claimed as empty ones, one network for both. All else stays as it is.
+"""Converts the manifests of deploy/kubernetes to pods for podman: a StatefulSet and a Deployment become their templates,
+claimed volumes become empty ones, and both pods share one network. All else is unchanged.
 
 Usage: as_pods.py RENDERED.yaml IMAGE head|agent [KEY_FILE] [NAME] >pod.yaml
 """
@@ -42,7 +42,7 @@ else:
     with open(sys.argv[4], encoding="utf-8") as file:
         key = file.read()
     pod = pod_of(of("Deployment", "mobula-agent"), "mobula-agent")
-    # Of a secret podman 4.3 mounts the base64 text as it is.
+    # podman 4.3 mounts the base64 text of a secret unchanged.
     for volume in pod["spec"]["volumes"]:
         if "secret" in volume:
             volume["configMap"] = {"name": volume.pop("secret")["secretName"]}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What SIGTERM to a node, as `up` and services send it, leaves its running work: its grace, and no more.
+"""Tests SIGTERM to a node, as `up` and services send it: running work gets its grace, and no more.
 
 Usage: drain.py BUILD_FOLDER [TEST...]
 """
@@ -70,7 +70,7 @@ class Drain(unittest.TestCase):
     def test_what_runs_may_finish_within_the_grace(self):
         supervisor = self.start_node("1000")
         going = os.path.join(self.folder, "go")
-        # It is told, since it may want to save what it has; and it goes on.
+        # The work is notified, because it may save its state, and continues.
         self.submit("trap 'touch %s/told' TERM; until test -e %s; do sleep 0.05; done; exit 4" % (self.folder, going), "--grace", "900")
         os.kill(supervisor, signal.SIGTERM)
         self.eventually(lambda: "DRAINING" in self.states())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Files of jobs on a node: what is slow to come holds up those alone who want the same; libraries are found by name.
+"""Tests files of jobs on a node: a slow transfer delays only jobs with the same files; libraries are found by name.
 
 Usage: fetch.py BUILD_FOLDER
 """
@@ -44,7 +44,7 @@ class Fetch(unittest.TestCase):
         self.assertEqual(self.mobula("run", "--workdir", slow, "--", "cat", "word"), "slow")
         (name,) = [each for each in os.listdir(self.cache) if len(each) == 32]
         self.assertEqual(sorted(os.listdir(self.cache)), sorted([name, "lock"]), "no other lock stays")
-        # As if another job of this node were just bringing it, and took long.
+        # As if another job of this node were pulling the file, and took long.
         os.unlink(os.path.join(self.cache, name))
         with open(os.path.join(self.cache, name + ".lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
-# For scripts that try launching on several machines: hosts are network namespaces on one bridge, with
-# addresses 10.78.0.1, 10.78.0.2, …; they share all files. Source it.
+# Hosts for scripts that test launches on several machines: network namespaces on one bridge, with
+# addresses 10.78.0.1, 10.78.0.2, …, which share all files. Source this file.
 
 work=$(mktemp -d /var/tmp/mobula-deploy-XXXX)
 chmod 711 "$work"
@@ -12,11 +12,11 @@ host_name() { echo "mob$$-$1"; }
 host_address() { echo "10.78.0.$1"; }
 on() { local host=$1; shift; ip netns exec "$(host_name "$host")" "$@"; }
 
-# Makes so many; says why and fails where that cannot be.
+# Creates the given number of hosts; fails with the reason if that is not possible.
 make_hosts() {
   ((EUID == 0)) || { echo "deploy: only root can make network namespaces"; return 1; }
   command -v ip >/dev/null || { echo "deploy: no program 'ip' (package iproute2)"; return 1; }
-  # The bridge has a namespace of its own, so that nothing of this machine changes.
+  # The bridge has a separate namespace, so that nothing on this machine changes.
   ip netns add "$(host_name switch)" 2>/dev/null || { echo "deploy: this machine does not allow network namespaces"; return 1; }
   hosts=$1
   on switch ip link add bridge0 type bridge
@@ -56,7 +56,7 @@ check() {
   fi
 }
 
-# Polls until a command succeeds; so many seconds bound it.
+# Polls until a command succeeds, at most the given number of seconds.
 within() {
   local end=$((SECONDS + $1))
   shift
@@ -66,7 +66,7 @@ within() {
   done
 }
 
-# The last thing of a script.
+# Called at the end of a script.
 summary() {
   echo "$checks checks"
   [[ $failed == no ]]

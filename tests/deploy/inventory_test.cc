@@ -64,7 +64,7 @@ struct Fault {
   const char* says;
 };
 
-// The name of the test: nothing that differs from run to run.
+// The name of the test, equal in every run.
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.says; }
 
 class InventoryFault : public ::testing::TestWithParam<Fault> {};

@@ -1,4 +1,4 @@
-// Files that travel with a job: what is packed, what is refused, and what is unpacked.
+// Files of a job: packed, rejected, and unpacked entries.
 #include "deploy/job_files.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ class JobFilesTest : public testing::Test {
     EXPECT_EQ(::pread(files.file.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     return bytes;
   }
-  // What unpacking such bytes says.
+  // The error of unpacking these bytes.
   std::string unpacked(const std::string& bytes) {
     write("packed", bytes);
     const Fd file(::open(at("packed").c_str(), O_RDONLY));

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The manifests of deploy/kubernetes: rendered, held to the schemas of Kubernetes, and their pods played by podman, where
-# there is one: a head and two agents in one network, a job on one of them, probes, SIGTERM, a head that comes back.
-# Needs kubectl (or kustomize), python3 with yaml and PyPI for kubernetes-validate, unless that is installed; for the
-# pods root, podman and runc.
+# Tests the manifests of deploy/kubernetes: renders them and validates them against the schemas of
+# Kubernetes. If podman is present, it also runs their pods. The test covers a head and two agents
+# in one network, a job on one agent, probes, SIGTERM, and a restarted head.
+# Needs kubectl (or kustomize), python3 with yaml, and kubernetes-validate (installed, or from
+# PyPI). The pods need root, podman, and runc.
 #
-# Usage: tests/deploy/kubernetes.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/deploy/kubernetes.sh BUILD_FOLDER        exit 77: cannot be tested here, with the
+# reason
 set -uo pipefail
 
 [[ ${2:-} != within ]] || within=yes
@@ -18,10 +20,10 @@ fi
 trap 'end_pods; rm -rf --one-file-system "$work"' EXIT
 end_pods() { :; }
 not() { ! "$@"; }
-# The network that this script has left.
+# Removes the network that an earlier run of this script left.
 online() { if [[ ${within:-} ]]; then nsenter --net=/proc/self/fd/9 "$@"; else "$@"; fi; }
 
-# ---- what they say -------------------------------------------------------------------------------
+# ---- rendered manifests --------------------------------------------------------------------------
 render() { if command -v kubectl >/dev/null; then kubectl kustomize "$1"; else kustomize build "$1"; fi; }
 command -v kubectl >/dev/null || command -v kustomize >/dev/null || { echo "kubernetes: no kubectl and no kustomize"; exit 77; }
 validate=$(command -v kubernetes-validate) || {
@@ -38,7 +40,7 @@ check "a member that it does not know is found" not valid 1.34 "$work/spoiled.ya
 sed 's/replicas: 2/replicas: two/' "$work/all.yaml" >"$work/spoiled.yaml"
 check "and a value of another type" not valid 1.34 "$work/spoiled.yaml"
 
-# ---- what they do --------------------------------------------------------------------------------
+# ---- running pods --------------------------------------------------------------------------------
 if ((EUID != 0)) || ! command -v podman >/dev/null || ! command -v runc >/dev/null; then
   echo "kubernetes: the pods were not played: that needs root, podman and runc"
   summary
@@ -63,7 +65,7 @@ end_pods() {
   umount "$work/store/overlay" 2>/dev/null
 }
 
-# An image of this build: the program, its libraries, a shell.
+# Builds an image of this build: the program, its libraries, a shell.
 image=$work/image
 put() { mkdir -p "$image$(dirname "$2")"; cp -L "$1" "$image$2"; }
 mkdir -p "$image"/{usr/bin,bin,etc,tmp,var/lib/mobula,proc,sys,dev,run}

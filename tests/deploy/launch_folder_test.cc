@@ -43,7 +43,7 @@ TEST(LaunchFolder, GoesThoughSomebodyWritesThereForAWhile) {
     writer = std::thread([&, at = path + "/state/"] {
       const Time until = monotonic_now() + 300ms;
       for (int i = 0; monotonic_now() < until; ++i) {
-        std::ofstream(at + std::to_string(i)) << "x";  // where the folder is there still
+        std::ofstream(at + std::to_string(i)) << "x";  // only while the directory exists
         writes = true;
       }
     });

@@ -1,4 +1,4 @@
-// Of programs that are linked to be another release: what they speak.
+// Protocol versions of programs that are linked as another release.
 #include "protocol/version.h"
 
 namespace mobula::internal {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The Debian package and the archive: made from a build, installed on a Debian that has nothing else, and used there
-# as a stranger would: a cluster, a job, a program compiled against it, the units, removal. Slow; needs root,
-# debootstrap, dpkg-dev and a mirror. MOBULA_DEBIAN=FOLDER keeps the bare system for the next time.
+# Tests the Debian package and the archive: built here, installed on a bare Debian, and used there:
+# a cluster, a job, a program compiled against it, the units, removal. Slow. Needs root,
+# debootstrap, dpkg-dev, and a mirror. MOBULA_DEBIAN=FOLDER keeps the bare system for the next run.
 #
-# Usage: tests/deploy/package.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/deploy/package.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
 set -euo pipefail
 
 build=$(cd "${1:?usage: package.sh BUILD_FOLDER}" && pwd)
@@ -24,7 +24,7 @@ archive=$(echo "$build"/packages/mobula-*.tar.gz)
 ls -l "$package" "$archive" | awk '{print $5, $9}'
 
 work=$(mktemp -d)
-# The mounts below live in a namespace of their own and are gone with its last process.
+# The mounts below are in a separate namespace and end with its last process.
 trap 'rm -rf --one-file-system "$work"' EXIT
 bare=${MOBULA_DEBIAN:-$work/bare}
 if [[ ! -x $bare/bin/sh ]]; then
@@ -38,7 +38,7 @@ cp "$package" "$archive" "$machine/tmp/"
 mkdir "$machine/tmp/outside"
 cp "$root"/tests/outside/* "$machine/tmp/outside/"
 
-# there LINE: a shell line in that system.
+# there LINE: runs a shell line in that system.
 there() {
   unshare --mount --pid --fork --kill-child bash -euc '
     mount --make-rprivate /

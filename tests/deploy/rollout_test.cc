@@ -1,5 +1,5 @@
-// What `up` does to machines, over an ssh that is a script: each host is a home folder, and the program one that
-// leaves what a head or an agent leaves.
+// Effects of `up` on machines, over a script in place of ssh. Each host is a home directory, and
+// the program leaves the files of a head or an agent.
 #include "deploy/rollout.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ exec sh -c "$script")sh");
     fs::permissions(path, fs::perms::owner_all);
   }
 
-  // `first` is what its start does first.
+  // `first` is the first command of its start.
   void write_program(const std::string& first) const {
     script("program/mobula", R"sh(
 command=$1; shift
@@ -173,7 +173,7 @@ TEST_F(RolloutTest, HostsWithOneStateFolderAreToldApart) {
     EXPECT_THAT(seen[host].detail, HasSubstr("state_dir must be local to each host"));
   }
   EXPECT_FALSE(fs::exists(shared + "/blue/running")) << "nothing was started";
-  // Marks of a run that has ended say nothing of this one.
+  // Marks of a finished run do not affect this one.
   EXPECT_EQ(up(inventory({}, "state_dir: " + shared + "\n"))["h"].result, "started");
 }
 
@@ -188,7 +188,7 @@ TEST_F(RolloutTest, OneAtATimeChangesAClusterFromWhicheverMachine) {
   EXPECT_THAT(second.error().text, HasSubstr("by ada@desk since noon; see " + folder_ + "/hosts/h/state/blue/.changed-by"));
   first->close_input();
   EXPECT_EQ(first->wait(10s), 0);
-  // One that dies gives its place back as soon as that is heard there.
+  // A lock holder that dies loses the lock as soon as its death is noticed.
   ASSERT_TRUE(head.hold("bob@den since one", 10s));
   const Time until = monotonic_now() + 10s;
   bool held = false;

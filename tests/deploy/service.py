@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`mobula start --block` as a service: what it tells a service manager (here a socket of this test), that no program
-of a user is told where that is, how it ends; and, where systemd-analyze is installed, that the units are read
-without a word.
+"""Tests `mobula start --block` as a service: its notifications to a service manager (a socket of this test), their
+absence from the environment of user programs, and its exit. If systemd-analyze is installed, the units must pass it
+without a warning.
 
-Usage: tests/deploy/service.py BUILD_FOLDER        exit 77: nothing could be tried here, and why
+Usage: tests/deploy/service.py BUILD_FOLDER        exit 77: cannot be tested here, with the reason
 """
 import os
 import shutil
@@ -23,7 +23,7 @@ def check(holds, what):
 
 
 class Manager:
-    """Has the socket, and what was said there."""
+    """The socket, and the messages that arrived on it."""
 
     def __init__(self, folder, abstract):
         self.name = "\0mobula-service-%d" % os.getpid() if abstract else str(folder / "notify")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The templates of deploy/slurm with a real Slurm of three nodes on this machine. Takes minutes; needs
-# root and the packages slurmctld, slurmd, slurm-client and munge.
+# Tests the templates of deploy/slurm with a real Slurm of three nodes on this machine. Takes
+# minutes. Needs root and the packages slurmctld, slurmd, slurm-client, and munge.
 #
-# Usage: tests/deploy/slurm.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/deploy/slurm.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
 set -uo pipefail
 
 build=$(cd "${1:?usage: slurm.sh BUILD_FOLDER}" && pwd)
@@ -76,12 +76,12 @@ nothing_is_left() {
   local left
   left=$(ls -A "$work/job" | grep '^\.mobula'
     for pid in $(pgrep -f "^$MOBULA|/proc/self/exe start"); do
-      # Of this Slurm: others may run the same program.
+      # Only processes of this Slurm, because others may run the same program.
       grep -qsF "$work" "/proc/$pid/environ" && ps -o pid=,args= -p "$pid"
     done)
   [[ -z $left ]] && return
   echo "$left"
-  # What ranks have said, and whether the key is still there.
+  # Shows the notes of the ranks, and whether the key still exists.
   (cd "$work/job" && ls .mobula*/ && tail -n 1 .mobula*/*.json) 2>/dev/null
   return 1
 }
@@ -102,7 +102,7 @@ check "a long job begins" within 30 grep -q began long.out
 scancel "$job"
 check "scancel leaves no process" within 60 nothing_is_left
 
-# Nodes for a head elsewhere.
+# Nodes for a head on another machine.
 check "a head on the login node" "$MOBULA" start --head --no-worker --state-dir "$work/head" --name login
 address=$("$MOBULA" status --state-dir "$work/head" -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["address"])' 2>/dev/null ||
   python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["address"])' "$work/head/login/head/head.json")

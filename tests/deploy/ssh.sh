@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# `mobula up`, `down`, `status` and `exec` with real ssh servers: three hosts in network namespaces, each
-# with home, state and temporary folders of its own and nothing of the build, and a desk that has the
-# program. Needs root and the packages openssh-server and openssh-client.
+# Tests `mobula up`, `down`, `status`, and `exec` with real ssh servers. Three hosts are network
+# namespaces with private home, state, and temporary directories and no files of the build. The
+# operator's machine ("desk") has the program. Needs root and the packages openssh-server and
+# openssh-client.
 #
-# Usage: tests/deploy/ssh.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/deploy/ssh.sh BUILD_FOLDER        exit 77: cannot be tested here, with the reason
 set -uo pipefail
 
 build=$(cd "${1:?usage: ssh.sh BUILD_FOLDER}" && pwd)
@@ -18,7 +19,7 @@ for each in host id stranger; do ssh-keygen -q -t ed25519 -N '' -f "$work/$each"
 cp "$work/id.pub" "$work/authorized_keys"
 mkdir -p /run/sshd "$work/desk"
 mkdir "$work/home"
-# A host shares its system's programs with this machine, and no folder that is written.
+# A host shares the system programs of this machine, and no writable directory.
 for host in 1 2 3; do
   on $host unshare --mount --propagation private bash -c '
     home=$(getent passwd root | cut -d : -f 6)
@@ -34,7 +35,7 @@ done
 listens() { on desk bash -c "exec 3<>/dev/tcp/$(host_address "$1")/22" 2>/dev/null; }
 for host in 1 2 3; do within 20 listens $host || { cat "$work/sshd-$host.log"; exit 1; }; done
 
-# desk WORDS...: the program as the operator runs it.
+# desk WORDS...: runs the program as the operator does.
 desk() { on desk env -u SSH_AUTH_SOCK HOME="$work/home" timeout 300 "$build/bin/mobula" "$@" </dev/null; }
 inventory() {
   cat <<YAML
@@ -57,7 +58,7 @@ blue=$work/blue.yaml
 
 now_ms() { date +%s%3N; }
 code_is() { local expected=$1 code=0; shift; "$@" || code=$?; ((code == expected)) || { echo "ended with $code, and $expected was expected"; return 1; }; }
-# results FILE RESULT...: of all machines, in order.
+# results FILE RESULT...: expects the results of all machines, in order.
 results() {
   python3 -c '
 import json, sys
@@ -98,7 +99,7 @@ check "its words arrive as they are" [ "$(desk exec "$blue" -- printf '<%s>' 'a 
 check "exec at another host" [ "$(desk exec --host 10.78.0.3 "$blue" -- sh -c 'ip -o -4 address show dev eth0' | grep -o '10\.78\.0\.[0-9]*/')" = 10.78.0.3/ ]
 check "attach opens a shell with the program" bash -c "echo 'mobula version; exit 3' | ip netns exec $(host_name desk) env HOME=$work/home timeout 60 $build/bin/mobula attach $blue 2>/dev/null | grep -q 'mobula 0'"
 
-# Parts that die beside others that live, and a head that moves.
+# Dead parts next to living ones, and a head that moves.
 check "the agent beside the head is killed" at_host 1 'kill -9 $(sed -n "s/.*\"pid\": *\([0-9]*\).*/\1/p" ~/state/blue/agent/agent.json)'
 sees_it() { into broken desk status "$blue" -o json; results "$work/broken.json" broken runs runs; }
 check "status sees it" within 10 sees_it
@@ -128,7 +129,7 @@ took=$(($(now_ms) - begin))
 echo "      within $took ms"
 check "has started all" results "$work/third.json" started started started
 
-# Another machine's operator, with a runtime folder of its own, meanwhile.
+# Another operator on another machine, with a separate runtime directory, at the same time.
 at_host 1 'exec 9>>~/state/blue/.changed-by; flock 9; echo ada@elsewhere since noon >~/state/blue/.changed-by; echo $$ >~/.holder; exec sleep 600' </dev/null &
 holder=$!
 is_held() { at_host 1 'grep -q ada ~/state/blue/.changed-by'; }
@@ -158,7 +159,7 @@ programs() { at_host 2 'ls ~/.mobula/programs | wc -l'; }
 check "the next one clears the programs that nobody uses" desk up "$blue"
 check "two are left at most" bash -c "(( $(programs) <= 2 ))"
 
-# What goes wrong, each at one machine.
+# Failures, each on one machine.
 { inventory; printf 'workers: ["10.78.0.[2-4]"]\n'; } >"$work/one-absent.yaml"
 check "one host of four that is not there is an exit code of 3" code_is 3 into absent desk up "$work/one-absent.yaml" -o json
 check "and is named, while the others are up" bash -c "$(declare -f results); results $work/absent.json unchanged replaced replaced unreachable || results $work/absent.json unchanged unchanged replaced unreachable"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# `mobula symmetric` as launchers start it: one process for each rank, in network namespaces that share
-# nothing but a network and a folder, with the variables that Slurm, Hydra or Open MPI would set.
+# Tests `mobula symmetric` as launchers start it: one process per rank, in network namespaces that
+# share only a network and a directory, with the variables that Slurm, Hydra, or Open MPI would set.
 #
-# Usage: tests/deploy/symmetric.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/deploy/symmetric.sh BUILD_FOLDER        exit 77: cannot be tested here, with the
+# reason
 set -uo pipefail
 
 build=$(cd "${1:?usage: symmetric.sh BUILD_FOLDER}" && pwd)
@@ -15,14 +16,15 @@ make_hosts 3 || exit 77
 export MOBULA_SHARED_FOLDER=$work/shared
 mkdir "$MOBULA_SHARED_FOLDER"
 
-# launch NAME RANKS VARIABLES... -- WORDS: all ranks at once; "@" in a variable is the rank. Ranks go to
-# hosts in turn. Their codes and outputs lie in $work/NAME.RANK.*.
+# launch NAME RANKS VARIABLES... -- WORDS: starts all ranks at the same time; "@" in a variable is
+# the rank. Ranks are distributed over the hosts. $work/NAME.RANK.* has their exit codes and
+# outputs.
 launch() {
   local name=$1 ranks=$2 rank variables=() pids=()
   shift 2
   while [[ $1 != -- ]]; do variables+=("$1"); shift; done
   shift
-  # The last one first: the head may come after all others.
+  # The last rank first, because the head may start after all others.
   for ((rank = ranks - 1; rank >= 0; rank--)); do
     on $((rank % hosts + 1)) env "${variables[@]//@/$rank}" TMPDIR="$work/tmp" timeout 120 "$mobula" symmetric --num-cpus 1 "$@" \
       >"$work/$name.$rank.out" 2>"$work/$name.$rank.err" </dev/null &
@@ -37,7 +39,7 @@ mkdir "$work/tmp"
 code_is() { [[ $(<"$work/$1.$2.code") == "$3" ]] || { echo "rank $2 ended with $(<"$work/$1.$2.code"):"; cat "$work/$1.$2.err"; return 1; }; }
 codes_are() { local name=$1 rank=0 code; shift; for code in "$@"; do code_is "$name" $rank "$code" || return 1; rank=$((rank + 1)); done; }
 says() { grep -qF -- "$3" "$work/$1.$2.err" || { cat "$work/$1.$2.err"; return 1; }; }
-# Neither a process nor a file of a launch is left.
+# Expects that neither a process nor a file of a launch is left.
 nothing_is_left() {
   local left
   left=$(find "$MOBULA_SHARED_FOLDER" "$work/tmp" -mindepth 1)
@@ -54,7 +56,7 @@ check "the program has found three nodes" grep -qx 3 "$work/three.0.out"
 check "the others have printed nothing on stdout" bash -c "! [[ -s $work/three.1.out || -s $work/three.2.out ]]"
 check "nothing is left" nothing_is_left
 
-# Two launches that nothing tells apart.
+# Two launches that cannot be distinguished.
 launch first 2 PMI_RANK=@ PMI_SIZE=2 MPI_LOCALRANKID=0 -- --run same -- sh -c "echo up >'$work/up'; while ! test -e '$work/go'; do sleep 0.1; done" &
 first=$!
 within 60 test -e "$work/up"
@@ -91,7 +93,7 @@ check "with the code of what took too long" code_is missing 0 5
 check "nothing is left but the note that it is over" bash -c "[[ \$(find $work/tmp -mindepth 1 | wc -l) == 0 ]]"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-*
 
-# Two ranks of one machine: the second one joins nothing.
+# Two ranks on one machine: the second one does not join.
 launch pair 2 SLURM_JOB_ID=17 SLURM_PROCID=@ SLURM_LOCALID=@ SLURM_NTASKS=2 SLURM_STEP_ID=0 -- -- bash -c "$nodes_program" "$mobula"
 check "of two ranks of one machine one joins" grep -qx 1 "$work/pair.0.out"
 
@@ -104,7 +106,8 @@ wait "$launched"
 check "a signal to rank 0 ends the program and all ranks" codes_are long 143 0 0
 check "nothing is left" within 10 nothing_is_left
 
-# A signal to all of them: the folder goes when the last has left, not when it has said that it will.
+# A signal to all ranks: the directory is removed when the last rank has left, not when it has
+# announced that.
 (launch all 3 SLURM_JOB_ID=22 "${slurm[@]}" -- --grace 3 -- bash -c "echo up >$work/all.up; exec sleep 100") &
 launched=$!
 within 60 test -s "$work/all.up"
@@ -118,7 +121,7 @@ wait "$launched"
 check "a signal to all ends all" codes_are all 143 143 143
 check "nothing is left" within 10 nothing_is_left
 
-# Rank 0 is killed: the head goes with it, and the others find out.
+# Rank 0 is killed: the head ends with it, and the others detect it.
 (launch lost 3 SLURM_JOB_ID=19 "${slurm[@]}" -- -- bash -c "echo \$\$ >$work/lost.pid; exec sleep 300") &
 launched=$!
 within 60 test -s "$work/lost.pid"
@@ -128,7 +131,7 @@ check "the others end when rank 0 was killed" codes_are lost 137 3 3
 check "and say why" says lost 1 "no longer answers"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
-# Rank 0 has ended before another has come, or while it was coming.
+# Rank 0 has exited before another rank started, or while it was starting.
 alone() {
   local name=$1 rank=$2; shift 2
   on $((rank + 1)) env SLURM_JOB_ID=21 SLURM_PROCID=$rank SLURM_NTASKS=2 SLURM_STEP_ID=0 TMPDIR="$work/tmp" timeout 60 "$mobula" symmetric "$@" -- true \
@@ -149,7 +152,7 @@ check "who waits in a folder that goes ends" code_is coming 1 1
 check "and says why" says coming 1 "removed the directory"
 rm -rf "$MOBULA_SHARED_FOLDER"/.mobula-* "$work"/tmp/*
 
-# A folder that others may write into takes no key.
+# A directory that other users may write to receives no key.
 mkdir -m 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
 chmod 777 "$MOBULA_SHARED_FOLDER/.mobula-20.0.0"
 launch open 1 SLURM_JOB_ID=20 SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_STEP_ID=0 -- --wait 3 -- true

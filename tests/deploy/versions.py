@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Releases side by side: this one, one that speaks the protocol version before alone, and one with which nothing is
-shared. Real processes, each node with a state folder of its own.
+"""Tests different releases in one cluster: this one, one with only the previous protocol version, and one without a
+common version. Real processes, each node with a separate state directory.
 
 Usage: versions.py BUILD_FOLDER [TEST...]
 """
@@ -80,7 +80,7 @@ class Releases(unittest.TestCase):
         for tool in (OLDER, MOBULA):
             self.job_on("b", tool)
             self.assertEqual(self.run_as(tool, "status").returncode, 0)
-        # What travels with a job goes by way of the head, and the older node reads it there.
+        # Files of a job are sent through the head, and the older node reads them there.
         os.mkdir(os.path.join(self.folder, "work"))
         with open(os.path.join(self.folder, "work", "word"), "w", encoding="utf-8") as file:
             file.write("carried")
@@ -101,25 +101,25 @@ class Releases(unittest.TestCase):
                             "until test -e %s; do sleep 0.05; done; exit 4" % going)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.eventually(lambda: "RUNNING" in self.run_as(OLDER, "job", "status", "long").stdout)
-        # The head first, as `up` does it: SIGTERM, and this release on the same folder.
+        # The head first, as `up` does it: SIGTERM, then this release with the same directory.
         with open(os.path.join(self.state("a"), "default", "head", "head.json"), encoding="utf-8") as file:
             os.kill(json.load(file)["pid"], signal.SIGTERM)
         self.eventually(lambda: not os.path.exists(os.path.join(self.state("a"), "default", "head", "head.json")))
         self.head(MOBULA, "--no-worker")
         self.eventually(lambda: self.agreed() == {"b": (2, "0.0.2"), "c": (2, "0.0.2")})
         self.job_on("b", MOBULA)
-        # Then a node, which gets its id back.
+        # Then a node, which keeps its id.
         self.assertEqual(self.run_as(OLDER, "stop", "--grace", "1", node="b").returncode, 0)
         self.assertEqual(self.join(MOBULA, "b").returncode, 0)
         self.assertEqual(self.agreed()["b"][0], 4)
         self.assertEqual(self.agreed()["c"][0], 2)
         self.job_on("b", OLDER)
-        # What has run all the while on the node that is of the version before.
+        # Work that ran all the time on the node of the previous version.
         open(going, "w", encoding="utf-8").close()
         self.assertEqual(self.run_as(MOBULA, "wait", "long").returncode, 4)
 
     def test_up_brings_a_cluster_of_the_version_before_to_this_release(self):
-        # Machines are homes, and ssh a script; all else is real.
+        # Machines are home directories, and ssh is a script; all else is real.
         programs = os.path.join(self.folder, "bin")
         os.mkdir(programs)
         with open(os.path.join(programs, "ssh"), "w", encoding="utf-8") as file:
@@ -170,7 +170,7 @@ exec sh -c "$script"
             for part in ("protocol versions 9 to 11", "protocol versions 2 to 4", "install a newer release of Mobula for the head"):
                 self.assertIn(part, ended.stderr)
             self.assertEqual(ended.stderr.count("\n"), 1, ended.stderr)
-        # The other way round it is this program that is too old.
+        # In the opposite direction, this program is too old.
         self.assertEqual(self.run_as(STRANGER, "start", "--head", "--num-cpus", "1", node="s").returncode, 0)
         self.nodes.append("s")
         refused = self.run_as(MOBULA, "status", node="s")

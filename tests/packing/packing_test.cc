@@ -1,4 +1,4 @@
-// How the scheduler packs small cases, against Ray's rule and against the best there is.
+// Packing quality of the scheduler in small cases, compared with Ray's rule and with the optimum.
 #include <gtest/gtest.h>
 
 #include "bench/packing.h"
@@ -25,7 +25,7 @@ TEST(PackingQuality, GroupsFindPlacesWheneverThereAreSome) {
   EXPECT_LE(quality.used, quality.most);
 }
 
-// The two judges, by hand.
+// Checks the two references by hand.
 TEST(PackingQuality, TheOptimumAndRaysRuleByHand) {
   const Case unlucky{{{40, {10, 10}}}, {{0, 6}, {0, 5}, {0, 5}, {0, 4}}, GroupStrategy::pack};
   EXPECT_EQ(most_in_use(unlucky), 20);

@@ -30,7 +30,7 @@ NodeType draw_type(Random& random, std::size_t number) {
   return type;
 }
 
-// Something is booked on a part of the nodes.
+// Allocates resources on some of the nodes.
 void draw_use(Random& random, ClusterNode& node) {
   if (random.chance(400)) {
     node.idle = Duration(random.between(0, 600) * 1'000'000'000);
@@ -98,7 +98,7 @@ Case draw_case(std::uint64_t seed) {
     const auto which = random.below(made.types.size());
     auto node = cluster_node(++number, made.types[which]);
     if (of_type[which] >= made.types[which].max_workers) {
-      node.type = "";  // by other ways
+      node.type = "";  // not launched by the planner
     } else if (static_cast<std::int64_t>(number) > made.limits.max_workers) {
       break;
     } else {

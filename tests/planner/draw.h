@@ -1,4 +1,5 @@
-// Random clusters, demand and node types for the properties of the planner.
+// Random clusters, demand, and node types for the properties of the planner.
+// Thread: any.
 #pragma once
 
 #include "base/random.h"

@@ -1,4 +1,4 @@
-// The promises of planner.h on random clusters, judged by a scheduler that has the nodes for real.
+// The promises of planner.h on random clusters, checked by a scheduler that has the planned nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t cases = 600;
 
-// A cluster with what is there, and what is asked of it.
+// A cluster with its state and its requests.
 class Cluster {
  public:
   void add(const ClusterNode& node) {
@@ -63,7 +63,7 @@ class Cluster {
            });
   }
   const scheduler::Scheduler& scheduler() const { return scheduler_; }
-  // What is booked on the node now.
+  // Stores the present allocations of the node.
   void state(ClusterNode& node) const {
     node.held = {};
     node.task_slots = node.actor_slots = 0;
@@ -185,16 +185,16 @@ TEST(PlannerProperty, GroupsThatThePlanServesTheSchedulerNearlyAlwaysPlaces) {
       missed += !cluster.placed(group.spec.id);
     }
   }
-  // The scheduler also sees the nodes that are launched for others, and may spread an earlier group over
-  // those a later one was meant to have; the next plan then launches more, as the next test shows.
+  // The scheduler also sees nodes that are launched for other work, and may spread an earlier group
+  // over the nodes of a later one. The next plan then launches more, as the next test shows.
   EXPECT_LE(missed, 2);
   EXPECT_GT(groups, 200);
   EXPECT_GT(strict, 80);
   EXPECT_GT(for_groups, 50);
 }
 
-// Plan, launch, place, and again until nothing is launched: then what has no place was said to have
-// none. Nodes that a plan launches for work are not given back by the next one.
+// Plans, launches, and places until nothing is launched: then a plan has reported each unplaced
+// request. No plan terminates nodes that the previous one launched for work.
 TEST(PlannerProperty, PlansOneAfterAnotherServeWhatTheyDoNotRefuse) {
   constexpr int most_rounds = 30;
   int served = 0, refused = 0;

@@ -1,4 +1,4 @@
-// What the planner launches and ends, situation by situation.
+// Launches and terminations of the planner, by situation.
 #include "planner/planner.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST_F(PlannerTest, SlotsGetAsManyNodesAsTheyNeed) {
   EXPECT_EQ(made_.launch.front().for_slots, 2);
 }
 
-// Sums of three times 0.6 would fit two devices; devices are not split.
+// By their sum, three times 0.6 would fit two devices; devices are not split.
 TEST_F(PlannerTest, FractionsAreNotSplitOverDevices) {
   types_ = {node_type("two", node_with(8, 2), 9)};
   want(gpus(0.6), 3);

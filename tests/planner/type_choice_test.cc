@@ -1,4 +1,4 @@
-// Which type is launched: the examples of Ray's score, and its order of criteria.
+// Choice of the type: the examples of Ray's score, and its order of criteria.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ const std::vector<NodeType> cpu_and_gpu{node_type("cpu", node_with(16, 0), 10),
 
 TEST(TypeChoice, CpuWorkTakesTheTypeWithoutDevices) {
   EXPECT_THAT(order(cpu_and_gpu, {unit(cpus(1), 20)}), ElementsAre("cpu", "gpu"));
-  // Even where it is used less.
+  // Even if it is used less.
   const std::vector<NodeType> types{node_type("huge", node_with(1000, 0), 1),
                                     node_type("gpu", node_with(1, 1), 1)};
   EXPECT_THAT(order(types, {unit(cpus(1), 1)}), ElementsAre("huge", "gpu"));
@@ -80,7 +80,7 @@ TEST(TypeChoice, AcceleratorTypesAreMetByDevicesOrByTheType) {
   EXPECT_THAT(order(types, {unit(asked, 1)}), ElementsAre("h100"));
 }
 
-// Sums would say that both fit one node with two devices.
+// By their sums, both would fit one node with two devices.
 TEST(TypeChoice, PackingKnowsThatDevicesAreNotSplit) {
   const auto type = node_type("gpu", node_with(8, 2), 5);
   std::vector<Unit> units{unit(request({{"GPU", 0.6}}), 3)};

@@ -1,5 +1,6 @@
-// Every message that travels, by the choice (std::variant) it belongs to: what the codec's tests go
-// through. A message that is added to a choice is in here without being named.
+// Every message of the protocol by its variant, for the tests of the codec. A message that is added
+// to a variant is included automatically.
+// Thread: any.
 #pragma once
 
 #include <cstdlib>
@@ -43,13 +44,14 @@ void for_each_alternative(Visit& visit, std::index_sequence<Index...>) {
   (visit(std::in_place_index<Index>, filled<std::variant_alternative_t<Index, Choice>>()), ...);
 }
 
-// visit(in_place_index, filled alternative) for each alternative of a choice.
+// Calls visit(in_place_index, filled alternative) for each alternative of a variant.
 template <class Choice, class Visit>
 void for_each_alternative(Visit&& visit) {
   for_each_alternative<Choice>(visit, std::make_index_sequence<std::variant_size_v<Choice>>());
 }
 
-// visit(value) for every whole value: each alternative inside its choice, and the singles.
+// Calls visit(value) for every complete value: each alternative in its variant, and the single
+// messages.
 template <class Visit>
 void for_each_whole(Visit&& visit) {
   const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {
@@ -65,7 +67,7 @@ void for_each_whole(Visit&& visit) {
   singles(std::type_identity<AllSingles>());
 }
 
-// visit(value) for every struct that travels, without the choice around it.
+// Calls visit(value) for every struct of a message, without the variant.
 template <class Visit>
 void for_each_struct(Visit&& visit) {
   const auto choices = [&]<class... Choice>(std::type_identity<std::tuple<Choice...>>) {

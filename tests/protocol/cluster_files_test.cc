@@ -178,7 +178,7 @@ TEST_F(ClusterFiles, RefusesRuntimeFolderOfOthers) {
   ASSERT_EQ(::chmod(own.c_str(), 0700), 0);
   EXPECT_EQ(make_runtime_directory(at("link")).error().code, ErrorCode::permission_denied);
 
-  if (::geteuid() != 0) return;  // root alone can change an owner
+  if (::geteuid() != 0) return;  // only root can change an owner
   ASSERT_EQ(::chown(own.c_str(), 12'345, 12'345), 0);
   const auto foreign = make_runtime_directory(own);
   ASSERT_FALSE(foreign.ok());

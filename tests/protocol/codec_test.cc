@@ -27,7 +27,7 @@ TEST(Codec, EveryMessageComesBackAsItWasSent) {
   });
 }
 
-// Guards the test above: a filler that left a field alone would let a codec forget it.
+// Guards the test above: with a field at its default, an omission in a codec would go unnoticed.
 TEST(Codec, FilledMessagesHoldNoDefault) {
   for_each_struct([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
@@ -106,7 +106,7 @@ TEST(Codec, AMessageCutAtAnyByteIsCorrupt) {
   });
 }
 
-// Names come in order, so that a list of millions cannot make its reader search for the place of each.
+// Names are sorted, so that a list of millions cannot make its reader search each position.
 TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
   const ResourceSet set{{"CPU", Quantity::whole(1)}, {"GPU", Quantity::whole(2)}};
   auto bytes = encode(set);
@@ -119,7 +119,7 @@ TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
   EXPECT_FALSE(decode<ResourceSet>(bytes).ok()) << "twice the same";
 }
 
-// Frames to one receiver leave together: all of them come, in order, or none where one is damaged.
+// Frames to one receiver are sent together: all of them arrive in order, or none if one is damaged.
 TEST(Codec, FramesInOneMessageComeInOrder) {
   Bytes together;
   for (std::uint64_t number = 1; number <= 3; ++number) {
@@ -150,7 +150,7 @@ TEST(Codec, BytesAfterAMessageAreCorrupt) {
   });
 }
 
-// Whatever is decoded from damaged bytes is a value like any other.
+// A value that is decoded from damaged bytes is a valid value.
 TEST(Codec, FlippedBitsAreAnErrorOrAnotherValue) {
   const std::uint64_t seed = 20'240'611;
   Random random(seed);
@@ -185,7 +185,7 @@ TEST(Codec, RandomBytesAreNoMessage) {
   }
 }
 
-// An array of 2^31 - 1 elements in five bytes: it is refused before anything is made of it.
+// An array of 2^31 - 1 elements in five bytes is rejected before any allocation.
 TEST(Codec, FiveBytesThatClaimTwoThousandMillionElementsAreRefused) {
   const Bytes bomb = bytes_of({0xdd, 0x7f, 0xff, 0xff, 0xff});
   for_each_whole([&](const auto& value) {
@@ -261,7 +261,7 @@ TEST(Codec, TextAndBytesOfEveryLengthClassComeBack) {
   }
 }
 
-// A writer has memory before it needs it, and takes more for what does not fit.
+// A writer preallocates memory and grows for longer data.
 TEST(Codec, WhatFollowsBytesOfAnyLengthComesBackToo) {
   Bytes memory;
   for (std::size_t size = 0; size < 1500; ++size) {

@@ -1,5 +1,6 @@
-// Makes values of any type with a field list in which no field holds its default, the same ones in
-// every build: for tests that must notice a field that a codec forgets. Test threads only.
+// Makes values of any type with a field list, with no field at its default, and equal in every
+// build. Tests use them to detect a field that a codec omits.
+// Thread: owner (test).
 #pragma once
 
 #include <array>
@@ -33,7 +34,7 @@ class Filler {
   void fill(Hash128& value) { value = {number() << 40, number()}; }
   void fill(ResourceSet& value) {
     value.set("CPU", Quantity::from_units(wide()));
-    // In this order, whatever the compiler: golden bytes hold both.
+    // In this order for every compiler, because golden bytes contain both.
     const auto quantity = Quantity::from_units(wide());
     value.set("custom " + std::to_string(number()), quantity);
   }
@@ -45,7 +46,7 @@ class Filler {
   template <class T>
     requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
   void fill(T& value) {
-    // Small, and close to the type's edge, in turn.
+    // Alternates between small values and values near the limit of the type.
     const T standard = value;
     const T small = static_cast<T>(number() % 100 + 3);
     value = next_ % 3 == 0 ? static_cast<T>(std::numeric_limits<T>::max() - small) : small;
@@ -87,7 +88,7 @@ class Filler {
     fill(value.first);
     fill(value.second);
   }
-  // Any alternative but the first, which is the default; all of them come in turn.
+  // Any alternative but the first, which is the default; rotates through all of them.
   template <class... T>
   void fill(std::variant<T...>& value) {
     const std::size_t which = sizeof...(T) == 1 ? 0 : 1 + choices_++ % (sizeof...(T) - 1);

@@ -1,4 +1,4 @@
-// What calls, or tensors, have in common is one object for all of them on the side that reads, too.
+// The common parts of calls and tensors are one shared object after decoding, too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST(Forms, ThatAreEqualButOtherObjectsAreReadAsOne) {
   EXPECT_TRUE(a.form.is_same(b.form));
 }
 
-// Whoever makes a form anew writes it once, as often as it is sent.
+// A new form that is equal to a cached one is encoded once, however often it is sent.
 TEST(Forms, AreKnownByAllObjectsThatAreEqual) {
   RecentValues<CallForm> recent;
   const CopyOnWrite<CallForm> first = call_of(6).form;
@@ -68,7 +68,7 @@ TEST(Forms, MoreThanAreKeptComeBackRight) {
   for (auto call = calls.rbegin(); call != calls.rend(); ++call) ASSERT_EQ(there_and_back(*call), *call);
 }
 
-// A form that is changed is another one from then on, for what was written with it before, too.
+// A changed form is encoded with its new content, even if its old content is cached.
 TEST(Forms, ThatWereChangedAreWrittenAsTheyAre) {
   CallRecord call = call_of(3);
   const CallRecord before = call;
@@ -86,7 +86,7 @@ TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
   ASSERT_NE(at, whole.end());
   const auto offset = static_cast<std::size_t>(at - whole.begin());
   Bytes no_form = whole;
-  no_form[offset] = std::byte{0xc1};  // of no type
+  no_form[offset] = std::byte{0xc1};  // byte of no type
   EXPECT_FALSE(decode<CallRecord>(no_form).ok());
   Random random(5);
   for (int i = 0; i < 5000; ++i) {
@@ -102,7 +102,7 @@ TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
   EXPECT_EQ(there_and_back(call), call);
 }
 
-// Whoever sends them would fill the memory of who reads them.
+// Caching them would let a sender fill the memory of the receiver.
 TEST(Forms, ThatAreLongComeBackAndAreNotKept) {
   CallRecord call = call_of(5);
   call.form.edit().name = std::string(100'000, 'x');
@@ -142,7 +142,7 @@ TEST(TensorRecords, MoreThanAreKeptComeBackRightFromWhoeverRead) {
     const auto back = decode<std::vector<RefRecord>>(encode(refs));
     ASSERT_TRUE(back.ok());
     ASSERT_EQ(*back, refs);
-    refs = *back;  // and written as the objects that they are now
+    refs = *back;  // and encoded from the decoded objects
     refs[static_cast<std::size_t>(round)].tensor.edit().size_bytes = 77 + round;
   }
 }

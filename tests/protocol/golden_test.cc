@@ -1,7 +1,7 @@
-// The bytes of every message, as earlier versions wrote them: tests/golden/<choice>.hex, a line for
-// each alternative. To write the files anew after a message was appended to (never reordered):
+// The bytes of every message, as earlier versions wrote them: tests/golden/<choice>.hex, one line
+// per alternative. To rewrite the files after a message was appended (never reordered):
 //
-//   MOBULA_WRITE_GOLDEN=1 ctest -R protocol_test.Golden
+//     MOBULA_WRITE_GOLDEN=1 ctest -R protocol_test.Golden
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -61,7 +61,7 @@ void check(const std::string& choice, const Lines& now) {
   EXPECT_EQ(golden.size(), now.size()) << path_of(choice) << " has a line of no message";
 }
 
-// "03:SlotLent": the number is what stands on the wire.
+// "03:SlotLent": the number is the wire number.
 std::string numbered(std::size_t index, const std::string& name) {
   return (index < 10 ? "0" : "") + std::to_string(index) + ":" + name;
 }

@@ -1,4 +1,4 @@
-// Another implementation of the format reads what the codec writes, and writes the same bytes.
+// Another msgpack implementation reads the output of the codec and writes the same bytes.
 #include <gtest/gtest.h>
 
 #include <msgpack.hpp>

@@ -1,5 +1,4 @@
-// The file of a recording: what is written is read again, and what no recorder has written is
-// refused.
+// Recording files: written steps are read again, and files that no recorder wrote are rejected.
 #include "protocol/recording.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +50,7 @@ class Recording : public ::testing::Test {
     std::ifstream file(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  // The steps of a file with these bytes; the reader's ending in `ending_`.
+  // Reads the steps of a file with these bytes; stores the reader's ending in `ending_`.
   Result<std::vector<RecordedStep>> read(const std::string& bytes) {
     path_ = folder_ + "/copy";
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
@@ -112,7 +111,7 @@ TEST_F(Recording, TheFileIsItsOwnersAloneAndNamedByItsCore) {
             "driver_agent-" + std::to_string(::getpid()) + "-" + hex_of({1, 2}) + ".mobrec");
 }
 
-// Whoever kills a process at any moment finds no recording of it, or one that can be read.
+// A kill at any time leaves no recording or a readable one.
 TEST_F(Recording, AFileUnderItsNameIsWholeFromTheBeginning) {
   const auto recorder = start();
   const auto steps = read();
@@ -145,7 +144,7 @@ TEST_F(Recording, AnEventIsInTheFileBeforeItsCoreHasTakenIt) {
 TEST_F(Recording, AFileCutAnywhereGivesTheWholeStepsBeforeAndSaysSo) {
   auto recorder = start();
   const std::size_t begin = written().size();
-  std::vector<std::size_t> ends;  // of whole steps
+  std::vector<std::size_t> ends;  // ends of complete steps
   for (int i = 0; i < 3; ++i) {
     step(*recorder, i, "event", {bytes_of("command")});
     recorder->flush();
@@ -194,7 +193,7 @@ TEST_F(Recording, WhatIsNoRecordingIsRefused) {
   step(*recorder, 1, "event", {});
   recorder.reset();
   std::string unknown_kind = written();
-  unknown_kind[unknown_kind.size() - 1] = '?';  // of the empty list of commands
+  unknown_kind[unknown_kind.size() - 1] = '?';  // kind byte of the empty list of commands
   const auto steps = read(unknown_kind);
   ASSERT_FALSE(steps.ok());
   EXPECT_EQ(steps.error().code, ErrorCode::corrupt);

@@ -1,5 +1,5 @@
-// The table of who may send what, gone through message by message and role by role. The expectations
-// are those of the documents, said once more in other words; a message without a row does not compile.
+// Checks the table of permitted senders for every message and role against the documented roles,
+// which are stated independently here.
 #include "protocol/roles.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace mobula::internal {
 namespace {
 
-// Roles that may send at least one message of a choice are within `senders`; those in `all` may send
+// Roles that may send at least one message of a variant are in `senders`; roles in `all` may send
 // each of them.
 template <class Choice>
 void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}) {
@@ -32,7 +32,8 @@ void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}
 
 TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
   expect_within<AgentToHead>({Role::agent, Role::driver_agent}, {Role::agent, Role::driver_agent});
-  // Agents and processes answer some questions with the same messages; who has sent a frame of either is judged before.
+  // Agents and processes send some replies with the same messages. The sender of a frame is checked
+  // before.
   expect_within<AgentMessage>({Role::agent, Role::driver_agent, Role::head, Role::driver, Role::executor}, {Role::agent});
   expect_within<ProcessToHead>({Role::driver, Role::executor, Role::agent, Role::driver_agent}, {Role::driver});
   expect_within<HeadToAgent>({Role::head}, {Role::head});
@@ -46,7 +47,7 @@ TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
 }
 
 TEST(Roles, AllChoicesAreAboveButThoseOfStrategiesAndTensors) {
-  // A choice that is added to the protocol's is to be added to the test above.
+  // A variant that is added to the protocol needs a row in the test above.
   EXPECT_EQ(std::tuple_size_v<test::AllChoices>, 14u);
 }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t hour_ms = 3'600'000;
 constexpr std::int64_t issued_ms = 1'700'000'000'000;
 
-// As the head signs them for agents.
+// A ticket as the head signs it for agents.
 std::string agent_ticket(const SigningKeys& head, std::int64_t life_ms = 24 * hour_ms) {
   Ticket ticket;
   ticket.principal.role = Role::agent;
@@ -48,7 +48,7 @@ TEST_F(TicketClockTest, TicketOfProcess_SignersEndCounts) {
   EXPECT_EQ(clock_.now_ms(issued_ms + 30 * hour_ms, after(2)), issued_ms + 2 * hour_ms);
 }
 
-// A token of one hour must not make tickets valid that ended hours ago.
+// A token of one hour must not make tickets valid that expired hours ago.
 TEST_F(TicketClockTest, ShortTicket_WallClockCounts) {
   clock_.received(agent_ticket(head_, hour_ms), issued_ms, after(0));
   EXPECT_EQ(clock_.now_ms(issued_ms + hour_ms / 2, after(1)), issued_ms + hour_ms / 2);

@@ -1,4 +1,4 @@
-// Tokens as text: what parses is what was written, and what was cut, altered or is no token is refused.
+// Tokens as text: a written token parses, and truncated, altered, or other text is rejected.
 #include "protocol/token.h"
 
 #include <gtest/gtest.h>

@@ -86,7 +86,7 @@ TEST(test_actor_resources, test_actors_and_tasks_with_gpus) {
   Cluster cluster;
   for (int i = 0; i < 3; ++i) cluster.add_node({{"CPU", 2}, {"GPU", 2}});
   const auto actor = cluster.got(cluster.actor({{"GPU", 1}}));
-  // Whatever is free goes to tasks of one and of two, and never what the actor has.
+  // Free devices serve tasks of one and of two devices, never the device of the actor.
   for (int round = 0; round < 30; ++round) {
     std::vector<std::size_t> running;
     std::set<std::pair<std::uint64_t, std::uint32_t>> held{{actor.node, actor.gpus.at(0)}};
@@ -114,8 +114,8 @@ TEST(test_actor_resources, test_actors_and_tasks_with_gpus_version_two) {
   EXPECT_THAT(held, ElementsAre(0, 1, 2, 3));
 }
 
-// In Ray the CPU of an actor's life stays held while it blocks; here it is lent like a task's, so
-// that what it waits for can run. GPUs stay held in both.
+// In Ray, an actor keeps its CPU while it blocks. Here it releases the CPU as a task does, so that
+// the awaited work can run. GPUs stay allocated in both.
 TEST(test_actor_resources, test_blocking_actor_task) {
   Cluster cluster;
   cluster.add_node({{"CPU", 1}, {"GPU", 1}});

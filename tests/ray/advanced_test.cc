@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_advanced_2.py, test_memory_scheduling.py and test_worker_capping.py: what
-// they say of resources, test by test.
+// Ray's python/ray/tests/test_advanced_2.py, test_memory_scheduling.py, and test_worker_capping.py:
+// their resource semantics, test by test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST(test_advanced_2, test_zero_cpus) {
   EXPECT_TRUE(cluster.runs(cluster.actor({})));
 }
 
-// An actor that says nothing needs a node with a CPU, and takes none of it.
+// An actor without resources needs a node with a CPU, and allocates none of it.
 TEST(test_advanced_2, test_zero_cpus_actor) {
   Cluster cluster;
   cluster.add_node({{"CPU", 0}});
@@ -81,7 +81,7 @@ TEST(test_advanced_2, test_custom_resources) {
     EXPECT_EQ(cluster.got(task).node, custom);
     cluster.end(task);
   }
-  // One that blocks lends its CPU and keeps what is custom.
+  // A blocked task releases its CPU and keeps custom resources.
   const auto outer = cluster.task({{"CPU", 1}, {"CustomResource", 1}});
   cluster.block(outer);
   EXPECT_TRUE(cluster.runs(cluster.task({{"CPU", 1}})));
@@ -89,7 +89,7 @@ TEST(test_advanced_2, test_custom_resources) {
   EXPECT_FALSE(cluster.runs(cluster.task({{"CustomResource", 1}})));
 }
 
-// Ray has a resource per node id. Here that is node affinity.
+// Ray has a resource per node id. Here, node affinity replaces it.
 TEST(test_advanced_2, test_node_id_resource) {
   Cluster cluster;
   cluster.add_node({{"CPU", 3}});
@@ -146,7 +146,7 @@ TEST(test_worker_capping, test_limit_concurrency) {
   int running = 0;
   for (const auto each : tasks) running += cluster.runs(each) ? 1 : 0;
   EXPECT_EQ(running, 1);
-  // Each that blocks lets the next one run; each that ends, too.
+  // Each blocked or finished task lets the next one run.
   cluster.block(tasks[0]);
   EXPECT_TRUE(cluster.runs(tasks[1]));
   EXPECT_FALSE(cluster.runs(tasks[2]));
@@ -159,7 +159,7 @@ TEST(test_worker_capping, test_zero_cpu_scheduling) {
   EXPECT_TRUE(cluster.runs(cluster.task({})));
 }
 
-// Here a waiting task is in no node's queue: a node that joins serves it at once.
+// Here no node has a queue of waiting tasks: a node that joins serves a task immediately.
 TEST(test_worker_capping, test_spillback) {
   Cluster cluster;
   cluster.add_node({{"CPU", 1}});

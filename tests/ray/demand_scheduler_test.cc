@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_resource_demand_scheduler.py and test_autoscaler_fake_multinode.py: which
-// nodes are launched, test by test.
+// Launches in Ray's python/ray/tests/test_resource_demand_scheduler.py and
+// test_autoscaler_fake_multinode.py, test by test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,7 +85,7 @@ class DemandScheduler : public ::testing::Test {
       state_.nodes.push_back(node);
     }
   }
-  // By type, as if any number were launched at once.
+  // By type, without the limit on concurrent launches.
   std::map<std::string, std::int64_t> launched() {
     plan_ = planner::plan(state_, types_, limits_);
     std::map<std::string, std::int64_t> all;
@@ -146,7 +146,7 @@ TEST_F(test_resource_demand_scheduler, test_util_score) {
   EXPECT_THAT(score_of({{"CPU", 64}}, {unit({{"CPU", 16}}, 2)}), Optional(std::tuple(1, 8, 8)));
 }
 
-// The older form of the test has no score for CPU work on a GPU node; now it has the lowest.
+// In the older form of the test, CPU work on a GPU node has no score; now it has the lowest.
 TEST_F(test_resource_demand_scheduler, test_gpu_node_util_score) {
   const auto cpu_work = planner::score(type("a", {{"GPU", 1}, {"CPU", 1}}, 1), {unit({{"CPU", 1}})});
   ASSERT_TRUE(cpu_work);
@@ -214,8 +214,8 @@ TEST_F(test_resource_demand_scheduler, test_node_packing_gpu_cpu_bundles) {
   EXPECT_EQ(launched(), (Launches{{"gpu", 1}}));
 }
 
-// In Ray CPU work gets no GPU node even where no other is left. Here it does, in the last place, as the
-// score says.
+// In Ray, CPU work never gets a GPU node, even if no other type is left. Here it does as the last
+// choice, by its score.
 TEST_F(test_resource_demand_scheduler, test_gpu_node_avoid_cpu_task) {
   types_ = {type("cpu", {{"CPU", 1}}, 10), type("gpu", {{"GPU", 1}, {"CPU", 100}}, 10)};
   want({{"CPU", 1}}, 100);
@@ -254,7 +254,7 @@ TEST_F(test_resource_demand_scheduler, test_add_min_workers_nodes) {
   EXPECT_EQ(launched(), Launches());
 }
 
-// Ray's head counts among the nodes of its type, and as room; here it does not count.
+// Ray counts the head as a node of its type and as capacity; here it does not count.
 TEST_F(test_resource_demand_scheduler, test_get_nodes_to_launch_with_min_workers) {
   types_[4].min_workers = 2;
   limits_.max_workers = 3;
@@ -303,7 +303,8 @@ TEST_F(test_resource_demand_scheduler, test_calculate_node_resources) {
 
 TEST_F(test_resource_demand_scheduler, test_request_resources_existing_usage) {
   types_ = {type("p2.8xlarge", {{"CPU", 32}, {"GPU", 8}}, 40)};
-  limits_ = planner::Limits();  // what stands is not bounded by what is launched at once
+  // the limit on concurrent launches does not apply to standing requests
+  limits_ = planner::Limits();
   limits_.max_workers = 100;
   for (const auto& used : {Amounts{{"CPU", 32}, {"GPU", 8}}, Amounts{{"GPU", 4}}}) {
     state_ = {};
@@ -318,8 +319,8 @@ TEST_F(test_resource_demand_scheduler, test_request_resources_existing_usage) {
   }
 }
 
-// What it needs of time is the benchmark's; here is what it launches. Ray cuts the demand to 1,000
-// requests before it looks.
+// A benchmark measures the time; this test checks the launches. Ray cuts the demand to 1,000
+// requests first.
 TEST_F(test_resource_demand_scheduler, test_backlog_queue_impact_on_binpacking_time) {
   types_[4].max_workers = types_[2].max_workers = 1000;
   limits_ = planner::Limits();
@@ -376,7 +377,8 @@ TEST_F(test_resource_demand_scheduler, test_get_concurrent_resource_demand_to_la
   types_ = {type("m4.large", {{"CPU", 2}}, 100), type("p2.8xlarge", {{"CPU", 32}, {"GPU", 8}}, 10)};
   limits_ = planner::Limits();
   limits_.max_workers = 200;
-  // Two are launching of one, three of the other, and none runs: up to five may be on their way.
+  // Two of one type and three of the other are launching, and none runs: up to five may be in
+  // progress.
   add("p2.8xlarge", 2, NodePhase::launching);
   add("m4.large", 3, NodePhase::launching);
   want({{"GPU", 8}}, 6);

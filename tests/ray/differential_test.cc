@@ -1,6 +1,6 @@
-// Ray's answers to recorded request sequences against Mobula's: which instances each request got, and
-// which waits. Where the two part, a row of the resource model has to say why; a difference without a
-// row is a failure, and so is a row that explains nothing. docs/ray-parity.md has the rows for people.
+// Compares Ray's answers to recorded request sequences with the answers of Mobula: instances of
+// each request, and waiting requests. A row of the resource model must explain each difference. An
+// unexplained difference fails, and so does an unused row. docs/ray-parity.md lists the rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 constexpr int least_steps = 1500;
 
-// Where the two part: the sequence up to and with this step, what either made start.
+// A difference: the sequence up to and including this step, and the requests that either side
+// started.
 struct Difference {
   const Json& item;
   std::size_t step = 0;
@@ -29,7 +30,7 @@ struct Difference {
     }
     return item["steps"][0];
   }
-  // Requests that run, by Ray's answers before this step.
+  // Requests that run before this step by Ray's answers.
   std::set<std::int64_t> running() const {
     std::set<std::int64_t> now;
     for (std::size_t i = 0; i < step; ++i) {
@@ -38,7 +39,7 @@ struct Difference {
     }
     return now;
   }
-  // Requests that were made, this step's included.
+  // Requests made until now, including this step.
   std::int64_t made() const {
     return std::count_if(item["steps"].begin(), item["steps"].begin() + static_cast<long>(step) + 1,
                          [](const Json& each) { return each[0] != "end"; });
@@ -48,8 +49,8 @@ struct Difference {
 double cpus_of(const Json& step) { return step[1].value("CPU", 0.0); }
 bool is_free_task(const Json& step) { return step[0] == "task" && step.size() == 2; }
 
-// Ray holds a class of tasks back on a node whose waiting tasks want more CPUs than it has in all, while
-// more of that class run than is the average over the classes that wait.
+// Ray holds a class of tasks back on a node under two conditions. Its waiting tasks need more CPUs
+// than the node has in total, and more of the class run than the average over the waiting classes.
 bool held_back_for_other_classes(const Difference& at) {
   if (!is_free_task(at.asked()) || cpus_of(at.asked()) == 0 || !at.theirs.empty()) return false;
   const auto running = at.running();
@@ -70,7 +71,8 @@ bool held_back_for_other_classes(const Difference& at) {
   return wanted > at.item["node"]["CPU"].get<double>() && of_class > granted / classes.size();
 }
 
-// The same started, with other instances of what several bundles of the group hold.
+// The same requests started, with other instances of resources that several bundles of the group
+// hold.
 bool bundles_took_instances_in_another_order(const Difference& at) {
   const auto& asked = at.asked();
   if (asked[0] != "task" || asked.size() < 4 || at.ours.size() != 1 || at.theirs.size() != 1) {
@@ -93,7 +95,7 @@ bool bundles_took_instances_in_another_order(const Difference& at) {
 }
 
 struct Row {
-  const char* name;  // as the page has it
+  const char* name;  // name in the page
   bool (*explains)(const Difference&);
   int used = 0;
 };
@@ -121,7 +123,7 @@ TEST(RayDifferential, EveryDifferenceHasItsRow) {
       const auto ours = node.step(item["steps"][i]);
       const auto theirs = started_of(item["answers"][i]);
       if (ours == theirs) continue;
-      // From here on the two nodes differ: the rest of the sequence says nothing.
+      // The two nodes differ from here on, so the rest of the sequence is not comparable.
       const Difference at{item, i, ours, theirs};
       const auto row = std::ranges::find_if(rows, [&](const Row& each) { return each.explains(at); });
       if (row == std::end(rows)) {
@@ -144,7 +146,7 @@ TEST(RayDifferential, EveryDifferenceHasItsRow) {
   EXPECT_NE(page.find("Ray " + recording.version), std::string::npos);
 }
 
-// What Ray takes back at submission no node could ever be given.
+// A request that Ray rejects at submission fits no node.
 TEST(RayDifferential, WhatRayRefusesFitsNoNode) {
   int refused = 0;
   for (const auto& item : read_recording().items) {

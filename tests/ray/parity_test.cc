@@ -1,5 +1,5 @@
-// docs/ray-parity.md names tests that are there, and every test here that has the name of one of Ray's
-// stands on the page.
+// Tests named in docs/ray-parity.md exist, and the page lists every test here that has the name of
+// a test of Ray.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ Names tests_of_the_tree() {
   return names;
 }
 
-// Those in backquotes in the second column of the page's tables.
+// Names in backquotes in the second column of the tables of the page.
 Names tests_of_the_page() {
   static const std::regex quoted(R"(`(\w+\.\w+)`)");
   std::istringstream page(text_of(MOBULA_SOURCE_DIR "/docs/ray-parity.md"));

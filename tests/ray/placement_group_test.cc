@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_placement_group.py, _2 to _5 and _failover: what they say of places and
-// instances, test by test. A test that stands in several files is named by the first.
+// Ray's python/ray/tests/test_placement_group.py, _2 to _5, and _failover: nodes and instances,
+// test by test. A test that is in several files has the name of the first.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(test_placement_group, test_placement_group_strict_spread) {
               UnorderedElementsAre(1, 2, 3));
 }
 
-// Asked for before the group is there, it runs as soon as it is.
+// A request that precedes its group runs as soon as the group is placed.
 TEST(test_placement_group, test_placement_group_hang) {
   Cluster cluster;
   const auto group = cluster.group(pack, {{{"CPU", 2}}});
@@ -65,7 +65,7 @@ TEST(test_placement_group, test_placement_group_hang) {
 TEST(test_placement_group, test_remove_placement_group) {
   Cluster cluster;
   cluster.add_node({{"CPU", 4}});
-  cluster.remove(GroupId::of(77));  // that does not exist
+  cluster.remove(GroupId::of(77));  // an unknown group
   auto group = cluster.group(pack, {{{"CPU", 2}}, {{"CPU", 2}}});
   EXPECT_TRUE(cluster.created(group));
   cluster.remove(group);
@@ -253,7 +253,7 @@ TEST(test_placement_group_3, test_actor_scheduling_not_block_with_placement_grou
   }
 }
 
-// Said to be infeasible at once; placed all the same when a node has come.
+// Reported as infeasible immediately; placed nevertheless when a node joins.
 TEST(test_placement_group_4, test_infeasible_pg) {
   Cluster cluster;
   cluster.add_node({{"CPU", 2}});
@@ -267,7 +267,7 @@ TEST(test_placement_group_4, test_infeasible_pg) {
   EXPECT_TRUE(cluster.created(group));
 }
 
-// Users that ask for nothing are in the group all the same.
+// Members without resources also belong to the group.
 TEST(test_placement_group_5, test_placement_group_no_resource) {
   Cluster cluster;
   for (int i = 0; i < 2; ++i) cluster.add_node({{"CPU", 2}});

@@ -32,7 +32,7 @@ Recording read_recording() {
 Started started_of(const Json& answer) {
   Started started;
   for (const auto& each : answer) {
-    if (each[1].is_string()) continue;  // refused
+    if (each[1].is_string()) continue;  // rejected
     auto& row = started[each[0]];
     for (const auto& [name, ids] : each[1].items()) row[name] = ids.get<std::vector<std::uint32_t>>();
   }

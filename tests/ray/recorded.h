@@ -1,5 +1,6 @@
-// Request sequences that Ray has answered (tests/golden/ray/record.py), and Mobula's scheduler at
-// the same sequences.
+// Request sequences with the answers of Ray (tests/golden/ray/record.py), and a driver that runs
+// them on Mobula's scheduler.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +16,23 @@ namespace mobula::internal::ray {
 using Json = nlohmann::json;
 
 struct Recording {
-  std::string version;  // of Ray
+  std::string version;  // version of Ray
   std::vector<Json> items;
 };
 Recording read_recording();
 
-// What a step made start: by number of the request, the instances by resource.
+// Requests that a step started: instances by resource, by number of the request.
 using Started = std::map<std::int64_t, std::map<std::string, std::vector<std::uint32_t>>>;
 Started started_of(const Json& answer);
 
 NodeShape shape_of(const Json& totals);
 Request request_of(const Json& resources);
 
-// A node on which the requests of a sequence run until they are told to end.
+// A node that runs the requests of a sequence until a step ends them.
 class OneNode {
  public:
   explicit OneNode(const NodeShape& shape);
-  // Carries out a step and returns what it made start. A request that no node could ever be asked
-  // for starts nothing.
+  // Performs a step and returns the requests that it started. An invalid request starts nothing.
   Started step(const Json& step);
 
  private:
@@ -42,8 +42,8 @@ class OneNode {
 
   scheduler::Scheduler scheduler_{scheduler::SchedulerSettings{}};
   Time now_ = Time::from_ns(1'000'000'000);
-  std::vector<DemandClass> classes_;      // by request
-  std::map<std::size_t, SlotId> slots_;   // of tasks that run
+  std::vector<DemandClass> classes_;  // by request
+  std::map<std::size_t, SlotId> slots_;  // slots of running tasks
   std::map<std::size_t, GroupId> groups_;
   std::uint64_t next_slot_ = 0;
 };

@@ -75,7 +75,7 @@ GroupId Cluster::group(GroupStrategy strategy, const std::vector<Amounts>& bundl
 }
 
 void Cluster::remove(GroupId group) {
-  // What runs there ends with it.
+  // Slots in the group end with it.
   for (const auto slot : scheduler_.remove_group(group)) {
     for (auto at = slots_.begin(); at != slots_.end(); ++at) {
       if (at->second != slot) continue;

@@ -1,5 +1,6 @@
-// A cluster of nodes for the scenarios that Ray's tests describe: requests are made one after another
-// and answered at once with the node and the instances, or wait. Not thread-safe.
+// A cluster of nodes for the scenarios of Ray's tests: each request is answered immediately with
+// its node and instances, or waits.
+// Thread: owner.
 #pragma once
 
 #include <map>
@@ -17,7 +18,7 @@ namespace mobula::internal::ray {
 using scheduler::request;
 using Amounts = std::vector<std::pair<std::string, double>>;
 
-// What a request got.
+// The grant of a request.
 struct Got {
   std::uint64_t node = 0;  // 0: it waits
   std::vector<std::uint32_t> gpus;
@@ -31,7 +32,7 @@ class Cluster {
   std::uint64_t add_node(const Amounts& totals, Labels labels = {});
   void kill_node(std::uint64_t node);
 
-  // Each request has a number of its own. Tasks and actors differ in where they count alone.
+  // Each request has a unique number. Tasks and actors differ only in their limits.
   std::size_t ask(const Request& request, bool actor = false);
   std::size_t task(const Amounts& amounts) { return ask(request(amounts)); }
   std::size_t actor(const Amounts& amounts) { return ask(request(amounts), true); }
@@ -40,14 +41,14 @@ class Cluster {
   bool resume(std::size_t number) { return scheduler_.resume(slots_.at(number)); }
   Got got(std::size_t number);
   bool runs(std::size_t number) { return got(number).node != 0; }
-  // No node present could ever serve it.
+  // Returns true if a present node could ever serve it.
   bool feasible(const Request& request) const {
     return scheduler_.explain(request, ProgramId::of(1)).feasible;
   }
 
   GroupId group(GroupStrategy strategy, const std::vector<Amounts>& bundles);
   void remove(GroupId group);
-  // The nodes of its bundles; 0: none.
+  // The nodes of its bundles; 0: not placed.
   std::vector<std::uint64_t> places(GroupId group);
   bool created(GroupId group);
   static Request inside(GroupId group, const Amounts& amounts, std::int32_t bundle = -1);

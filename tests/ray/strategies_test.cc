@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_scheduling.py, test_scheduling_2.py and
-// test_node_label_scheduling_strategy.py: where a request goes, test by test.
+// Ray's python/ray/tests/test_scheduling.py, test_scheduling_2.py, and
+// test_node_label_scheduling_strategy.py: the node of each request, test by test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(test_scheduling, test_hybrid_policy_threshold) {
   for (const auto& [node, count] : on) EXPECT_EQ(count, 2);
 }
 
-// Beyond the threshold the least used comes next: no dice are thrown.
+// Above the threshold, the least used node is next, without randomness.
 TEST(test_scheduling, test_legacy_spillback_distribution) {
   Cluster cluster;
   cluster.add_node({{"CPU", 0}});
@@ -103,7 +103,7 @@ TEST(test_scheduling_2, test_node_affinity_scheduling_strategy) {
   }
   EXPECT_FALSE(cluster.feasible(pinned(77, false)));
   EXPECT_FALSE(cluster.feasible(pinned(head, false, {{"not_exist", 1}})));
-  // A soft one waits while its node is there and only busy, and leaves it when it dies.
+  // A soft affinity waits while its node is present but busy, and uses other nodes once it dies.
   const auto crashing = cluster.add_node({{"CPU", 1}});
   const auto holder = cluster.ask(pinned(crashing, true));
   EXPECT_EQ(cluster.got(holder).node, crashing);
@@ -137,7 +137,7 @@ TEST(test_node_label_scheduling_strategy, test_node_label_scheduling_basic) {
   EXPECT_FALSE(cluster.runs(cluster.ask(labelled({{"gpu_type", "T100"}}), true)));
 }
 
-// Ray's older strategy also has Exists and DoesNotExist, which selectors (there, too) have not.
+// Ray's older strategy also has Exists and DoesNotExist, which selectors lack (in Ray, too).
 TEST(test_node_label_scheduling_strategy, test_node_label_scheduling_in_cluster) {
   Cluster cluster;
   cluster.add_node({{"CPU", 3}}, {{"gpu_type", "A100"}, {"azone", "azone-1"}});

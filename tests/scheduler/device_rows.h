@@ -1,6 +1,7 @@
-// The rules of numbered instances as a table: what requests for GPUs get, one after the other, on a
-// node of its own. Its rows are run on the books alone (instance_ledger_test.cc) and on real
-// processes (e2e/device_rows_test.cc). Values.
+// The rules of numbered instances as a table: devices that consecutive GPU requests get on a fresh
+// node. Its rows run on the ledger (instance_ledger_test.cc) and on real processes
+// (e2e/device_rows_test.cc).
+// Thread: owner (plain values).
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,11 @@ namespace mobula {
 
 struct DeviceStep {
   enum class What {
-    given,    // asks for `gpus` and gets `devices`
-    waits,    // asks for `gpus`, which are not free
-    refused,  // asks for `gpus`, which no node can ever give
-    ended,    // what step number `of` was given is free again
-    served,   // step number `of` waited until now, and gets `devices`
+    given,  // requests `gpus` and gets `devices`
+    waits,  // requests `gpus`, which are not free
+    refused,  // requests `gpus`, which no node can ever provide
+    ended,  // the devices of step number `of` are free again
+    served,  // step number `of` waited until now, and gets `devices`
   };
   What what = What::given;
   double gpus = 0;
@@ -27,7 +28,7 @@ struct DeviceStep {
 
 struct DeviceRow {
   std::string name;
-  double gpus = 0;  // of the node; 1.5 are a whole device and half of one
+  double gpus = 0;  // GPUs of the node; 1.5 are a whole device and half of one
   std::vector<DeviceStep> steps;
 };
 
@@ -50,13 +51,13 @@ inline std::vector<DeviceRow> device_rows() {
       {"Queueing",
        1,
        {given(0.3, {0}), given(0.3, {0}), given(0.3, {0}), waits(0.3), ended(1), served(3, {0})}},
-      // 0.1 is left of each device: together enough, but a share is never split over two.
+      // 0.1 is left of each device: enough in total, but a share is never split over two.
       {"BestFit",
        2,
        {given(0.3, {0}), given(0.6, {0}), given(0.5, {1}), given(0.4, {1}), waits(0.3), ended(2),
         served(4, {1})}},
       {"Ties", 2, {given(0.6, {0}), given(0.6, {1}), given(0.4, {0}), given(0.4, {1})}},
-      // What waits for a whole device keeps nobody from a part of another.
+      // A wait for a whole device does not block a fraction of another device.
       {"WholeDevices",
        4,
        {given(0.5, {0}), given(2, {1, 2}), given(1, {3}), waits(1), given(0.5, {0}), ended(1),

@@ -1,4 +1,4 @@
-// Between jobs: priorities, weights, quotas, and what each has to do with recalls, reservations and
+// Order between jobs: priorities, weights, quotas, and their effect on recalls, reservations, and
 // placement groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST_F(Fairness, AJobOfHigherPriorityIsServedFirstWhateverItHolds) {
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(1));
 }
 
-// 1,000 TB are more than 64 bits count in units of 1/10000.
+// 1,000 TB exceed 64 bits in units of 1/10000.
 TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
   auto shape = node_with(4, 0);
   auto& memory = shape.resources.emplace_back();
@@ -73,7 +73,7 @@ TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
   bench.want(2, 2, all, 1);
   bench.plan();
   ASSERT_THAT(bench.slots_of_job(2), SizeIs(1));
-  // Both want more; the first has waited for longer.
+  // Both request more; the first has waited longer.
   bench.want(1, 1, all, 20);
   bench.want(2, 2, all, 2);
   bench.scheduler.release(bench.slots_of_job(1).front());
@@ -85,7 +85,7 @@ TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
   EXPECT_TRUE(bench.scheduler.held_by(JobId::of(2)).empty());
 }
 
-// Three lessees of one job have its quota in turns: each keeps what it has got for a while.
+// Three lessees of one job use its quota in turns: each keeps a new grant for a while.
 TEST_F(Fairness, WhatWasJustGrantedIsNotRecalledForAnotherOfAJobAtItsQuota) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
@@ -396,9 +396,9 @@ TEST_F(Fairness, GroupsAndClassesOfAllPrioritiesTakeTurnsByPriority) {
   EXPECT_THAT(plan.grants, IsEmpty());
 }
 
-// Random jobs with priorities and quotas on one node, against counts made here: no quota is exceeded;
-// what is given is of the highest priority that has something that may be given; and nothing that
-// fits, and may be given, is left waiting.
+// Random jobs with priorities and quotas on one node, against independent counts. No quota is
+// exceeded. A grant has the highest priority that has a permitted request. No permitted request
+// that fits is left waiting.
 TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -422,7 +422,7 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
         requests[{job, lessee}] = made;
       }
     }
-    const auto held = [&](std::uint64_t job, const char* name) {  // 0: of all
+    const auto held = [&](std::uint64_t job, const char* name) {  // 0: all jobs
       std::int64_t units = 0;
       for (const auto& [id, slot] : live) {
         const auto* share = slot.allocation.find(name);
@@ -484,7 +484,7 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
   }
 }
 
-// A parent that waits for its child must not wait for ever for a request that waits for the parent.
+// A parent that waits for its child must not wait forever for a request that waits for the parent.
 TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 2));
@@ -510,7 +510,7 @@ TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
   for (int i = 0; i < 10; ++i) EXPECT_THAT(bench.plan_after(100ms).grants, IsEmpty()) << "withheld again";
 }
 
-// More of them than one round looks at, and nothing is ever recalled for them.
+// More of them than one round examines, and nothing is ever recalled for them.
 TEST_F(Fairness, WhoSearchesInVainStandsInNobodysWay) {
   bench.add_node(1, node_with(4, 0));
   for (const auto job : {1u, 2u}) terms(job, of_priority(5));

@@ -1,4 +1,4 @@
-// Reservations for placement groups: what waits long gets its room, whatever small tasks do.
+// Reservations for placement groups: a long wait gets capacity against any stream of small tasks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -191,7 +191,7 @@ TEST_F(GroupReservations, ItMovesAwayFromSlotsThatDoNotComeBack) {
   const auto stuck = *reserved_for(group).begin();
   bool placed = false;
   for (int i = 0; i < 100 && !placed; ++i) {
-    // Tasks end on the other node alone.
+    // Tasks end only on the other node.
     for (const auto slot : bench.scheduler.slots_on(stuck == Bench::node(1) ? Bench::node(2) : Bench::node(1))) {
       bench.scheduler.release(slot);
       break;
@@ -202,7 +202,8 @@ TEST_F(GroupReservations, ItMovesAwayFromSlotsThatDoNotComeBack) {
   EXPECT_TRUE(placed);
 }
 
-// The first in turn is over its job's quota while small tasks of its own job run, and within it whenever one of them ends.
+// The first group in the queue exceeds the quota of its job while small tasks of that job run, and
+// is within it whenever one of them ends.
 TEST_F(GroupReservations, ItStandsWhileAQuotaLetsAnotherComeFirstNowAndThen) {
   bench.add_node(1, node_with(3, 0));
   JobTerms terms;
@@ -223,7 +224,7 @@ TEST_F(GroupReservations, ItStandsWhileAQuotaLetsAnotherComeFirstNowAndThen) {
   EXPECT_TRUE(is_placed(of_quota) || is_placed(other));
 }
 
-// Whoever comes first takes the reservation over.
+// The first group in the queue takes over the reservation.
 TEST_F(GroupReservations, ItMovesToWhoHasComeWithinItsQuota) {
   bench.add_node(1, node_with(3, 0));
   bench.add_node(2, node_with(2, 0));
@@ -278,7 +279,7 @@ TEST_F(GroupReservations, OfAHigherPriorityItTakesTheNodeOfALargeRequest) {
   EXPECT_THAT(reserved_for(group), SizeIs(1));
 }
 
-// Whoever has waited longer is served first, and both are.
+// The longer wait is served first, and both are served.
 TEST_F(GroupReservations, LargeRequestsAndGroupsTakeTurnsByAge) {
   for (const bool group_first : {true, false}) {
     Bench each;
@@ -330,8 +331,8 @@ TEST_F(GroupReservations, OneThatCanNeverBePlacedHoldsNobodyUp) {
   EXPECT_TRUE(placed_beside_a_stream(group, 100));
 }
 
-// Random clusters under a stream of small tasks: every group that the cluster could hold is placed, one
-// after the other, within a number of rounds that the tasks' lengths bound.
+// Random clusters under a stream of small tasks: every feasible group is placed, one after another,
+// within a number of rounds that depends on the lengths of the tasks.
 TEST_F(GroupReservations, NoGroupIsStarvedByWhateverStream) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);

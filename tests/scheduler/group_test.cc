@@ -34,7 +34,7 @@ class GroupTest : public ::testing::Test {
     bench_.scheduler.add_group(spec, {});
     return spec.id;
   }
-  // The nodes of its bundles after a plan; 0: none. An empty list: it is gone.
+  // The nodes of its bundles after a plan; 0: not placed. Empty: the group is removed.
   std::vector<std::uint64_t> places(GroupId id) {
     news_ = bench_.plan().groups;
     const auto* row = bench_.scheduler.groups().find(id);
@@ -103,7 +103,7 @@ TEST_F(GroupTest, AllBundlesOrNone) {
   EXPECT_EQ(news_.front().kind, GroupNews::Kind::placed);
 }
 
-// Greedy would put the bundle that runs anywhere on the only node with a GPU.
+// A greedy choice would put the unrestricted bundle on the only node with a GPU.
 TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
   bench_.add_node(1, node_with(2, 0));
   bench_.add_node(2, node_with(4, 0));
@@ -323,7 +323,7 @@ TEST_F(GroupTest, MemoryOfABundleIsBookedOnItsDeviceAndIsWhatItsUsersShare) {
   EXPECT_THAT(bench_.devices(device_memory(0.2, 44)), ElementsAre(1));
 }
 
-// In the order given, the small ones would fill one device and leave too little of both.
+// In the given order, the small bundles would fill one device and leave too little of both.
 TEST_F(GroupTest, BundlesOfMuchMemoryAreHardestToPlace) {
   bench_.add_node(1, node_shape(8, {{1, 80 * gib}, {1, 80 * gib}}));
   const auto group =

@@ -14,7 +14,7 @@ namespace {
 using testing::ElementsAre;
 using Indices = std::vector<std::uint32_t>;
 
-// Books on one node and names the devices; nothing booked gives an empty list.
+// A ledger of one node that returns the allocated devices; empty if nothing is allocated.
 class Books {
  public:
   explicit Books(const NodeShape& shape) : ledger(shape, 1000) {}
@@ -115,7 +115,7 @@ TEST_P(DeviceRows, AreWhatTheBooksGive) {
 INSTANTIATE_TEST_SUITE_P(InstanceLedger, DeviceRows, testing::ValuesIn(device_rows()),
                          [](const auto& row) { return row.param.name; });
 
-// A custom resource that the node counts in units, beside one that it does not.
+// A custom resource that the node counts in units, and another one without units.
 NodeShape node_with_units() {
   auto shape = node_shape(8);
   ResourceShape fpga{.name = "fpga", .instances = {}, .unit = true};
@@ -229,7 +229,7 @@ TEST(InstanceLedger, WholeDevicesNeedTheirBytesEach) {
   EXPECT_EQ(books.refusal(gpu_memory(1, 40 * gib)), ReasonCode::gpu_memory_busy);
 }
 
-// One request after the other on a device of 80 GiB, where a context takes 1 GiB.
+// Consecutive requests on a device of 80 GiB, on which a context takes 1 GiB.
 struct ContextRow {
   double gpus = 0;
   std::int64_t gib_asked = 0;
@@ -239,8 +239,8 @@ struct ContextRow {
 
 TEST(InstanceLedger, AContextIsBookedBesideTheBytesThatItsProcessMayAllocate) {
   const std::vector<std::vector<ContextRow>> cases{
-      {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},     // a part includes its context
-      {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},   // and 13 + 67 are all
+      {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},  // a fraction includes its context
+      {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},  // 13 + 67 is the whole device
       {{0, 12, 0.1625, 13}, {0, 66, 0.8375, 67}},  // 13/80 and 67/80 of the device
       {{0, 79, 1, 80}},
       {{1, 79, 1, 80}},

@@ -1,4 +1,4 @@
-// Blocked executors lend CPU and their place, and take them back whatever is free.
+// Blocked executors release CPU and executor place, and reacquire them whatever is free.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Lending, BlockedGetLendsItsCpuAndResumeOverdraws) {
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
 }
 
-// A node of one CPU on which A has lent it, B has got it, and A has gone on.
+// A node of one CPU: A has released it, B uses it, and A has continued.
 class OverItsCpus : public testing::Test {
  protected:
   OverItsCpus() {
@@ -103,7 +103,8 @@ TEST_F(OverItsCpus, AsManyAreAskedBackAsItIsOver) {
   EXPECT_THAT(recalled_after(200ms), ElementsAre(b)) << "the halves are on their way back";
 }
 
-// What a bundle has lent is its own affair: the node is not over, nor is the bundle beside it.
+// CPU released in a bundle stays in the bundle: neither the node nor another bundle is
+// oversubscribed.
 TEST(Lending, ABundleThatIsOverItsCpusIsAskedForWhatWasGivenLastInIt) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
@@ -163,7 +164,7 @@ TEST(Lending, NestedTasksOfAnotherClassAlwaysGetOn) {
   for (int round = 0; round < 60 && finished < 20; ++round) {
     for (const auto& grant : bench.plan().grants) {
       if (grant.lessee != ProcessId::of(1)) {
-        // A child: it runs and ends, its parent resumes and ends.
+        // A child: it runs and finishes, then its parent continues and finishes.
         bench.want(1, grant.lessee.bits().low, cpus(0.5), 0);
         bench.scheduler.release(grant.id);
         const auto parent = SlotId::of(grant.lessee.bits().low - 100);
@@ -198,7 +199,7 @@ TEST(Lending, LentCpuDoesNotCountInTheShareOfItsJob) {
   bench.scheduler.lend(bench.plan().grants.at(0).id);
   bench.want(2, 2, cpus(1), 1);
   bench.plan();
-  // Job 1 has lent all it holds, so job 2 with one CPU comes after it.
+  // Job 1 has released all of its CPU, so job 2 with one CPU follows it.
   bench.want(1, 3, cpus(1), 1);
   bench.want(2, 4, cpus(1), 1);
   const auto grants = bench.plan().grants;

@@ -1,4 +1,4 @@
-// What has to end before a request fits: which slots, on which node.
+// Blockers of a request: the slots that must end, and their node.
 #include "scheduler/obstacle.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Which node: hybrid policy, locality, spreading, affinity, labels, accelerator nodes, programs.
+// Choice of the node: hybrid policy, locality, spreading, affinity, labels, accelerator nodes,
+// programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Preemption: who may have whose tasks ended, how many, and when.
+// Preemption: which tasks are ended for which job, how many, and when.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class Preemption : public testing::Test {
     terms.priority = priority;
     bench.scheduler.set_job_terms(JobId::of(job), terms);
   }
-  // Nodes of so many CPUs, and tasks of job 1 on each of these.
+  // Adds nodes with these numbers of CPUs, and fills each with tasks of job 1.
   void fill(const std::vector<std::int64_t>& nodes) {
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       bench.add_node(i + 1, node_with(static_cast<double>(nodes[i]), 0));
@@ -36,8 +36,8 @@ class Preemption : public testing::Test {
     bench.plan();
   }
   std::vector<std::uint64_t> preempted_within(Duration span) { return preempted_within(span, bench); }
-  // Plans every 100 ms; the slots to be ended, in order. Nothing comes back. Whoever is asked says yes,
-  // but for the slots in `kept`, and nothing where `silent`.
+  // Plans every 100 ms and returns the slots to end, in order. No slot returns. Each queried lessee
+  // agrees, except for the slots in `kept`; with `silent`, none replies.
   std::vector<std::uint64_t> preempted_within(Duration span, Bench& of) {
     std::vector<std::uint64_t> ids;
     for (auto left = span; left > Duration(0); left -= 100ms) {
@@ -85,7 +85,7 @@ TEST_F(Preemption, IsOffUnlessItIsAskedFor) {
   EXPECT_THAT(preempted_within(30s, as_it_comes), IsEmpty());
 }
 
-// What is ended for someone must not be in vain because the rest of the node goes to others meanwhile.
+// An ended task must not be wasted because the rest of the node goes to other requests.
 TEST_F(Preemption, WhatIsFreeBesideAnEndedTaskIsKeptForWhomItIsEndedFor) {
   SchedulerSettings settings;
   settings.preemption.after = 1s;
@@ -220,7 +220,7 @@ TEST_F(Preemption, ASlotThatComesBackHasAnswered) {
   EXPECT_THAT(preempted_within(100ms), ElementsAre(3, 2));
 }
 
-// Nothing was freed that it could want, so that no round of placement has looked at it.
+// No capacity that it could use was freed, so no round of placement has visited it.
 TEST_F(Preemption, WhatTheQuotaDoesNotAllowIsEndedForNobody) {
   fill({4});
   JobTerms terms;
@@ -290,7 +290,7 @@ TEST_F(Preemption, AGroupEndsNothingThatWouldBeInVain) {
   EXPECT_THAT(asked, testing::Contains(1));
 }
 
-// Where the tasks of one node may not be ended, the group goes to others.
+// If the tasks of one node may not be ended, the group uses other nodes.
 TEST_F(Preemption, AGroupGoesWhereItsRoomCanBeMade) {
   fill({1, 1, 1});
   priority(2, 1);
@@ -345,7 +345,7 @@ TEST_F(Preemption, AnotherIsAskedForInPlaceOfOneThatIsRefused) {
   EXPECT_THAT(told, ElementsAre(2, 1, 2, 1));
 }
 
-// Two slots are needed on one node: the reservation goes where nobody has refused.
+// Two slots are needed on one node: the reservation moves to a node without a refusal.
 TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
   fill({2, 2});
   priority(2, 1);

@@ -1,5 +1,6 @@
-// Random histories against a recount that shares no code with the books: nothing over-committed, no
-// device split, best fit best, nothing on nodes that may not have it, recalls enough and no more.
+// Random histories against a recount that shares no code with the ledgers: nothing is
+// over-committed, no device is split, best fit is best, no slot is on a forbidden node, and recalls
+// are sufficient and minimal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,7 +54,7 @@ Request random_request(Random& random) {
   return made;
 }
 
-// What every device of every node holds, counted from live slots alone.
+// Use of every device of every node, counted from live slots alone.
 std::map<std::pair<NodeId, std::uint32_t>, std::pair<std::int64_t, std::int64_t>> devices_held(
     const World& world) {
   std::map<std::pair<NodeId, std::uint32_t>, std::pair<std::int64_t, std::int64_t>> held;
@@ -87,7 +88,7 @@ void expect_never_overcommitted(const World& world) {
   }
 }
 
-// `slot` is live already. A fraction went where it leaves least, and only where its type is.
+// `slot` is already live. A fraction is on the matching device with the least remainder.
 void expect_best_fit(const World& world, const Slot& slot, const Request& request) {
   const auto* devices = slot.allocation.find("GPU");
   if (devices == nullptr) return;
@@ -223,7 +224,7 @@ TEST(SchedulerProperty, RandomHistoriesKeepTheBooks) {
   }
 }
 
-// After plans have settled, nothing that waits fits anywhere: no wake-up is lost.
+// After plans have settled, no waiting request fits anywhere: no wake-up is lost.
 TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -243,7 +244,7 @@ TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
   }
 }
 
-// The same with budgets so small that a plan never gets far: what is left over is remembered.
+// The same with budgets that end each plan early: later plans continue with the rest.
 TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -255,7 +256,7 @@ TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
     for (int step = 0; step < 80; ++step) {
       for (auto changes = world.random.below(4); changes-- > 0;) change_something(world, requests);
       world.bench.now = world.bench.now + 1ms;
-      // Sometimes more changes before the plans have come to an end.
+      // Sometimes makes further changes before the plans have settled.
       auto plans = world.random.chance(300) ? 2 : 1000;
       do {
         check_plan(world, world.bench.plan(), requests);
@@ -266,7 +267,7 @@ TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
   }
 }
 
-// Whenever something is given, no job with a smaller share had a demand that fitted.
+// At each grant, no job with a smaller share had a demand that fitted.
 TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -350,7 +351,7 @@ TEST(SchedulerProperty, SameCallsGiveTheSamePlans) {
   EXPECT_NE(trace(7), trace(8));
 }
 
-// Every recall of a lone waiting job, once its slots are back, lets it start.
+// If a single job waits, the return of its recalled slots lets it start.
 TEST(SchedulerProperty, RecalledSlotsAreEnough) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

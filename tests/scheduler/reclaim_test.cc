@@ -1,4 +1,4 @@
-// Recalls and reservations: nobody starves, nobody is robbed.
+// Recalls and reservations: no job starves, and no job loses more than its excess.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -142,7 +142,7 @@ TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
   bench.plan();
   bench.want(3, 3, gpus(1), 1);
   const auto plan = bench.plan_after(200ms);
-  // Device 0 is shared by jobs 1 and 2, device 1 belongs to job 2 alone.
+  // Jobs 1 and 2 share device 0; job 2 alone uses device 1.
   EXPECT_THAT(recalled(plan), ElementsAre(3, 4));
 }
 
@@ -157,7 +157,7 @@ TEST_F(Reclaim, SlotThatDoesNotComeBackIsNotWaitedForAlone) {
   EXPECT_THAT(later, ElementsAre(2));
 }
 
-// Small tasks come and go on every device; a request for all of them gets a node of its own.
+// Small tasks start and end on every device; a request for all devices gets a node for itself.
 TEST_F(Reclaim, LargeRequestIsNotStarvedBySmallOnes) {
   bench.add_node(1, node_with(64, 4));
   bench.want(1, 1, gpus(0.5), 8);
@@ -203,7 +203,7 @@ TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
   EXPECT_EQ(last.grants.front().lessee, ProcessId::of(3));
 }
 
-// However much is lacking: what was not looked at is in a later round.
+// The limit holds for any shortage; later rounds examine the rest.
 TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
   constexpr std::size_t most = ReclaimSettings().nodes_per_round;
   for (std::uint64_t node = 1; node <= 2 * most; ++node) bench.add_node(node, node_with(1, 0));
@@ -222,7 +222,7 @@ TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
   for (const std::uint64_t job : {1u, 2u, 3u}) EXPECT_GE(bench.slots_of_job(job).size(), 2 * most / 3);
 }
 
-// The task that has to end first waits for a small one, which the reservation keeps out.
+// The task that must end first waits for a small one, which the reservation excludes.
 TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
   bench.add_node(1, node_with(8, 4));
   bench.want(1, 1, gpus(0.25), 1);
@@ -257,7 +257,7 @@ TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
   EXPECT_EQ(last.grants[0].job, JobId::of(2));
 }
 
-// What is there in plenty comes and goes without bringing anything nearer.
+// The return of an abundant resource brings no progress.
 TEST_F(Reclaim, CpuTasksBesideAReservationForGpusDoNotKeepItClosed) {
   bench.add_node(1, node_with(8, 4));
   bench.want(1, 1, gpus(0.25), 1);
@@ -276,7 +276,7 @@ TEST_F(Reclaim, CpuTasksBesideAReservationForGpusDoNotKeepItClosed) {
   EXPECT_TRUE(child_runs);
 }
 
-// Whoever fills the node whenever it opens has to have left it together before it opens again.
+// Work that fills the node at each opening must have left it before the next opening.
 TEST_F(Reclaim, AStreamOfLongTasksDoesNotKeepAReservedNode) {
   bench.add_node(1, node_with(64, 4));
   bench.want(1, 1, gpus(0.5), 1);

@@ -1,4 +1,5 @@
-// The scheduler's face: full-state demand, actors, restore, drops, what use it shows, work avoided.
+// The interface of the scheduler: full-state demand, actors, restore, drops, displayed use, avoided
+// work.
 #include "scheduler/scheduler.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +45,8 @@ TEST(Scheduler, JobsTakeTurnsByDominantShare) {
   bench.want(1, 1, cpus(1), 6);
   bench.want(2, 2, cpus(2), 3);
   bench.plan();
-  // Job 1 gets one CPU, job 2 two, job 1 two more one by one, and the last one fits job 1 alone.
+  // Job 1 gets one CPU, job 2 two, then job 1 two more one by one, and the last CPU fits only job
+  // 1.
   EXPECT_THAT(bench.slots_of_job(1), SizeIs(4));
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(1));
 }
@@ -213,7 +215,7 @@ TEST(Scheduler, ExplainNamesWhatIsLeftOfEachDevice) {
   EXPECT_EQ(reason(gpus(0.75)), "GPU: needs 0.75 of one device, free 0.5 on 1 device: 0.5");
 }
 
-// More classes than one plan looks at take turns over plans, and none is forgotten.
+// If more classes wait than one plan examines, they take turns over plans, and none is omitted.
 TEST(Scheduler, MoreClassesThanOnePlanLooksAtTakeTurns) {
   SchedulerSettings settings;
   settings.placement.visits_per_plan = 2;
@@ -227,7 +229,8 @@ TEST(Scheduler, MoreClassesThanOnePlanLooksAtTakeTurns) {
   EXPECT_FALSE(bench.scheduler.next_deadline());
 }
 
-// Many asks wait; a free node is tried with 64 of them in vain, and the rest is not forgotten.
+// Many shapes wait. A freed node is tried with 64 of them without success, and later plans try the
+// rest.
 TEST(Scheduler, AsksNotLookedAtForAFreeStayOpenForTheNextPlan) {
   Bench bench;
   auto shape = node_with(2, 0);
@@ -237,9 +240,9 @@ TEST(Scheduler, AsksNotLookedAtForAFreeStayOpenForTheNextPlan) {
   bench.want(1, 2, request({{"licence", 700}}), 1);
   bench.plan();
   for (int i = 0; i < 200; ++i) {
-    // CPU is scarcest for all, but only the youngest can have the licences it wants.
+    // CPU is the scarcest for all, but only the youngest can have the licenses that it requests.
     auto wide = request({{"CPU", 1}, {"licence", i == 199 ? 1.0 : 400.0}});
-    wide.label_selector = {{"index", "!" + std::to_string(i)}};  // an ask of its own
+    wide.label_selector = {{"index", "!" + std::to_string(i)}};  // makes a separate shape
     bench.now = bench.now + 1us;
     bench.want(2, static_cast<std::uint64_t>(10 + i), wide, 1);
   }

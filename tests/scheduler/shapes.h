@@ -1,5 +1,5 @@
-// Short ways to write nodes, requests and a scheduler for the tests of this folder. Not thread-
-// safe.
+// Short notation for nodes, requests, and a scheduler in the tests of this directory.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ Request request(std::vector<std::pair<std::string, double>> amounts);
 Request gpus(double count);
 Request cpus(double count);
 
-// A scheduler with its clock, ids and classes; books are verified after every plan.
+// A scheduler with its clock, ids, and classes. Verifies the ledgers after every plan.
 class Bench {
  public:
   explicit Bench(SchedulerSettings settings = {}) : scheduler(settings) {}
@@ -38,22 +38,22 @@ class Bench {
   void add_node(std::uint64_t number, const NodeShape& shape) {
     scheduler.add_node(node(number), shape);
   }
-  // A class per (job, request), numbered in the order of first use.
+  // One class per (job, request), numbered in the order of first use.
   DemandClass demand_class(std::uint64_t job, const Request& request);
   void want(std::uint64_t job, std::uint64_t lessee, const Request& request, std::int64_t slots,
             Preference preference = {});
-  // All that can be granted, in as many plans as that takes.
+  // Grants as much as fits, in as many plans as needed.
   Plan plan();
   Plan plan_after(Duration span);
   // Plans and returns the node numbers of the grants in order.
   std::vector<std::uint64_t> placed();
-  // Wants one slot more for (job 1, lessee 1) and returns the device indices it got; empty: none.
+  // Demands one more slot for (job 1, lessee 1) and returns its device indices; empty: not granted.
   std::vector<std::uint32_t> devices(const Request& request);
   std::vector<SlotId> slots_of_job(std::uint64_t job) const;
 
   Scheduler scheduler;
   Time now = Time::from_ns(1'000'000'000);
-  std::vector<Slot> granted;  // all, in order
+  std::vector<Slot> granted;  // all grants, in order
 
  private:
   std::vector<DemandClass> classes_;

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 class WithholdingTest : public testing::Test {
  protected:
-  // Looks each 100 ms; returns the time until it opens, or nothing within an hour.
+  // Checks each 100 ms; returns the time until it opens, or nothing within an hour.
   std::optional<Duration> opens_within_an_hour(bool blocked = false) {
     const Time from = now_;
     for (; now_ < from + 1h; now_ = now_ + 100ms) {
@@ -66,7 +66,7 @@ TEST_F(WithholdingTest, WhateverComesBackPutsItOff) {
   EXPECT_EQ(opens_within_an_hour(), 10s);
 }
 
-// Else what comes in each time would always still be there the next time.
+// Otherwise the work that is admitted each time would still be present the next time.
 TEST_F(WithholdingTest, IsClosedForLongerThanWhatPassedWasOut) {
   opens_within_an_hour();
   const Time granted = now_;

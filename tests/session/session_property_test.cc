@@ -1,5 +1,5 @@
-// Two sides over a link that loses, repeats, delays and breaks, by a seed: every message is taken
-// once and in order, and after the link heals both sides fall silent.
+// Two sides over a link that loses, repeats, delays, and breaks, by a seed: every message is
+// received once and in order, and after the link recovers both sides become silent.
 #include <gtest/gtest.h>
 
 #include <map>

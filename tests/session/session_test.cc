@@ -52,7 +52,7 @@ TEST(Session, MessagesArriveInOrderAndAreAcknowledgedTogether) {
   EXPECT_EQ(a.next_deadline(), std::nullopt);
 }
 
-// Heartbeats keep coming from a peer that has lost something: they must not put the resend off.
+// Heartbeats of a peer that has lost a message must not defer the resend.
 TEST(Session, WhatIsDueToBeSentAgainIsSentThoughThePeerSpeaksJustBefore) {
   Side a, b;
   send(a, start, {7});  // lost

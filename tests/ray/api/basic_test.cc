@@ -1,4 +1,4 @@
-// Ray's python/ray/tests/test_basic.py, _2 and _3: their semantic parts.
+// Ray's python/ray/tests/test_basic.py, _2, and _3: their semantic parts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -145,7 +145,7 @@ TEST(test_basic, test_wait) {
   EXPECT_THROW((void)mobula::wait(std::vector<ObjectRef<bool>>{}), InvalidRequestError);
 }
 
-// Ray refuses a list that names an object twice.
+// Ray rejects a list that names an object twice.
 TEST(test_basic, test_wait_duplicates) {
   const auto one = mobula::put(1);
   EXPECT_EQ(mobula::wait({one, one}, {.num_returns = 2, .timeout = patience}).ready.size(), 2u);

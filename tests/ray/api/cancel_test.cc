@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_cancel.py. Without force a task of C++ stops when it looks at current().cancelled(), so
-// the tasks here that wait are queued ones or poll it.
+// Ray's python/ray/tests/test_cancel.py. Without force, a C++ task stops when it polls
+// current().cancelled(), so the waiting tasks here are queued or poll it.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -102,7 +102,7 @@ TEST_P(Cancel, test_comprehensive) {
   EXPECT_TRUE(got(b));
 }
 
-// Ray runs this with force alone.
+// Ray runs this only with force.
 TEST_P(Cancel, test_stress) {
   std::mt19937 random(7);
   const auto is_long = [&] { return random() % 2 == 0; };

@@ -1,5 +1,5 @@
-// Ray's cpp/src/ray/test: api_test, ray_remote_test and slow_function_test. Each test has Ray's file as its suite and
-// Ray's name; docs/ray-parity.md has the table.
+// Ray's cpp/src/ray/test: api_test, ray_remote_test, and slow_function_test. Each test has Ray's
+// file as its suite and Ray's name; docs/ray-parity.md has the table.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -200,7 +200,8 @@ int meets(ActorHandle<mobula::testing::Gate> gate) {
   return got(gate.call<&mobula::testing::Gate::wait>()) ? 1 : 0;
 }
 
-// Ray's test takes the time of four slow tasks; here all four run at once or none ends.
+// Ray's test measures the time of four slow tasks; here all four run at the same time or none
+// finishes.
 TEST(slow_function_test, BaseTest) {
   const auto gate = make_gate();
   std::vector<ObjectRef<int>> refs;

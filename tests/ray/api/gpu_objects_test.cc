@@ -1,5 +1,6 @@
-// Ray's python/ray/tests/gpu_objects/test_gpu_objects_gloo.py, on tensors in host memory: Ray's actors form a gloo group
-// first, here a transport needs no group. Without a plugin the tests name `automatic`, or `tcp` if bytes shall travel.
+// Ray's python/ray/tests/gpu_objects/test_gpu_objects_gloo.py, on tensors in host memory. Ray's
+// actors form a gloo group first; here a transport needs no group. Without a plugin, the tests use
+// `automatic`, or `tcp` if bytes must move.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -142,7 +143,7 @@ TEST_F(test_gpu_objects_gloo, test_p2p) {
   }
 }
 
-// Ray refuses a transfer between actors without a group.
+// Ray rejects a transfer between actors without a group.
 TEST_F(test_gpu_objects_gloo, test_p2p_errors_before_group_creation) {
   EXPECT_EQ(got(receiver.call<&Worker::sum>(made(medium))), ramp_sum(medium));
 }
@@ -268,7 +269,7 @@ TEST_F(test_gpu_objects_gloo, test_wait_tensor_freed_double_tensor) {
   EXPECT_TRUE(becomes_true(sender_is_free));
 }
 
-// Ray warns of this.
+// Ray logs a warning for this.
 TEST_F(test_gpu_objects_gloo, test_send_back_and_dst_warning) {
   const auto ref = made(medium);
   const auto back = sender.method<&Worker::echo>().options(direct).remote(ref);

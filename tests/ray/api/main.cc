@@ -1,4 +1,5 @@
-// Ports of Ray's API tests, all on one cluster: 4 CPUs, 2 logical GPUs, and 2 units of the custom resource "lane".
+// Ports of Ray's API tests, all on one cluster: 4 CPUs, 2 logical GPUs, and 2 units of the custom
+// resource "lane".
 #include <gtest/gtest.h>
 
 #include <mobula/mobula.h>

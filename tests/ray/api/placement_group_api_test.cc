@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_placement_group.py and _2 to _5 through the public API. placement_group_test.cc one level
-// above has their places and instances.
+// Ray's python/ray/tests/test_placement_group.py and _2 to _5 through the public API.
+// placement_group_test.cc in the parent directory covers nodes and instances.
 #include <gtest/gtest.h>
 
 #include "contract/local_cluster.h"
