@@ -168,11 +168,13 @@ struct GroupChanged {
   bool refused = false;      // removed because the request itself was refused (name taken, ...)
   bool infeasible = false;   // the nodes present can never hold it
   std::string why;           // it is removed, or infeasible
+  std::string missing{};     // infeasible: resource that no node has for it; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
                  field("state", &GroupChanged::state), field("refused", &GroupChanged::refused),
-                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why));
+                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why),
+                 field("missing", &GroupChanged::missing));
   }
   friend bool operator==(const GroupChanged&, const GroupChanged&) = default;
 };

@@ -38,6 +38,7 @@ struct BundleReasons {
 struct GroupExplanation {
   bool feasible = false;  // on the nodes present, were they empty
   std::string shortage;   // one sentence, if it is not
+  std::string missing{};  // resource that no node has for it; may be empty
   std::vector<std::int32_t> left_over{};  // bundles that would need other nodes, if it is for want of those
   std::optional<Reason> held_back{};  // by its job's quota
   bool fits_now = false;        // all that lack a place would get one
@@ -54,6 +55,7 @@ struct GroupNews {
   Kind kind = Kind::placed;
   std::string text{};    // infeasible: the shortage; lost: the reason, if the group yielded its bundles
   bool for_good = false;  // and no node that joins can change it
+  std::string missing{};  // infeasible: resource that no node has for it; may be empty
 };
 
 class Groups {
@@ -154,7 +156,11 @@ class Groups {
   // Booked bundles of the group without users.
   std::vector<std::int32_t> idle_bundles(const Row& row) const;
   std::vector<GroupId> donors_for(const Row& row) const;
-  std::string shortage_of(const GroupSpec& spec) const;
+  struct Shortage {
+    std::string text;
+    std::string missing{};  // resource; may be empty
+  };
+  Shortage shortage_of(const GroupSpec& spec) const;
   // The nodes present with nothing booked on them; suspect and draining nodes count as alive.
   ClusterView& empty_cluster() const;
 

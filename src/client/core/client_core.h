@@ -227,7 +227,7 @@ class ClientCore : ClientTables {
   void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // its row, made if it has none yet
   // All that is queued for slots of the class ends with this error.
-  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
+  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource = {});
 
   void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);
