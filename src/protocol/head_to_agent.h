@@ -205,10 +205,11 @@ struct ListObjects {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
   bool largest_first = false;  // else by id
+  std::vector<ObjectId> only{};  // not empty: lists these objects alone, also without bytes on this node
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit),
-                 field("largest_first", &ListObjects::largest_first));
+                 field("largest_first", &ListObjects::largest_first), field("only", &ListObjects::only));
   }
   friend bool operator==(const ListObjects&, const ListObjects&) = default;
 };

@@ -63,6 +63,8 @@ struct TaskFact {
   Payload error;  // failed: an encoded ErrorRecord; empty where it is too large
   std::uint32_t preemptions = 0;  // attempts ended for work of a higher priority; no retries of its own
   std::optional<Duration> run_time;  // ended: of the attempt whose reply ended it, as its executor says; else nothing
+  bool awaited = false;  // its owner's only thread of user code is blocked in a get without a timeout that needs it
+  std::vector<ObjectId> tensors{};  // referred to by its arguments; a bounded number, only in answers about one id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
@@ -76,7 +78,8 @@ struct TaskFact {
                  field("waiting", &TaskFact::waiting), field("slots", &TaskFact::slots),
                  field("executor", &TaskFact::executor), field("node", &TaskFact::node),
                  field("reason", &TaskFact::reason), field("error", &TaskFact::error),
-                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time));
+                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time),
+                 field("awaited", &TaskFact::awaited), field("tensors", &TaskFact::tensors));
   }
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };
@@ -123,6 +126,9 @@ struct TasksTold {
   }
   friend bool operator==(const TasksTold&, const TasksTold&) = default;
 };
+
+// Unrequested, with request 0: tasks of the sender that have failed.
+using FailureReport = TasksTold;
 
 // The error of a failed task on its way to a tool, which alone looks into it.
 struct TaskError {

@@ -65,6 +65,8 @@ class ClientCore : ClientTables {
   std::string why_pending(Time now, ObjectId object) const;
   bool is_unread(ObjectId object) const;  // an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
+  // The latest failures that the head does not know, for a process that ends. `request` is 0.
+  FailureReport unreported_failures() const;
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
   using Unfinished = UnfinishedWork;
@@ -95,6 +97,7 @@ class ClientCore : ClientTables {
   void on(const CancelObject& event);
   void on(const CancelChildren& event);
   void on(const ErrorRead& event);
+  void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event);
   void on(const AskHead& event);
   void on(const SubmitGroup& event);
@@ -189,6 +192,7 @@ class ClientCore : ClientTables {
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
   void note_error(TaskId task, const TaskRow& row, const Results& results);
+  void report_failures();
   void remember_end(TaskId task, const TaskRow& row, const Results& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
