@@ -7,6 +7,7 @@
 #include "client/conversion.h"
 #include "client/get_batch.h"
 #include "client/process_runtime.h"
+#include "client/user_threads.h"
 
 namespace mobula::internal::client {
 namespace {
@@ -17,6 +18,8 @@ using PublicKind = detail::ErrorKind;
 
 // A call that blocks for longer prints why.
 constexpr Duration slow_wait_delay = 3s;
+// A get that blocks for longer is stated to the core: others may wait for a release by its thread.
+constexpr Duration blocked_report_delay = 50ms;
 // Without progress for this time, the store may be full of objects that the call itself holds.
 constexpr Duration stall_timeout = 100ms;
 
@@ -46,13 +49,15 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
   const auto over = [&] { return context->cancelled.load() || ready(); };
   const bool tell = context->token != 0 && options_.blocked;
   if (tell) options_.blocked(context->token, true);
-  std::optional<Time> warn_at, stalls_at;
+  std::optional<Time> warn_at, stalls_at, report_at;
+  bool reported = false;
+  if (!until && !what.needed.empty()) report_at = began + blocked_report_delay;
   if (what.reason) warn_at = began + slow_wait_delay;
   if (what.stalled) stalls_at = began + stall_timeout;
   bool done = false;
   while (true) {
     std::optional<Time> wake = until;
-    for (const auto& each : {warn_at, stalls_at}) {
+    for (const auto& each : {warn_at, stalls_at, report_at}) {
       if (each && (!wake || *each < *wake)) wake = each;
     }
     done = engine_->wait(lock, wake, over);
@@ -62,12 +67,18 @@ ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, 
       engine_->warn(fmt::format("{} has blocked for {} s: {}", what.operation, slow_wait_delay / 1s, what.reason()));
       warn_at.reset();
     }
+    if (report_at && now >= *report_at) {
+      report_at.reset();
+      reported = is_only_user_thread();
+      if (reported) engine_->step(BlockedOn{ids_of(what.needed)});
+    }
     if (stalls_at && now >= *stalls_at) {
       stalls_at = now + stall_timeout;
       done = what.stalled();
       if (done) break;
     }
   }
+  if (reported) engine_->step(BlockedOn{});
   if (tell) options_.blocked(context->token, false);
   if (!done) return Waited::timed_out;
   return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled : Waited::ready;
@@ -167,7 +178,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
   Pulls pulls;  // end after the lock
   auto lock = engine_->lock();
   GetBatch batch(*engine_, ids, whole);
-  const WaitFor what{"get", [&] { return why_pending(objects); }, {}};
+  const WaitFor what{"get", [&] { return why_pending(objects); }, {}, objects};
   WaitFor first = what;
   if (!whole && objects.size() > 1) {
     first.stalled = [&batch, seen = std::size_t{0}]() mutable {

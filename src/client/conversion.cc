@@ -166,6 +166,7 @@ detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) 
   error.signal = record->signal;
   error.exit_code = record->exit_code;
   error.log_tail = record->last_lines;
+  error.resource = record->resource;
   error.cause = record->text;
   if (record->cause.empty() || causes_left == 0) return error;
   error.nested.push_back(error_of(record->cause.bytes(), causes_left - 1));

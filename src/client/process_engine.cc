@@ -405,6 +405,7 @@ void ProcessEngine::tell_last_spans() {
   AskSpans asked;
   asked.limit = last_spans;
   tell_spans(asked);
+  if (auto failures = core_.unreported_failures(); !failures.tasks.empty()) step(AskHead{std::move(failures)});
 }
 
 void ProcessEngine::tell_spans(const AskSpans& asked) {

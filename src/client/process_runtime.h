@@ -14,6 +14,7 @@
 #include "client/process_engine.h"
 #include "client/task_context.h"
 #include "client/tensor_desk.h"
+#include "client/tensor_holders.h"
 #include "mobula/detail/runtime.h"
 
 namespace mobula::internal::collective {
@@ -135,11 +136,15 @@ class ProcessRuntime final : public detail::Runtime,
     std::string_view operation;
     std::function<std::string()> reason;
     std::function<bool()> stalled = {};  // asked at intervals; true ends the wait as if it were ready
+    std::span<const detail::RawId> needed = {};  // objects without which it does not end; see BlockedOn
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless `ready` holds.
   // Prints one warning with the reason if the wait lasts longer than `slow_wait_delay`.
   Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what, const detail::Deadline& deadline,
                        const std::function<bool()>& ready);
+  std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock, const detail::TensorStorage& storage);
+  std::string why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
+                              const std::vector<TensorHolder>& holders);
   detail::ErrorRecord cancelled_error(std::string_view operation) const;
   std::string why_pending(std::span<const detail::RawId> objects);
   bool is_local(ObjectId object) const;

@@ -367,6 +367,7 @@ void ExecutorShell::tell_running() {
 // What has been told leaves first: the loop thread sends in order and then ends the process.
 void ExecutorShell::leave(int code, bool exit_handlers) {
   if (std::exchange(leaving_, true)) return;
+  if (const auto unread = engine_->core().unread_errors(); !unread.empty()) engine_->warn(unread);
   runtime_->tensors().hand_on_counts();
   engine_->tell_last_spans();
   (void)engine_->loop().post([this, code, exit_handlers] {

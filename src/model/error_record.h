@@ -46,6 +46,7 @@ struct ErrorRecord {
   Payload exception;  // the encoded exception, if its type is registered
   ActorId actor;  // actor_died, actor_unavailable
   Payload cause;  // encoded ErrorRecord of the cause; may be empty
+  std::string resource{};  // unschedulable: the resource that no node has; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
@@ -55,7 +56,7 @@ struct ErrorRecord {
                  field("signal", &ErrorRecord::signal), field("exit_code", &ErrorRecord::exit_code),
                  field("last_lines", &ErrorRecord::last_lines),
                  field("exception", &ErrorRecord::exception), field("actor", &ErrorRecord::actor),
-                 field("cause", &ErrorRecord::cause));
+                 field("cause", &ErrorRecord::cause), field("resource", &ErrorRecord::resource));
   }
   friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
 };

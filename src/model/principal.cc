@@ -23,7 +23,9 @@ std::string to_string(const EndCause& cause) {
   const auto because = cause.text.empty() ? std::string() : ": " + cause.text;
   switch (cause.kind) {
     case EndKind::exited: return fmt::format("exited with code {} (pid {}){}", cause.exit_code, cause.pid, because);
-    case EndKind::signalled: return fmt::format("was killed by signal {} (pid {}){}", cause.signal, cause.pid, because);
+    case EndKind::signalled:
+      if (cause.signal == 0) return fmt::format("disconnected (pid {}), exit status unknown{}", cause.pid, because);
+      return fmt::format("was killed by signal {} (pid {}){}", cause.signal, cause.pid, because);
     case EndKind::out_of_memory: return fmt::format("was killed for memory (pid {}){}", cause.pid, because);
     case EndKind::retired: return fmt::format("retired as planned{}", because);
     case EndKind::intended: return fmt::format("left by exit_actor{}", because);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace mobula::internal {
 
 namespace {
@@ -11,7 +14,39 @@ std::string device_share(Quantity needed) {
   return needed.to_string() + (needed >= Quantity::whole(1) ? " whole" : " of one device");
 }
 
+std::string resource_of(const Reason& reason) {
+  switch (reason.code) {
+    case ReasonCode::resource_absent:
+    case ReasonCode::resource_too_small:
+    case ReasonCode::instance_too_small:
+    case ReasonCode::over_quota:
+      return reason.what;
+    case ReasonCode::accelerator_type_absent:
+      return "accelerator_type:" + reason.what;
+    case ReasonCode::gpu_memory_too_small:
+      return "gpu_memory";
+    default:
+      return {};
+  }
+}
+
 }  // namespace
+
+std::string missing_resource(const std::vector<NodeReason>& reasons) {
+  std::vector<std::pair<std::string, std::size_t>> counts;  // in the order of their first node
+  for (const NodeReason& each : reasons) {
+    const std::string resource = resource_of(each.reason);
+    if (resource.empty()) continue;
+    const auto known = std::ranges::find(counts, resource, &std::pair<std::string, std::size_t>::first);
+    if (known == counts.end()) {
+      counts.emplace_back(resource, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  const auto most = std::ranges::max_element(counts, {}, &std::pair<std::string, std::size_t>::second);
+  return most == counts.end() ? std::string() : most->first;
+}
 
 bool Reason::permanent() const {
   switch (code) {

@@ -212,10 +212,12 @@ struct ListObjects {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
   bool largest_first = false;  // false: by id
+  // not empty: lists only these objects, with and without bytes on this node
+  std::vector<ObjectId> only{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit),
-                 field("largest_first", &ListObjects::largest_first));
+                 field("largest_first", &ListObjects::largest_first), field("only", &ListObjects::only));
   }
   friend bool operator==(const ListObjects&, const ListObjects&) = default;
 };

@@ -172,11 +172,13 @@ struct GroupChanged {
   bool refused = false;  // removed because the request was rejected, for example a name in use
   bool infeasible = false;  // the present nodes can never hold the group
   std::string why;  // reason for removal or infeasibility
+  std::string missing{};  // infeasible: resource that no node has for it; may be empty
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("group", &GroupChanged::group), field("version", &GroupChanged::version),
                  field("state", &GroupChanged::state), field("refused", &GroupChanged::refused),
-                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why));
+                 field("infeasible", &GroupChanged::infeasible), field("why", &GroupChanged::why),
+                 field("missing", &GroupChanged::missing));
   }
   friend bool operator==(const GroupChanged&, const GroupChanged&) = default;
 };

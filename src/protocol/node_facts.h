@@ -117,10 +117,13 @@ struct HolderFact {
   Role role = Role::agent;
   std::int64_t pid = 0;
   bool reads = false;  // it has the bytes mapped and has not returned them
+  std::string actor_class{};  // set for an executor of an actor
+  std::string task{};         // name of the call that runs in an executor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &HolderFact::process), field("role", &HolderFact::role),
-                 field("pid", &HolderFact::pid), field("reads", &HolderFact::reads));
+                 field("pid", &HolderFact::pid), field("reads", &HolderFact::reads),
+                 field("actor_class", &HolderFact::actor_class), field("task", &HolderFact::task));
   }
   friend bool operator==(const HolderFact&, const HolderFact&) = default;
 };

@@ -66,6 +66,10 @@ struct TaskFact {
   std::uint32_t preemptions = 0;
   // ended: duration of the attempt that ended the task, as its executor reported it
   std::optional<Duration> run_time;
+  // the only thread of user code of its owner is blocked in a get without a timeout that needs it
+  bool awaited = false;
+  // tensors of its arguments; a bounded number, only in replies about one id
+  std::vector<ObjectId> tensors{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("task", &TaskFact::task), field("kind", &TaskFact::kind),
@@ -79,7 +83,8 @@ struct TaskFact {
                  field("waiting", &TaskFact::waiting), field("slots", &TaskFact::slots),
                  field("executor", &TaskFact::executor), field("node", &TaskFact::node),
                  field("reason", &TaskFact::reason), field("error", &TaskFact::error),
-                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time));
+                 field("preemptions", &TaskFact::preemptions), field("run_time", &TaskFact::run_time),
+                 field("awaited", &TaskFact::awaited), field("tensors", &TaskFact::tensors));
   }
   friend bool operator==(const TaskFact&, const TaskFact&) = default;
 };
@@ -127,6 +132,9 @@ struct TasksTold {
   }
   friend bool operator==(const TasksTold&, const TasksTold&) = default;
 };
+
+// Unrequested, with request 0: failed tasks of the sender.
+using FailureReport = TasksTold;
 
 // The error of a failed task for a tool. Only the tool decodes it.
 struct TaskError {

@@ -256,10 +256,10 @@ void Groups::report_shortage(Row& row, std::vector<GroupNews>& news) {
   if (row.checked_version == cluster_.version()) return;
   row.checked_version = cluster_.version();
   auto shortage = shortage_of(row.spec);
-  row.infeasible = !shortage.empty();
+  row.infeasible = !shortage.text.empty();
   if (row.infeasible) {
-    news.push_back(
-        {row.spec.id, GroupNews::Kind::infeasible, std::move(shortage), is_never_to_be(row)});
+    news.push_back({row.spec.id, GroupNews::Kind::infeasible, std::move(shortage.text),
+                    is_never_to_be(row), std::move(shortage.missing)});
   }
 }
 
@@ -406,11 +406,11 @@ ClusterView& Groups::empty_cluster() const {
 }
 
 // Why the group would not fit on the present nodes if they were empty; empty if it would.
-std::string Groups::shortage_of(const GroupSpec& spec) const {
+Groups::Shortage Groups::shortage_of(const GroupSpec& spec) const {
   auto& empty = empty_cluster();
   const auto row = make_row(spec);
-  if (const auto refusal = over_quota(row, true)) return to_string(*refusal);
-  if (auto contradiction = contradiction_in(spec); !contradiction.empty()) return contradiction;
+  if (const auto refusal = over_quota(row, true)) return {to_string(*refusal), refusal->what};
+  if (auto contradiction = contradiction_in(spec); !contradiction.empty()) return {contradiction};
   if (const auto found = GroupPlacer(empty, row.sites, row.places).place(spec.strategy)) {
     for (const auto& each : *found) {
       empty.nodes().at(each.node).ledger.free(each.allocation, {Tenant::bundle, false});
@@ -422,24 +422,28 @@ std::string Groups::shortage_of(const GroupSpec& spec) const {
     const auto serves = [&](const auto& each) { return empty.can_ever(each.second, ask); };
     if (std::ranges::any_of(empty.nodes(), serves)) continue;
     const auto text = fmt::format("no node can ever hold bundle {} ({})", i, text_of(spec.bundles[i]));
-    if (empty.nodes().empty()) return text;
+    if (empty.nodes().empty()) return {text};
     const auto& [id, node] = *empty.nodes().begin();
-    return fmt::format("{}; node {}: {}", text, id.brief(), to_string(empty.why_not(node, ask)));
+    std::vector<NodeReason> reasons;
+    for (const auto& each : empty.nodes()) reasons.push_back({each.first, empty.why_not(each.second, ask)});
+    return {fmt::format("{}; node {}: {}", text, id.brief(), to_string(reasons.front().reason)),
+            missing_resource(reasons)};
   }
   switch (spec.strategy) {
     case GroupStrategy::strict_pack:
-      return fmt::format("no single node can ever hold all {} bundles together, as STRICT_PACK asks",
-                         spec.bundles.size());
+      return {fmt::format("no single node can ever hold all {} bundles together, as STRICT_PACK asks",
+                          spec.bundles.size())};
     case GroupStrategy::strict_spread: {
       const auto able = std::ranges::count_if(empty.nodes(), [&](const auto& each) {
         return std::ranges::any_of(
             row.sites, [&](const auto& site) { return empty.can_ever(each.second, site.ask); });
       });
-      return fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
-                         spec.bundles.size(), spec.bundles.size(), able);
+      return {fmt::format("{} bundles need {} nodes, as STRICT_SPREAD asks, and only {} can hold any",
+                          spec.bundles.size(), spec.bundles.size(), able)};
     }
-    default: return fmt::format("the nodes present cannot hold all {} bundles together",
-                                spec.bundles.size());
+    default:
+      return {fmt::format("the nodes present cannot hold all {} bundles together",
+                          spec.bundles.size())};
   }
 }
 
@@ -547,7 +551,9 @@ GroupExplanation Groups::explain(const GroupSpec& spec, std::size_t reasons_per_
   const auto fresh = make_row(spec);
   const auto& row = known != nullptr ? *known : fresh;
   const auto owner = reservation_key(spec);
-  explanation.shortage = shortage_of(spec);
+  auto shortage = shortage_of(spec);
+  explanation.shortage = std::move(shortage.text);
+  explanation.missing = std::move(shortage.missing);
   explanation.feasible = explanation.shortage.empty();
   if (!explanation.feasible && !is_never_to_be(fresh)) {
     explanation.left_over =

@@ -39,6 +39,7 @@ struct BundleReasons {
 struct GroupExplanation {
   bool feasible = false;  // on the present nodes if they were empty
   std::string shortage;  // one sentence, if not feasible
+  std::string missing{};  // resource that no node has for it; may be empty
   std::vector<std::int32_t> left_over{};  // bundles that need further nodes, if nodes are the cause
   std::optional<Reason> held_back{};  // by the quota of its job
   bool fits_now = false;  // all unplaced bundles would be placed
@@ -56,6 +57,7 @@ struct GroupNews {
   // infeasible: the shortage; lost: the reason, if the group yielded its bundles
   std::string text{};
   bool for_good = false;  // no node that joins can change it
+  std::string missing{};  // infeasible: resource that no node has for it; may be empty
 };
 
 class Groups {
@@ -158,7 +160,11 @@ class Groups {
   // Allocated bundles of the group without members.
   std::vector<std::int32_t> idle_bundles(const Row& row) const;
   std::vector<GroupId> donors_for(const Row& row) const;
-  std::string shortage_of(const GroupSpec& spec) const;
+  struct Shortage {
+    std::string text;
+    std::string missing{};  // resource; may be empty
+  };
+  Shortage shortage_of(const GroupSpec& spec) const;
   // The present nodes with empty ledgers; suspect and draining nodes count as alive.
   ClusterView& empty_cluster() const;
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "protocol/messages.h"
+#include "worker/exit_status.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr std::size_t max_bytes_before_lines = 4u << 20;
 // Frames that a process sent before its exit are in the socket, and the loop takes them within this time.
 constexpr Duration exit_settle_delay = 20ms;
+// The socket of a process that exits is closed shortly before its exit status is known.
+constexpr Duration exit_status_timeout = 200ms;
 
 std::string name_of(uid_t uid) {
   passwd entry{};
@@ -58,6 +61,7 @@ void ProcessLinks::watch_exit(LinkId link, pid_t process) {
   auto watch = loop_.watch(pidfd.get(), Interest::read, [this, link](Readiness) { exited(link); });
   if (!watch) return log_warn("the exit of process {} is not watched: {}", process, watch.error().text);
   Exit& exit = exits_[link];
+  exit.process = process;
   exit.pidfd = std::move(pidfd);
   exit.watch = std::move(*watch);
 }
@@ -66,6 +70,11 @@ void ProcessLinks::exited(LinkId link) {
   const auto at = exits_.find(link);
   if (at == exits_.end()) return;
   at->second.watch.reset();
+  at->second.status = exit_status_of(at->second.process, at->second.pidfd.get());
+  if (at->second.closed) {
+    at->second.settled->arm(monotonic_now());
+    return;
+  }
   at->second.settled = std::make_unique<Timer>(loop_, [this, link] { close(link); });
   at->second.settled->arm(monotonic_now() + exit_settle_delay);
 }
@@ -76,9 +85,8 @@ Result<LinkId> ProcessLinks::adopt(Fd socket) {
   callbacks.on_frame = [this, id](const LocalFrame& frame) { take(id, frame); };
   callbacks.on_closed = [this, id](const Failure& why) {
     if (why.code == ErrorCode::corrupt) ++counters_.unreadable;
-    exits_.erase(id);
     links_.erase(id);
-    callbacks_.lost(id);
+    link_closed(id);
   };
   auto link = LocalLink::open(loop_, std::move(socket), std::move(callbacks));
   if (!link) return link.error();
@@ -88,7 +96,14 @@ Result<LinkId> ProcessLinks::adopt(Fd socket) {
 
 void ProcessLinks::take(LinkId link, const LocalFrame& frame) {
   auto message = decode<ProcessToAgent>(frame.bytes);
-  if (message) return callbacks_.said(link, std::move(*message));
+  if (message) {
+    const auto* to_head = std::get_if<ForHead>(&*message);
+    const auto exit = exits_.find(link);
+    if (to_head != nullptr && exit != exits_.end() && std::holds_alternative<EndJob>(to_head->message)) {
+      exit->second.ends_job = true;
+    }
+    return callbacks_.said(link, std::move(*message));
+  }
   ++counters_.unreadable;
   log_debug("a local message was dropped: {}", message.error().text);
 }
@@ -108,8 +123,25 @@ void ProcessLinks::send(LinkId link, const AgentToProcess& message, std::vector<
 }
 
 void ProcessLinks::close(LinkId link) {
-  exits_.erase(link);
-  if (links_.erase(link) != 0) callbacks_.lost(link);
+  if (links_.erase(link) != 0) report_loss(link);
+}
+
+// The process closed the link itself. If it exits, the kernel closes its sockets before it makes the exit status known.
+void ProcessLinks::link_closed(LinkId link) {
+  const auto at = exits_.find(link);
+  if (at == exits_.end() || !at->second.watch || at->second.ends_job) return report_loss(link);
+  at->second.closed = true;
+  at->second.settled = std::make_unique<Timer>(loop_, [this, link] { report_loss(link); });
+  at->second.settled->arm(monotonic_now() + exit_status_timeout);
+}
+
+void ProcessLinks::report_loss(LinkId link) {
+  std::optional<EndCause> status;
+  if (const auto at = exits_.find(link); at != exits_.end()) {
+    status = std::move(at->second.status);
+    exits_.erase(at);
+  }
+  callbacks_.lost(link, std::move(status));
 }
 
 }  // namespace mobula::internal::worker

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,8 +25,8 @@ class ProcessLinks {
   struct Callbacks {
     std::function<void(LinkId, std::string user, std::int64_t pid)> connected;
     std::function<void(LinkId, ProcessToAgent)> said;
-    // After everything the link still held. The link is gone.
-    std::function<void(LinkId)> lost;
+    // After everything the link still held. The link is gone. The cause is given if the process is known to have exited.
+    std::function<void(LinkId, std::optional<EndCause>)> lost;
   };
   struct Counters {
     std::uint64_t unreadable = 0;     // frames that are no message
@@ -54,12 +55,18 @@ class ProcessLinks {
   struct Exit {
     Fd pidfd;
     Watch watch;  // ends before `pidfd`
-    std::unique_ptr<Timer> settled;         // frames that the process has sent are taken by then
+    std::unique_ptr<Timer> settled;  // frames that the process has sent are taken by then, or its exit status is awaited
+    pid_t process = 0;
+    bool ends_job = false;           // it has ended its job: nothing depends on its exit status
+    bool closed = false;             // the link is closed, and its loss is reported with the exit status
+    std::optional<EndCause> status;
   };
 
   void accept(Fd socket);
   void watch_exit(LinkId link, pid_t process);
   void exited(LinkId link);
+  void link_closed(LinkId link);
+  void report_loss(LinkId link);
   void take(LinkId link, const LocalFrame& frame);
 
   EventLoop& loop_;

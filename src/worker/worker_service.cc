@@ -39,10 +39,10 @@ WorkerService::WorkerService(EventLoop& loop, ServiceOptions options)
                     .said = [this](LinkId link,
                                    ProcessToAgent message) { take(link, std::move(message)); },
                     .lost =
-                        [this](LinkId link) {
+                        [this](LinkId link, std::optional<EndCause> end) {
                           readable_.erase(link);
                           rings_.left(link);
-                          step(ProcessLinkLost{link});
+                          step(ProcessLinkLost{link, end.has_value(), end.value_or(EndCause{})});
                           if (slots_) slots_->link_lost(link);
                         }}),
       rings_(links_, options_.max_rings),

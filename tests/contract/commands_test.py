@@ -230,6 +230,43 @@ class Commands(Case):
         self.assertIn("12", self.expect(4, "batch", "--env", "A=1", script, "--", "2").stdout)
         self.assertEqual(json.loads(self.expect(0, "job", "status", "scripted", "-o", "json").stdout)["exit_code"], 4)
 
+    def test_failures_outlive_their_program(self):
+        ended = self.run_program([PROGRAM, "fails"], {"MOBULA_ADDRESS": self.started["address"]})
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        listed = json.loads(self.expect(0, "list", "tasks", "--filter", "state=FAILED", "-o", "json").stdout)["items"]
+        item = next((each for each in listed if each["name"] == "outer"), None)
+        self.assertIsNotNone(item, listed)
+        self.assertEqual(item["node_id"], self.node()["node_id"])
+        self.assertEqual(item["attempt"], 1)
+        self.assertIn("bad input 1", item["error_message"])
+        self.assertIn("inner", [each["name"] for each in listed], "failures of tasks that a task has submitted")
+        self.assertEqual(ended.stderr.count("never read"), 1, ended.stderr)
+        self.assertIn("bad input 2", ended.stderr)
+
+    def test_jobs_state_how_their_driver_ended(self):
+        def reason_of(name):
+            jobs = json.loads(self.expect(0, "list", "jobs", "-o", "json").stdout)["items"]
+            return next(each["reason"] for each in jobs if each["name"] == name)
+        address = {"MOBULA_ADDRESS": self.started["address"]}
+        self.run_program([PROGRAM, "exits", "--mobula-job-name=exits"], address)
+        self.assertIn("exited with code 5", self.soon(lambda: reason_of("exits"), "code"))
+        driver = subprocess.Popen([PROGRAM, "waits", "--mobula-job-name=killed"], env={**self.env, **address},
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for line in driver.stdout:
+            if line.startswith("task: "):
+                break
+        driver.kill()
+        driver.wait()
+        driver.stdin.close()
+        driver.stdout.close()
+        self.assertIn("signal 9", self.soon(lambda: reason_of("killed"), "signal"))
+
+    def soon(self, read, word):
+        deadline = time.monotonic() + 20
+        while word not in (text := read()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return text
+
     def test_infeasible_requests_wait_and_are_explained(self):
         ended = self.expect(6, "explain", self.waiting)
         self.assertIn("GPU", ended.stdout)

@@ -53,6 +53,19 @@ TEST(ContractErrors, UnschedulableNamesTheResource) {
   expect_rule("4.unschedulableerror-1", [&] { return error.resource() == "GPU"; });
 }
 
+std::string missing_for(const TaskOptions& options) {
+  return error_of<UnschedulableError>([&] { got(mobula::task<one>.options(options).remote()); }).resource();
+}
+
+TEST(ContractErrors, UnschedulableNamesEachKindOfResource) {
+  EXPECT_EQ(missing_for({.num_cpus = 64}), "CPU");
+  EXPECT_EQ(missing_for({.memory = std::int64_t{1} << 45}), "memory");
+  EXPECT_EQ(missing_for({.resources = {{"teapot", 1}}}), "teapot");
+  EXPECT_EQ(missing_for({.resources = {{"shuttle", 3}}}), "shuttle") << "beyond the quota of the job";
+  EXPECT_EQ(missing_for({.num_gpus = 1, .accelerator_type = "A100"}), "accelerator_type:A100");
+  EXPECT_EQ(missing_for({.label_selector = {{"zone", "b"}}}), "") << "no resource is the reason";
+}
+
 int fails(int x) { throw std::invalid_argument("x is " + std::to_string(x)); }
 int calls_failing() { return got(mobula::task<fails>.remote(3)); }
 
@@ -139,6 +152,13 @@ TEST(ContractErrors, TimeoutsNameTheTask) {
   EXPECT_NE(std::string(error.what()).find("runs_until_cancelled"), std::string::npos)
       << error.what();
   mobula::cancel(later);
+}
+
+TEST(ContractErrors, ActorsAndGroupsNameTheResource) {
+  const auto actor = mobula::actor<Mortal>.options({.num_gpus = 64}).remote();
+  EXPECT_EQ(error_of<UnschedulableError>([&] { got(actor.call<&Mortal::value>()); }).resource(), "GPU");
+  const auto group = mobula::placement_group({{{"CPU", 64}}});
+  EXPECT_EQ(error_of<UnschedulableError>([&] { got(group.ready()); }).resource(), "CPU");
 }
 
 TEST(ContractErrors, LookupsAreNotFound) {

@@ -1,8 +1,10 @@
 // The driver of commands_test.py: reports what it sees of mobula::init, one `name: value` per line.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 
 #include <mobula/mobula.h>
@@ -39,6 +41,22 @@ struct Witness {
 int slow(int x) {
   ::usleep(20'000);
   return x;
+}
+
+int fails(int x) { throw std::runtime_error("bad input " + std::to_string(x)); }
+
+// Waits for the failure and never reads it.
+int leaves_failure_unread() {
+  const auto ref = mobula::task<fails>.options({.name = "inner"}).remote(2);
+  return static_cast<int>(mobula::wait({ref}, {.timeout = std::chrono::seconds(60)}).ready.size());
+}
+
+void report_failures() {
+  const auto outer = mobula::task<fails>.options({.name = "outer", .max_retries = 0}).remote(1);
+  const auto result = mobula::try_get(outer, std::chrono::seconds(60));
+  report("outer", result.has_value() ? "no error" : outer.id());
+  const auto unread = mobula::task<leaves_failure_unread>.options({.max_calls = 1}).remote();
+  report("unread", std::to_string(mobula::get(unread)));
 }
 
 void report_cluster(mobula::Cluster& cluster) {
@@ -83,6 +101,8 @@ int main(int argc, char** argv) {
       std::getline(std::cin, line);
       return 0;
     }
+    if (std::string(argc > 1 ? argv[1] : "") == "fails") report_failures();
+    if (std::string(argc > 1 ? argv[1] : "") == "exits") std::_Exit(5);
     cluster.shutdown();
     report("after", thrown_by<mobula::NotInitializedError>([] { (void)mobula::put(1); }));
   } catch (const mobula::InvalidRequestError& error) {

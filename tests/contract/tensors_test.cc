@@ -157,7 +157,16 @@ class Holder {
       return "freed";
     } catch (const GetTimeoutError& error) {
       return error.what();
+    } catch (const TensorSharedError& error) {
+      return std::string("refused: ") + error.what();
     }
+  }
+  std::string wait_freed_given_ref(const ObjectRef<Tensor>&) { return wait_freed(20.0); }
+  std::string wait_freed_given_tensor(const Tensor&) { return wait_freed(20.0); }
+  std::string wait_freed_given_refs(const std::vector<ObjectRef<Tensor>>&) { return wait_freed(20.0); }
+  std::int64_t keep(const Tensor& tensor) {
+    kept_ = tensor;
+    return ::getpid();
   }
   std::vector<std::string> paths() {
     std::vector<std::string> out;
@@ -307,17 +316,53 @@ TEST(ContractTransports, WaitTensorFreedEnds) {
   EXPECT_THROW(mobula::wait_tensor_freed(seen, patience), TensorSharedError);
 }
 
+ObjectRef<Tensor> made_by(const ActorHandle<Holder>& maker, int count = many) {
+  return maker.method<&Holder::make>().options({.tensor_transport = Transport::automatic}).remote(count);
+}
+
+bool names_driver(const std::string& text) {
+  return text.find("driver (pid " + std::to_string(::getpid()) + " on node ") != std::string::npos;
+}
+
 TEST(ContractTransports, WaitTensorFreedNamesHolders) {
   const auto maker = mobula::actor<Holder>.remote();
-  const auto made = maker.method<&Holder::make>()
-                        .options({.tensor_transport = Transport::automatic})
-                        .remote(many);
-  const auto text = got(maker.call<&Holder::wait_freed>(0.1));
-  std::cout << text << "\n";
-  expect_rule("3.2.wait_tensor_freed-2", [&] {
-    return text.find(std::to_string(::getpid())) != std::string::npos ||
-           text.find("driver") != std::string::npos;
-  });
+  const auto reader = mobula::actor<Holder>.remote();
+  auto made = made_by(maker);
+  const auto pid = std::to_string(got(reader.call<&Holder::keep>(made)));
+  const auto both = got(maker.call<&Holder::wait_freed>(0.1));
+  expect_rule("3.2.wait_tensor_freed-2", [&] { return names_driver(both); });
+  made = {};
+  const auto one = got(maker.call<&Holder::wait_freed>(0.1));
+  EXPECT_FALSE(names_driver(one)) << one;
+  for (const auto& text : {both, one}) {
+    EXPECT_NE(text.find("actor mobula::contract::tensors::"), std::string::npos) << text;
+    EXPECT_NE(text.find("Holder"), std::string::npos) << text;
+    EXPECT_NE(text.find("(pid " + pid + " on node "), std::string::npos) << text;
+  }
+}
+
+// The two deadlocks of a wait inside a call: its own argument, and a caller that waits for it.
+TEST(ContractTransports, WaitTensorFreedRefusesItsArgument) {
+  const auto maker = mobula::actor<Holder>.remote();
+  const auto expect_refused = [](const std::string& text) {
+    EXPECT_EQ(text.substr(0, 8), "refused:") << text;
+  };
+  auto made = made_by(maker);
+  expect_refused(got(maker.call<&Holder::wait_freed_given_ref>(made)));
+  expect_refused(got(maker.call<&Holder::wait_freed_given_tensor>(made)));
+  expect_refused(got(maker.call<&Holder::wait_freed_given_refs>(std::vector{made})));
+  made = {};
+  EXPECT_EQ(got(maker.call<&Holder::wait_freed>(20.0)), "freed");
+}
+
+TEST(ContractTransports, WaitTensorFreedRefusesABlockedCaller) {
+  const auto maker = mobula::actor<Holder>.remote();
+  const auto made = made_by(maker);
+  (void)mobula::wait({made}, {.timeout = patience, .fetch_local = false});
+  const auto text = mobula::get(maker.call<&Holder::wait_freed>(20.0));
+  EXPECT_EQ(text.substr(0, 8), "refused:") << text;
+  EXPECT_TRUE(names_driver(text)) << text;
+  EXPECT_NE(text.find("blocked in get on this very call"), std::string::npos) << text;
 }
 
 TEST(ContractTransports, LogsTheLatestTransfers) {

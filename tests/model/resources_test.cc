@@ -90,5 +90,34 @@ TEST(Reason, SentenceNamesResourceNeedAndRest) {
   EXPECT_TRUE(absent.permanent());
 }
 
+NodeReason refusal(std::uint64_t node, ReasonCode code, const std::string& what) {
+  return {NodeId::of(node), Reason{code, what, {}, {}, {}}};
+}
+
+TEST(MissingResource, NamesTheOneThatMostNodesLack) {
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::resource_absent, "GPU"),
+                              refusal(2, ReasonCode::resource_too_small, "CPU"),
+                              refusal(3, ReasonCode::resource_too_small, "CPU")}),
+            "CPU");
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::instance_too_small, "GPU"),
+                              refusal(2, ReasonCode::resource_too_small, "CPU")}),
+            "GPU");
+}
+
+TEST(MissingResource, HasTheNameThatRequestsUse) {
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::accelerator_type_absent, "H100")}), "accelerator_type:H100");
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::gpu_memory_too_small, "")}), "gpu_memory");
+  EXPECT_EQ(missing_resource({refusal(0, ReasonCode::over_quota, "shuttle")}), "shuttle");
+}
+
+TEST(MissingResource, StaysEmptyWhenNoneIsTheReason) {
+  EXPECT_EQ(missing_resource({}), "");
+  EXPECT_EQ(missing_resource({refusal(1, ReasonCode::label_mismatch, "zone"),
+                              refusal(2, ReasonCode::other_node_demanded, "abc"),
+                              refusal(3, ReasonCode::resource_busy, "CPU"),
+                              refusal(4, ReasonCode::node_dead, "")}),
+            "");
+}
+
 }  // namespace
 }  // namespace mobula::internal

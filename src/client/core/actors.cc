@@ -23,6 +23,7 @@ ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
   if (!row.refusal.empty()) {
     error.text += " could not be created: " + row.refusal;
     error.kind = row.cause.kind == EndKind::start_failed ? ErrorKind::unschedulable : ErrorKind::actor_died;
+    error.resource = row.missing_resource;
   } else {
     error.text += ": its executor " + to_string(row.cause);
     if (row.state != ActorState::dead) error.text += "; it is being restarted, calls made now will be run";

@@ -68,6 +68,7 @@ std::optional<Time> ClientCore::next_deadline() const {
   consider(holds_due_.next());
   consider(exports_due_.next());
   consider(orphans_due_.next());
+  consider(failures_due_);
   return earliest;
 }
 
@@ -87,6 +88,7 @@ void ClientCore::on(const Tick&) {
   tick_writes();
   tick_retries();
   tick_loans();
+  if (failures_due_ && *failures_due_ <= now_) report_failures();
 }
 
 void ClientCore::tick_writes() {

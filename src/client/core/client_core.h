@@ -65,6 +65,8 @@ class ClientCore : ClientTables {
   std::string why_pending(Time now, ObjectId object) const;
   bool is_unread(ObjectId object) const;  // an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
+  // The latest failures that the head does not know, for a process that ends. `request` is 0.
+  FailureReport unreported_failures() const;
   bool writing() const { return !writes_.empty(); }
   bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
   using Unfinished = UnfinishedWork;
@@ -96,6 +98,7 @@ class ClientCore : ClientTables {
   void on(const CancelObject& event);
   void on(const CancelChildren& event);
   void on(const ErrorRead& event);
+  void on(const BlockedOn& event) { blocked_on_ = event.objects; }
   void on(const KillActor& event);
   void on(const AskHead& event);
   void on(const SubmitGroup& event);
@@ -190,6 +193,7 @@ class ClientCore : ClientTables {
   CallRecord resolved(const CallRecord& call);
   void finish(TaskId task, Results results);
   void note_error(TaskId task, const TaskRow& row, const Results& results);
+  void report_failures();
   void remember_end(TaskId task, const TaskRow& row, const Results& results);
   void finish_with_error(TaskId task, ErrorRecord error);
   void finish_cancelled(TaskId task);
@@ -230,7 +234,7 @@ class ClientCore : ClientTables {
   void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // its row, made if it has none yet
   // All that is queued for slots of the class ends with this error.
-  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
+  void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource = {});
 
   void want(ClassId demand_class);  // slots.cc
   void tell_demand(ClassRow& row);

@@ -90,6 +90,16 @@ struct ErrorRead {
   friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
 };
 
+// The only thread of user code is blocked in a get without a timeout until these are ready. Empty: it continues.
+struct BlockedOn {
+  RecycledVector<ObjectId> objects;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("objects", &BlockedOn::objects));
+  }
+  friend bool operator==(const BlockedOn&, const BlockedOn&) = default;
+};
+
 // All unfinished tasks submitted by `parent`, and theirs.
 struct CancelChildren {
   TaskId parent;
@@ -207,6 +217,6 @@ using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, 
                            AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
                            KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead,
-                           AbandonWrite>;
+                           AbandonWrite, BlockedOn>;
 
 }  // namespace mobula::internal::client

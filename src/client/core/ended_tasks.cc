@@ -23,6 +23,7 @@ void EndedTasks::add(EndedTask task) {
     return;
   }
   ++counts.failed;
+  ++failures_;
   if (task.error_bytes > max_error_bytes) {
     task.error = CopyOnWrite<Payload>();
     task.error_bytes = 0;

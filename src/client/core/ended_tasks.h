@@ -28,6 +28,8 @@ struct EndedTask {
   std::int64_t error_bytes = 0;
   Time at;
   std::optional<Duration> run_time;  // as the reply says that has ended it
+  ProcessId executor{};              // executor of the last attempt; empty if it was never sent
+  NodeId node{};                     // node of the executor
 };
 
 class EndedTasks {
@@ -47,6 +49,8 @@ class EndedTasks {
   // Oldest first.
   const Queue<EndedTask>& finished() const { return finished_; }
   const Queue<EndedTask>& failed() const { return failed_; }
+  // Failures since the process started.
+  std::uint64_t failures() const { return failures_; }
   // Since the process started. Names beyond a bound are counted under `other_names`.
   const std::map<std::string, Counts>& counts() const { return counts_; }
   static constexpr const char* other_names = "(other names)";
@@ -63,6 +67,7 @@ class EndedTasks {
   Queue<EndedTask> finished_;
   Queue<EndedTask> failed_;
   std::int64_t error_bytes_ = 0;
+  std::uint64_t failures_ = 0;
   std::map<std::string, Counts> counts_;
   // Where those of the last form are counted: mostly it comes again.
   CopyOnWrite<CallForm> last_form_;

@@ -16,6 +16,7 @@ ErrorRecord group_error(GroupId group, const GroupChanged& message) {
                 : message.infeasible ? " can never be placed: "
                                      : " was removed: ") +
                message.why;
+  if (error.kind == ErrorKind::unschedulable) error.resource = message.missing;
   return error;
 }
 

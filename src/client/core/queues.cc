@@ -113,7 +113,7 @@ const ObjectRow* ClientCore::object(ObjectId object) const {
   return row == nullptr && backlog_.contains(object) ? &pending_result() : row;
 }
 
-void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why) {
+void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource) {
   ClassRow& demand = classes_.at(demand_class);
   for (bring_near(demand); !demand.queue.empty(); bring_near(demand)) {
     const TaskId task = demand.queue.front();
@@ -121,6 +121,7 @@ void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::st
     ErrorRecord error;
     error.kind = kind;
     error.text = "task " + tasks_.at(task).call.form->name + why;
+    error.resource = resource;
     finish_with_error(task, std::move(error));
   }
   stale_.push_back(demand_class);

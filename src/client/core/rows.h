@@ -225,6 +225,7 @@ struct ActorRow {
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;
+  std::string missing_resource;   // refusal: resource that no node has; may be empty
   std::string waiting_reason;     // the head's, while no node can ever hold it
 };
 

@@ -91,6 +91,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
       return emit(Warn{"actor " + actor->spec.class_name + " waits: " + message.summary});
     }
     actor->refusal = message.summary;
+    actor->missing_resource = missing_resource(message.reasons);
     actor->cause = EndCause{EndKind::start_failed, 0, 0, 0, message.summary, {}};
     return actor_died(message.actor);
   }
@@ -105,7 +106,7 @@ void ClientCore::head_says(const DemandInfeasible& message) {
   }
   fail_queued(message.demand_class,
               message.group_removed ? ErrorKind::placement_group_removed : ErrorKind::unschedulable,
-              " can never be scheduled: " + message.summary);
+              " can never be scheduled: " + message.summary, missing_resource(message.reasons));
 }
 
 void ClientCore::head_says(const DemandPlanned& message) {

@@ -39,6 +39,8 @@ struct ClientTables {
   EndedTasks ended_;
   OwnedCalls owned_calls_;
   UnreadErrors unread_;
+  std::uint64_t reported_failures_ = 0;  // count of ended_.failures() that the head knows
+  std::optional<Time> failures_due_;     // the next report of them
   Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks missing it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
   std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
@@ -78,6 +80,7 @@ struct ClientTables {
   bool job_started_ = false;
   bool job_over_ = false;  // the head has ended it under its driver
   bool awaits_submitted_ = false;  // the process exits as planned
+  RecycledVector<ObjectId> blocked_on_;  // objects that the only thread of user code waits for without a timeout
   Lineage lineage_;
   Time now_;                             // of the running step
   std::vector<Command>* out_ = nullptr;  // of the running step

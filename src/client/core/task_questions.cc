@@ -6,6 +6,7 @@
 
 #include "base/mark.h"
 #include "client/core/client_core.h"
+#include "protocol/codec.h"
 
 namespace mobula::internal::client {
 
@@ -14,8 +15,13 @@ namespace {
 const Mark mark_asked("client.asked_about_its_tasks");
 
 constexpr std::size_t max_named_arguments = 8;
+constexpr std::size_t max_named_tensors = 256;
 constexpr std::uint64_t max_limit = 10'000;  // of one answer, whoever asks for more
 constexpr std::int64_t max_answer_error_bytes = 1 << 20;
+// Failures are reported to the head, which lists them after this process has ended.
+constexpr Duration failure_report_delay = 1s;
+constexpr std::size_t max_failures_reported = 100;
+constexpr std::int64_t max_report_error_bytes = 64 << 10;
 
 TaskPhase phase_of(const TaskRow& row) {
   const bool actor_call = row.call.form->kind == CallKind::actor_call;
@@ -49,7 +55,9 @@ class TaskReader {
   TaskReader(const ClientCore& core, const AskTasks& asked)
       : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
 
-  TasksTold answer() {
+  TaskFact failure_of(const EndedTask& ended) const { return fact_of(ended); }
+
+  auto answer() {
     for (const auto& [id, row] : core_.tasks_) {
       if (row.state == TaskState::finished) continue;
       const TaskPhase phase = phase_of(row);
@@ -188,6 +196,8 @@ class TaskReader {
     fact.demand_class = ended.demand_class;
     fact.error = *ended.error;
     fact.run_time = ended.run_time;
+    fact.executor = ended.executor;
+    fact.node = ended.node;
     return fact;
   }
 
@@ -205,6 +215,10 @@ class TaskReader {
     fact.cancelled = row.cancelled;
     fact.preemptions = row.preemptions;
     if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
+    for (std::uint32_t i = 0; i < row.call.form->num_returns && !core_.blocked_on_.empty(); ++i) {
+      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end()) fact.awaited = true;
+    }
+    if (!asked_.id.empty()) add_tensors(row, fact);
     switch (row.state) {
       case TaskState::waiting: tell_arguments(row, fact); break;
       case TaskState::queued: tell_queue(id, row, fact); break;
@@ -212,6 +226,27 @@ class TaskReader {
       case TaskState::finished: break;
     }
     return fact;
+  }
+
+  void add_tensors(const TaskRow& row, TaskFact& fact) const {
+    for (const Argument& argument : *row.call.arguments) {
+      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const RefRecords& contained = object != nullptr ? object->value->contained : argument.value.contained;
+      for (const RefRecord& ref : contained) {
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+      }
+      add_tensors_inside(contained, fact);
+    }
+  }
+  // Adds the tensors of values that an argument refers to, one level deep.
+  void add_tensors_inside(const RefRecords& contained, TaskFact& fact) const {
+    for (const RefRecord& outer : contained) {
+      const auto* object = outer.tensor.is_empty() ? core_.objects_.find(outer.object) : nullptr;
+      if (object == nullptr) continue;
+      for (const RefRecord& ref : object->value->contained) {
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+      }
+    }
   }
 
   void tell_arguments(const TaskRow& row, TaskFact& fact) const {
@@ -316,6 +351,31 @@ void ClientCore::head_says(const AskTasks& message) {
   tell_head(TaskReader(*this, message).answer());
 }
 
+FailureReport ClientCore::unreported_failures() const {
+  const auto& failed = ended_.failed();
+  const std::uint64_t fresh = ended_.failures() - reported_failures_;
+  FailureReport report;
+  std::int64_t bytes = 0;
+  const AskTasks none;
+  const TaskReader reader(*this, none);
+  for (std::size_t i = failed.size(); i-- > 0 && failed.size() - i <= fresh;) {
+    if (report.tasks.size() >= max_failures_reported) break;
+    TaskFact fact = reader.failure_of(failed[i]);
+    bytes += failed[i].error_bytes;
+    if (bytes > max_report_error_bytes) fact.error = {};
+    report.tasks.push_back(std::move(fact));
+  }
+  report.left_out = fresh - report.tasks.size();
+  return report;
+}
+
+void ClientCore::report_failures() {
+  failures_due_.reset();
+  auto report = unreported_failures();
+  reported_failures_ = ended_.failures();
+  if (!report.tasks.empty()) tell_head(std::move(report));
+}
+
 // For people only. What a task that was given away comes to is its new owner's to tell.
 void ClientCore::remember_end(TaskId task, const TaskRow& row,
                               const Results& results) {
@@ -337,8 +397,15 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
   ended.cancelled = row.cancelled;
   ended.at = now_;
   if (is_sent && row.executor.empty()) ended.run_time = answered_.run_time;
+  ended.executor = by.executor;
+  ended.node = by.node;
   if (is_error) {
+    if (!failures_due_) failures_due_ = now_ + failure_report_delay;
     ended.failed = true;
+    if (ended.node.empty() && !results.front().bytes.empty()) {
+      const auto error = decode<ErrorRecord>(results.front().bytes.bytes());
+      if (error) ended.node = error->node;
+    }
     ended.error = results.front().bytes;
     ended.error_bytes = results.front().size_bytes;
   }

@@ -38,7 +38,7 @@ bool GroupTable::may_change(const Group& group) {
 
 GroupChanged GroupTable::news_of(const Group& group) {
   return {group.spec.id,  group.version,    group.state,
-          group.refused,  group.infeasible, group.why};
+          group.refused,  group.infeasible, group.why, group.infeasible ? group.missing : std::string()};
 }
 
 void GroupTable::become(Group& group, GroupState state) {
@@ -116,8 +116,8 @@ void GroupTable::recovery_ended() {
   for (const auto id : orphans) end(id, "its job has ended");
   for (const auto id : std::exchange(held_back_, {})) {
     Group& group = rows_.at(id);
-    const auto shortage = parts_.scheduler.explain(group.spec).shortage;
-    if (!shortage.empty()) infeasible(group, shortage);
+    const auto explanation = parts_.scheduler.explain(group.spec);
+    if (!explanation.shortage.empty()) infeasible(group, explanation.shortage, explanation.missing);
   }
 }
 
@@ -289,15 +289,19 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
       if (group->durable > 0) become(*group, GroupState::rescheduling);
       return;
     case scheduler::GroupNews::Kind::infeasible:
-      if (news.for_good && group->durable == 0) return end(news.group, news.text, true);
-      if (!parts_.nodes.recovering()) return infeasible(*group, news.text);
+      if (news.for_good && group->durable == 0) {
+        group->missing = news.missing;
+        return end(news.group, news.text, true);
+      }
+      if (!parts_.nodes.recovering()) return infeasible(*group, news.text, news.missing);
       held_back_.insert(news.group);
       return;
   }
 }
 
 // On a cluster that is one program's own nothing will ever change.
-void GroupTable::infeasible(Group& group, const std::string& shortage) {
+void GroupTable::infeasible(Group& group, const std::string& shortage, const std::string& missing) {
+  group.missing = missing;
   const Job* job = parts_.jobs.find(group.spec.job);
   if (job != nullptr && job->start.local_cluster && group.durable == 0) {
     return end(group.spec.id, shortage, true);

@@ -25,6 +25,7 @@ struct Group {
   GroupState state = GroupState::pending;
   std::uint64_t version = 1;  // of what watchers hear; they know 0
   bool infeasible = false;  // on the nodes present
+  std::string missing{};    // infeasible: resource that no node has for it; may be empty
   bool refused = false;
   std::string why;
   std::uint64_t placed = 0;         // how often it was, or was removed; on the disk is `durable`
@@ -70,7 +71,7 @@ class GroupTable {
 
   bool refuse_create(const GroupSpec& spec);
   void end(GroupId id, const std::string& why, bool infeasible = false);
-  void infeasible(Group& group, const std::string& shortage);
+  void infeasible(Group& group, const std::string& shortage, const std::string& missing);
   void become(Group& group, GroupState state);
   static GroupChanged news_of(const Group& group);
   void note(const Group& group) const;

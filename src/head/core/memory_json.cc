@@ -17,6 +17,8 @@ Json holders_json(const ObjectFact& object) {
     holders.push_back({{"role", to_string(each.role)},
                        {"pid", each.pid},
                        {"process_id", each.process.hex()},
+                       {"actor_class", each.actor_class},
+                       {"task", each.task},
                        {"reads", each.reads}});
   }
   return holders;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/mark.h"
 #include "head/core/memory_json.h"
 #include "head/core/parts.h"
@@ -20,6 +22,17 @@ Result<void> ObjectLists::ask(Asker asker, About about, std::string id) {
                    fmt::format("{} questions about objects are open; ask again in a moment",
                                questions_.size()));
   }
+  std::vector<ObjectId> only;
+  for (std::size_t at = 0; about == About::holders && at <= id.size();) {
+    const std::size_t end = std::min(id.find(',', at), id.size());
+    const auto object = ObjectId::from_hex(id.substr(at, end - at));
+    if (!object || only.size() >= max_ids) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("list holders: expected 1 to {} object ids with commas between them", max_ids));
+    }
+    only.push_back(*object);
+    at = end + 1;
+  }
   const std::uint64_t number = ++last_;
   Question question{
       asker, about, std::move(id), {}, {}, {}, 0, parts_.now + parts_.options.list_within};
@@ -34,7 +47,7 @@ Result<void> ObjectLists::ask(Asker asker, About about, std::string id) {
   const std::set<NodeId> nodes = kept.missing;
   for (const auto node : nodes) {
     parts_.nodes.send(node,
-                      ListObjects{number, parts_.options.max_listed, about == About::memory});
+                      ListObjects{number, parts_.options.max_listed, about == About::memory, only});
   }
   return {};
 }
@@ -75,7 +88,7 @@ std::optional<Time> ObjectLists::next_deadline() const {
 
 void ObjectLists::settle(std::uint64_t number) {
   const auto at = questions_.find(number);
-  const Question question = std::move(at->second);
+  Question question = std::move(at->second);
   questions_.erase(at);
   std::vector<std::string> warnings;
   for (const auto node : question.missing) {
@@ -84,7 +97,13 @@ void ObjectLists::settle(std::uint64_t number) {
   if (question.left_out > 0) {
     warnings.push_back(fmt::format("{} objects are left out", question.left_out));
   }
-  if (question.about == About::memory) {
+  if (question.about == About::holders) {
+    // Agents of the previous release list all objects of their store.
+    std::erase_if(question.items, [&](const Item& each) {
+      return question.id.find(each.object.object.hex()) == std::string::npos;
+    });
+  }
+  if (question.about == About::memory || question.about == About::holders) {
     const Result<std::string> memory =
         memory_json(question.items, question.stores, warnings, parts_.options.max_listed);
     return answer(parts_, question.asker, memory);

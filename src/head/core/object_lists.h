@@ -32,9 +32,10 @@ class ObjectLists {
     StoreFact fact;
   };
   // What the question is about.
-  enum class About : unsigned char { objects, one_object, memory };
+  enum class About : unsigned char { objects, one_object, memory, holders };
 
-  // `id`: of one object, or its beginning. Refused when too many questions are open.
+  // `id`: of one object, or its beginning; holders: whole ids with commas between them. Refused when too many questions
+  // are open.
   Result<void> ask(Asker asker, About about, std::string id);
   void listed(NodeId node, const ObjectsListed& message);
   void node_died(NodeId node);
@@ -43,6 +44,7 @@ class ObjectLists {
 
  private:
   static constexpr std::size_t max_open = 64;
+  static constexpr std::size_t max_ids = 64;  // object ids in one question about holders
 
   struct Question {
     Asker asker;

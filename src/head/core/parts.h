@@ -8,6 +8,7 @@
 
 #include "head/core/actor_table.h"
 #include "head/core/event_log.h"
+#include "head/core/failed_tasks.h"
 #include "head/core/group_table.h"
 #include "head/core/job_table.h"
 #include "head/core/job_log_questions.h"
@@ -74,6 +75,7 @@ struct Parts {
   ObjectLists objects{*this};
   LastUse last_use;
   TaskQuestions tasks{*this};
+  FailedTasks failed_tasks{*this};
   TransferLists transfers{*this};
   SpanQuestions spans{*this};
   TransferCounts transfer_counts;

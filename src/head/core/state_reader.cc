@@ -46,6 +46,11 @@ std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
+  if (message.kind == "holders") {
+    const auto asked = parts_.objects.ask({process, message.request}, ObjectLists::About::holders, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
   if (message.kind == "transfers") {
     const auto asked = parts_.transfers.ask({process, message.request}, message.argument);
     if (asked) return std::nullopt;

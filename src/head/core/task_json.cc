@@ -146,7 +146,12 @@ void write_item(JsonText& json, const Parts& parts, const Item& item) {
   json.member("type", fact.kind == CallKind::actor_call ? "ACTOR_TASK" : "NORMAL_TASK");
   json.member("job_id", item.job).member("owner", item.owner.hex()).member("node_id", node_of(parts, fact));
   json.member("executor", fact.executor).member("actor_id", fact.actor).member("class_id", fact.demand_class);
-  json.member("attempt", std::uint64_t{fact.attempt} + 1);
+  json.member("attempt", std::uint64_t{fact.attempt} + 1).member("awaited", fact.awaited);
+  if (!fact.tensors.empty()) {
+    json.key("argument_tensors").open_array();
+    for (const ObjectId each : fact.tensors) json.value(each.hex());
+    json.close_array();
+  }
   json.member("retries_left", fact.phase == TaskPhase::failed ? 0 : fact.retries_left);
   json.member("since_ms", fact.since.count() / 1'000'000);
   json.member("since_at", utc_text(wall_ms(parts, parts.now - fact.since))).key("duration_us");

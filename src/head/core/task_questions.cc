@@ -52,7 +52,8 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
   Question question;
   question.asker = asker;
   question.purpose = purpose;
-  question.id = asked.id;
+  question.asked = asked;
+  question.job = job;
   question.answers.limit = most;
   question.until = parts_.now + parts_.options.list_within;
   question.missing = processes_to_ask(parts_, job, question.answers.warnings);
@@ -65,6 +66,11 @@ Result<void> TaskQuestions::ask(Asker asker, TaskPurpose purpose,
 }
 
 void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
+  if (message.request == 0) {
+    const Process* row = parts_.processes.find(owner);
+    if (row != nullptr) parts_.failed_tasks.reported(owner, row->principal.job, message.tasks);
+    return;
+  }
   const auto at = questions_.find(message.request);
   if (at == questions_.end() || at->second.missing.erase(owner) == 0) return;
   TaskAnswers& answers = at->second.answers;
@@ -88,7 +94,7 @@ void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
 // A whole id has one owner: nobody else need be heard.
 bool TaskQuestions::complete(const Question& question) const {
   if (question.missing.empty()) return true;
-  return question.id.size() == id_digits && !question.answers.items.empty();
+  return question.asked.id.size() == id_digits && !question.answers.items.empty();
 }
 
 void TaskQuestions::process_ended(ProcessId process) {
@@ -121,8 +127,9 @@ std::optional<Time> TaskQuestions::next_deadline() const {
 
 void TaskQuestions::settle(std::uint64_t number) {
   const auto at = questions_.find(number);
-  const Question question = std::move(at->second);
+  Question question = std::move(at->second);
   questions_.erase(at);
+  parts_.failed_tasks.add_to(question.answers, question.asked, question.job);
   std::vector<TaskError> errors;
   for (const auto& item : question.answers.items) {
     if (item.fact.error.empty() || errors.size() >= max_errors) continue;
@@ -135,10 +142,10 @@ Result<std::string> TaskQuestions::document(const Question& question) const {
   switch (question.purpose) {
     case TaskPurpose::list: return tasks_json(parts_, question.answers);
     case TaskPurpose::count: return task_counts_json(parts_, question.answers);
-    case TaskPurpose::get: return task_json(parts_, question.id, question.answers);
+    case TaskPurpose::get: return task_json(parts_, question.asked.id, question.answers);
     case TaskPurpose::explain: break;
   }
-  return explain_task_json(parts_, question.id, question.answers);
+  return explain_task_json(parts_, question.asked.id, question.answers);
 }
 
 }  // namespace mobula::internal::head

@@ -1,7 +1,7 @@
 // Questions about single tasks: asks the processes that own them (drivers and executors), gathers
 // what they answer, and replies when all have, or after `list_within` with what has come, naming
-// who is missing. Keeps nothing between questions: the head knows demands, not tasks. Owned by one
-// HeadCore; not thread-safe.
+// who is missing. Adds failures that ended owners have reported (FailedTasks). Owned by one HeadCore; not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,8 @@ class TaskQuestions {
   struct Question {
     Asker asker;
     TaskPurpose purpose = TaskPurpose::list;
-    std::string id;
+    AskTasks asked;
+    JobId job;  // filter; empty: all jobs
     AskedProcesses missing;
     TaskAnswers answers;
     Time until;

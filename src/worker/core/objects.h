@@ -74,6 +74,8 @@ class Objects {
   // `kept`: processes of the job here that live on. `lingers`: there are more, elsewhere or later.
   void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
   ObjectsListed list(std::uint64_t limit, bool largest_first);
+  // Lists the given objects that this node knows, also without bytes.
+  ObjectsListed list_these(const std::vector<ObjectId>& objects);
   StoreFact store() const;
   void slab_failed(const SlabFailed& failed);
   // It is the pull's turn: a place is found for it, or waited for.

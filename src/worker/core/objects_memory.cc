@@ -319,6 +319,16 @@ ObjectsListed Objects::list(std::uint64_t limit, bool largest_first) {
   return listed;
 }
 
+ObjectsListed Objects::list_these(const std::vector<ObjectId>& objects) {
+  ObjectsListed listed;
+  for (const ObjectId object : objects) {
+    const ObjectRow* row = table_.find(object);
+    if (row != nullptr && entries_.find(object) != nullptr) listed.objects.push_back(fact_of(object, *row));
+  }
+  listed.store = store();
+  return listed;
+}
+
 StoreFact Objects::store() const {
   const SlabSpace& space = table_.space();
   StoreFact store;

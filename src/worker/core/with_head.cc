@@ -165,8 +165,18 @@ void WorkerCore::Parts::node_died(NodeId node) {
 }
 
 void WorkerCore::Parts::said(ListObjects& message) {
-  ObjectsListed listed = objects->list(message.limit, message.largest_first);
+  ObjectsListed listed = message.only.empty() ? objects->list(message.limit, message.largest_first)
+                                              : objects->list_these(message.only);
   listed.request = message.request;
+  for (ObjectFact& fact : listed.objects) {
+    for (HolderFact& holder : fact.holders) {
+      const ProcessRow* row = processes.find(holder.process);
+      const SlotRow* slot = row == nullptr ? nullptr : slots.find(row->slot);
+      if (slot == nullptr) continue;
+      holder.actor_class = slot->start.actor.class_name;
+      holder.task = slot->running;
+    }
+  }
   head.tell(std::move(listed));
 }
 

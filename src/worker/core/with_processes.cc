@@ -43,9 +43,11 @@ void WorkerCore::Parts::on(ProcessLinkLost& event) {
   const auto row = processes.lost(event.link);
   if (!row || row->process.empty()) return;
   if (!row->slot.empty()) return slots.link_lost(row->slot, row->generation);
-  EndCause cause;
+  // Without an exit status a signal of 0 states that the process may still run, or that its status is not available.
+  EndCause cause = event.cause;
+  if (!event.exited) cause.kind = EndKind::signalled;
   cause.pid = row->pid;
-  cause.text = "its connection to the agent of its node ended";
+  cause.text = "without ending its job";
   objects->process_gone(row->process, false);  // with a driver its job ends
   programs.driver_ended(row->process);
   tell_end({row->process, std::move(cause)});

@@ -87,9 +87,12 @@ struct ProcessSaid {
 // Told after everything the link still held. For a driver this is its death.
 struct ProcessLinkLost {
   LinkId link = 0;
+  bool exited = false;  // `cause` is its exit status
+  EndCause cause{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("link", &ProcessLinkLost::link));
+    return visit(field("link", &ProcessLinkLost::link), field("exited", &ProcessLinkLost::exited),
+                 field("cause", &ProcessLinkLost::cause));
   }
   friend bool operator==(const ProcessLinkLost&, const ProcessLinkLost&) = default;
 };

@@ -226,6 +226,19 @@ TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
   EXPECT_FALSE(to_head<CreateActor>()[0].spec.constructor.arguments->at(0).is_ref);
 }
 
+TEST_F(ActorCalls, NameTheResourceThatNoNodeHas) {
+  const ActorId actor = make_actor(5);
+  const TaskId waits = call(actor);
+  DemandInfeasible never;
+  never.actor = actor;
+  never.reasons.push_back({NodeId::of(1), Reason{ReasonCode::resource_too_small, "GPU", {}, {}, {}}});
+  never.summary = "no node has 4000 GPU";
+  never.fatal = true;
+  head(never);
+  EXPECT_EQ(error(result(waits)).kind, ErrorKind::unschedulable);
+  EXPECT_EQ(error(result(waits)).resource, "GPU");
+}
+
 TEST_F(ActorCalls, SayWhyTheirActorIsNotThere) {
   const ActorId actor = make_actor(5);
   const TaskId waits = call(actor);

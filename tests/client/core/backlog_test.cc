@@ -150,10 +150,14 @@ TEST_F(FarBehind, AllFailWithTheirClass) {
   const auto tasks = submit_many(20);
   DemandInfeasible never;
   never.demand_class = ClassId::of(5);
+  never.reasons.push_back({NodeId::of(1), Reason{ReasonCode::resource_absent, "GPU", {}, {}, {}}});
   never.summary = "too large";
   never.fatal = true;
   head(never);
-  for (const TaskId each : tasks) EXPECT_EQ(error(result(each)).text, "task far can never be scheduled: too large");
+  for (const TaskId each : tasks) {
+    EXPECT_EQ(error(result(each)).text, "task far can never be scheduled: too large");
+    EXPECT_EQ(error(result(each)).resource, "GPU");
+  }
 }
 
 TEST_F(FarBehind, StayWholeIfTheyAreNotPlain) {

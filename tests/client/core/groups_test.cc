@@ -20,7 +20,7 @@ class ClientGroups : public SmallClient {
   }
   void hears(GroupState state, std::uint64_t version, const std::string& why = {},
              bool infeasible = false) {
-    head(GroupChanged{spec_.id, version, state, false, infeasible, why});
+    head(GroupChanged{spec_.id, version, state, false, infeasible, why, infeasible ? "GPU" : ""});
   }
   GroupSpec spec_;
 };
@@ -63,6 +63,7 @@ TEST_F(ClientGroups, RemovalRefusalAndShortageAreDifferentErrors) {
   ready = wait_for(901);
   hears(GroupState::removed, 1, "no node can ever hold bundle 0", true);
   EXPECT_EQ(error(ready).kind, ErrorKind::unschedulable);
+  EXPECT_EQ(error(ready).resource, "GPU");
   ready = wait_for(902);
   head(GroupChanged{spec_.id, 1, GroupState::removed, true, false, "its name is taken"});
   EXPECT_EQ(error(ready).kind, ErrorKind::invalid_request);

@@ -273,5 +273,47 @@ TEST(EndedTasks, ErrorsAreBoundedInBytes) {
   EXPECT_TRUE(ended.failed()[ended.failed().size() - 1].error->empty()) << "too large a one is not kept";
 }
 
+TEST_F(Questions, ReportsFailuresOnce) {
+  SubmitTask given = task(7);
+  given.max_retries = 0;
+  const TaskId id = submit(given);
+  slot(3, 20);
+  slot_executor_ends(3, 20, EndKind::exited);
+  ASSERT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
+  EXPECT_EQ(core_.unreported_failures().tasks.size(), 1u) << "for a process that ends before the report";
+  EXPECT_TRUE(to_head<TasksTold>().empty());
+  pass(Duration(1s));
+  const auto reports = to_head<TasksTold>();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].request, 0u);
+  ASSERT_EQ(reports[0].tasks.size(), 1u);
+  EXPECT_EQ(reports[0].tasks[0].task, id);
+  EXPECT_EQ(reports[0].tasks[0].phase, TaskPhase::failed);
+  EXPECT_FALSE(reports[0].tasks[0].error.empty());
+  EXPECT_TRUE(core_.unreported_failures().tasks.empty());
+  pass(Duration(5s));
+  EXPECT_TRUE(to_head<TasksTold>().empty());
+}
+
+TEST_F(Questions, OwnerBlocked_TaskIsAwaited) {
+  const TaskId id = submit();
+  EXPECT_FALSE(ask_about(id).awaited);
+  step(BlockedOn{{result(id)}});
+  EXPECT_TRUE(ask_about(id).awaited);
+  step(BlockedOn{});
+  EXPECT_FALSE(ask_about(id).awaited);
+}
+
+TEST_F(Questions, NamesTensorsOfArguments) {
+  SubmitTask given = task(7);
+  Argument argument;
+  argument.value = value("outer");
+  RefRecord tensor{ObjectId::of(901), NodeId::of(4), ProcessId::of(40), {}};
+  tensor.tensor.edit().size_bytes = 4;
+  argument.value.contained.push_back(tensor);
+  given.call.arguments.edit().push_back(argument);
+  EXPECT_EQ(ask_about(submit(given)).tensors, std::vector{ObjectId::of(901)});
+}
+
 }  // namespace
 }  // namespace mobula::internal::client

@@ -267,8 +267,10 @@ TEST_F(HeadGroups, AGroupThatNoNodeCanHoldWaitsAndSaysSo) {
   creates(group(5, 1, 4));
   auto heard = news();
   ASSERT_EQ(heard.size(), 1u);
-  EXPECT_TRUE(heard[0].infeasible);
-  EXPECT_EQ(heard[0].state, GroupState::pending);
+  const GroupChanged first = heard[0];
+  EXPECT_TRUE(first.infeasible);
+  EXPECT_EQ(first.missing, "CPU");
+  EXPECT_EQ(first.state, GroupState::pending);
   cluster.node_joins(3, SmallCluster::shape(4));
   heard = news();
   ASSERT_EQ(heard.size(), 1u);

@@ -69,6 +69,7 @@ class SmallCluster {
   void register_agent(TestAgent& agent);
   void comes_back_as(TestAgent& agent, int incarnation);  // a new one of the same node
   void says(TestAgent& agent, AgentMessage message);
+  void process_ends(TestAgent& agent, ProcessId process) { says(agent, ProcessEnded{process, {}}); }
   void raw(TestAgent& agent, AgentToHead message);
   // The messages of one kind that the agent has got and that were not taken yet.
   template <class M>

@@ -1,6 +1,7 @@
 // Questions about single tasks on their way from a tool to the tasks' owners and back.
 #include <nlohmann/json.hpp>
 
+#include "head/core/failed_tasks.h"
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -298,6 +299,50 @@ TEST_F(TaskQuestions, TooManyOpenQuestionsAreRefused) {
   EXPECT_TRUE(cluster.replies.empty());
   ask("list", "tasks");
   EXPECT_EQ(reply().code, ErrorCode::resource_exhausted);
+}
+
+TEST_F(TaskQuestions, ListsFailuresAfterTheOwnerEnded) {
+  TaskFact failed = fact(0xa1, TaskPhase::failed);
+  failed.node = NodeId::of(1);
+  failed.attempt = 2;
+  failed.error = Payload(std::vector<std::byte>(8));
+  answers(1, 0, {failed, fact(0xa2, TaskPhase::runs)});
+  ask("list", "tasks", R"({"state": "FAILED"})");
+  answers(1, asked(one).request, {});
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(document()["items"].size(), 0u) << "a living owner answers for itself";
+  cluster.process_ends(agent, one);
+  ask("list", "tasks", R"({"state": "FAILED"})");
+  answers(2, asked(two).request, {});
+  const Json list = document();
+  ASSERT_EQ(list["items"].size(), 1u) << list;
+  EXPECT_EQ(list["items"][0]["task_id"], id(0xa1));
+  EXPECT_EQ(list["items"][0]["state"], "FAILED");
+  EXPECT_EQ(list["items"][0]["node_id"], NodeId::of(1).hex());
+  EXPECT_EQ(list["items"][0]["attempt"], 3);
+  ASSERT_EQ(reply().errors.size(), 1u);
+  ask("get", "task", id(0xa1));
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(document()["state"], "FAILED");
+}
+
+TEST_F(TaskQuestions, RemovesFailuresAfterAnHour) {
+  answers(1, 0, {fact(0xa1, TaskPhase::failed)});
+  cluster.process_ends(agent, one);
+  cluster.pass(FailedTasks::kept_for);
+  ask("list", "tasks");
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(document()["items"].size(), 0u);
+}
+
+TEST_F(TaskQuestions, KeepsABoundedNumberOfFailures) {
+  std::vector<TaskFact> many;
+  for (std::uint64_t i = 1; i <= 150; ++i) many.push_back(fact(i, TaskPhase::failed));
+  answers(1, 0, many);
+  cluster.process_ends(agent, one);
+  ask("list", "tasks");
+  answers(2, asked(two).request, {});
+  EXPECT_EQ(document()["items"].size(), FailedTasks::max_tasks_per_job);
 }
 
 }  // namespace

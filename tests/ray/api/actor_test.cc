@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -46,6 +49,45 @@ class Values {
   std::vector<ObjectRef<int>> refs_;
   std::vector<int> seen_;
 };
+
+std::string exit_file;
+class Registers {
+ public:
+  explicit Registers(const std::string& file) {
+    exit_file = file;
+    std::atexit([] { std::ofstream(exit_file) << "exit handler"; });
+  }
+  int ready() { return 1; }
+};
+
+TEST(test_actor, test_atexit_handler) {
+  std::string directory = ::testing::TempDir() + "mobula-atexit-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  const std::string planned = directory + "/planned", killed = directory + "/killed";
+  auto dropped = mobula::actor<Registers>.remote(planned);
+  const auto ends = mobula::actor<Registers>.remote(killed);
+  EXPECT_EQ(got(dropped.call<&Registers::ready>()) + got(ends.call<&Registers::ready>()), 2);
+  dropped = {};
+  EXPECT_TRUE(becomes_true([&] { return std::filesystem::exists(planned); }));
+  mobula::kill(ends);
+  EXPECT_TRUE(mobula::testing::throws_soon<ActorDiedError>([&] { got(ends.call<&Registers::ready>()); }));
+  EXPECT_FALSE(std::filesystem::exists(killed)) << "a kill runs no exit handler";
+  std::filesystem::remove_all(directory);
+}
+
+class Creator {
+ public:
+  int slow_value() {
+    ::usleep(200'000);
+    return 7;
+  }
+};
+ObjectRef<int> value_of_temporary_actor() { return mobula::actor<Creator>.remote().call<&Creator::slow_value>(); }
+
+TEST(test_actor, test_actor_exit_from_task) {
+  const auto pending = got(mobula::task<value_of_temporary_actor>.remote());
+  EXPECT_EQ(got(pending), 7);
+}
 
 TEST(test_actor, test_remote_function_within_actor) {
   const std::vector expected{1, 2, 3, 4, 5};

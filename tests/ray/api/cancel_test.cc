@@ -1,5 +1,5 @@
-// Ray's python/ray/tests/test_cancel.py. Without force, a C++ task stops when it polls
-// current().cancelled(), so the waiting tasks here are queued or poll it.
+// Ray's python/ray/tests/test_cancel.py. Without force a C++ task stops at its next blocking call of Mobula, or when it
+// polls current().cancelled().
 #include <gtest/gtest.h>
 
 #include <random>
@@ -50,6 +50,15 @@ TEST(test_cancel, test_cancel_middle_of_chain_force) {
   EXPECT_TRUE(is_pending(first));
   gate.call<&Gate::open>();
   EXPECT_TRUE(got(first));
+}
+
+TEST(test_cancel, test_cancel_blocked_get) {
+  const auto gate = make_gate();
+  const auto blocked = mobula::task<wait_for>.remote(std::vector{gate.call<&Gate::wait>()});
+  EXPECT_TRUE(is_pending(blocked));
+  mobula::cancel(blocked, {.recursive = false});
+  EXPECT_THROW(got(blocked), TaskCancelledError);
+  gate.call<&Gate::open>();
 }
 
 TEST_P(Cancel, test_cancel_chain_of_arguments) {
