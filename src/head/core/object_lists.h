@@ -1,6 +1,6 @@
-// Questions about the objects in the nodes' stores: asks the agents, gathers what they answer, and
-// replies when all have, or after `list_within` with what has come and a warning about the rest.
-// Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+// Queries for the objects in the nodes' stores. A query goes to all agents. The reply is sent when
+// all have answered, or after `list_within` with the results so far and a warning about the rest.
+// Thread: owner (one HeadCore). Not: state between queries.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ class ObjectLists {
     NodeId node;
     StoreFact fact;
   };
-  // What the question is about.
+  // Subject of a query.
   enum class About : unsigned char { objects, one_object, memory };
 
-  // `id`: of one object, or its beginning. Refused when too many questions are open.
+  // `id` is the id of one object or its prefix. Fails if too many queries are open.
   Result<void> ask(Asker asker, About about, std::string id);
   void listed(NodeId node, const ObjectsListed& message);
   void node_died(NodeId node);
