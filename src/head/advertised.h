@@ -22,7 +22,7 @@ std::string with_port(const std::string& host, std::uint16_t port);
 struct HostFacts {
   std::string route_v4;  // local address of the route to other networks; empty: no route
   std::string route_v6;
-  // addresses of its interfaces, without loopback and link-local ones
+  // Addresses of its interfaces, without loopback and link-local ones.
   std::vector<std::string> addresses;
   std::function<std::vector<std::string>()> named;  // resolves the host name of the machine
 

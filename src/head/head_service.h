@@ -39,11 +39,11 @@ struct HeadServiceOptions {
   HeadOptions core;
   std::optional<CurveKeys> keys;  // none: no encryption, and the bus accepts this machine only
   AllowTable* allow = nullptr;    // required with keys; outlives the service
-  // public keys of the cluster's key files, which no token may use
+  // Public keys of the cluster's key files, which no token may use.
   std::set<std::string> own_keys{};
   SigningKeys signing;
   std::string journal_path;
-  // directory for the files of submitted jobs; created by the first upload
+  // Directory for the files of submitted jobs; created by the first upload.
   std::string packages_folder;
   RecordOptions record;  // recording of the core's inputs
   std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970

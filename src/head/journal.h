@@ -74,7 +74,7 @@ class DiskJournal {
   CondVar changed_;
   std::vector<Persist> waiting_ MOBULA_GUARDED_BY(mutex_);
   std::size_t waiting_bytes_ MOBULA_GUARDED_BY(mutex_) = 0;
-  // a batch was dropped, so all queued batches are dropped
+  // A batch was dropped, so all queued batches are dropped.
   bool overflowed_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };

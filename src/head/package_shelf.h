@@ -21,7 +21,7 @@
 namespace mobula::internal::head {
 
 struct PackageLimits {
-  // limit of one file, with names, links, and headers
+  // Limit of one file, with names, links, and headers.
   std::uint64_t bytes_each = (std::uint64_t{256} << 20) + (std::uint64_t{64} << 20);
   std::uint64_t bytes = std::uint64_t{4} << 30;
   std::size_t arriving = 16;

@@ -235,7 +235,7 @@ void ActorTable::durable(ActorId id) {
   if (actor == nullptr || actor->durable) return;
   actor->durable = true;
   if (actor->state == ActorState::dead) return;
-  // a command may already have a slot
+  // A command may already have a slot.
   if (actor->slot.empty()) become(*actor, ActorState::placing);
   place(*actor);
 }

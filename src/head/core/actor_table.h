@@ -180,14 +180,14 @@ class ActorTable {
   Table<ActorId, Actor> rows_;
   std::map<Name, ActorId> names_;
   std::deque<ActorId> dead_;  // oldest first; beyond the limit the oldest are removed
-  // owned by their jobs: alive, or still expected after a restart of the head
+  // Actors that their jobs own: alive, or still expected after a restart of the head.
   std::set<ActorId> entrusted_;
   std::map<ActorId, Orphans> orphans_;  // watched before their creation
   std::set<ActorId> delayed_;           // actors with not_before
   // Actors that a process of the job wants to end and that no node has reported yet.
   std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
   std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched actors
-  // orders of earlier heads, by agent, during recovery
+  // Orders of earlier heads, by agent, during recovery.
   std::map<ProcessId, std::set<ActorId>> open_orders_;
 };
 

@@ -136,7 +136,7 @@ Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& l
     nodes.push_back(std::move(node));
     return nodes;
   }
-  // first bundle of each kind, and number of bundles
+  // Pairs of the first bundle of each kind and the number of such bundles.
   std::vector<std::pair<std::int32_t, int>> kinds;
   for (const auto i : left_over) {
     const auto same = std::ranges::find_if(kinds, [&](const auto& each) { return bundle_at(each.first) == bundle_at(i); });

@@ -30,7 +30,7 @@ struct Job {
   std::string why;  // reason of the end
   bool lingers = false;      // ended, but some of its detached actors are alive
   std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
-  // its driver waits for the notification that nothing of the job runs any more
+  // Its driver waits for the notification that nothing of the job runs any more.
   bool driver_waits = false;
   bool runs() const { return durable && end == JobEnd::runs; }
   // Whether processes may still send requests in the name of the job.

@@ -214,7 +214,7 @@ void NodeTable::admit(const Rival& who) {
 
   std::erase(dead_, message.address.node);
   node.state = NodeState::alive;
-  // the drain applied to the earlier incarnation
+  // The drain applied only to the earlier incarnation.
   if (before != message.address.incarnation) stop_draining(node);
   node.output_dropped = 0;
   node.refused = false;

@@ -335,7 +335,7 @@ void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) 
 }
 
 void NodeTable::refuse(LinkId link, Refused refused) {
-  // a normal reply after a restart of the head, by which agents detect it
+  // `unknown` is the normal reply after a restart of the head, by which agents detect it.
   if (refused.code != RefusalCode::unknown) {
     parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation}, refused.why);
   }

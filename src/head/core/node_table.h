@@ -72,7 +72,7 @@ struct Node {
   std::uint64_t queued = 0;   // number of the last message sent to it
   std::uint64_t applied = 0;  // number of the last message that it has executed
   bool refused = false;       // its port refused a connection while the head declared no deaths
-  // time of the last query for full facts, sent after its slots differed from those of the head
+  // Time of the last query for full facts, sent after its slots differed from those of the head.
   std::optional<Time> facts_asked;
   std::uint64_t facts_asked_by = 0;   // number of that query
   std::uint64_t output_dropped = 0;   // dropped output lines of executors on other nodes

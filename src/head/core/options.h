@@ -13,23 +13,25 @@ namespace mobula::internal::head {
 
 struct HeadOptions {
   ClusterSettings settings;
-  // wait for known nodes after a restart; above the agents' maximum backoff
+  // Wait for known nodes after a restart. Must exceed the agents' maximum backoff.
   Duration recovery = Duration(30s);
-  // in addition to fence_after, before an exclusive actor restarts
+  // Added to fence_after before an exclusive actor restarts.
   Duration exclusive_margin = Duration(2s);
   Duration publish_after = Duration(10ms);   // deaths of processes are collected for this time
   Duration persist_again = Duration(1s);     // retry of a failed write that no reply waits for
-  // a driver may attach again after its node has died or was cut off
+  // Time for a driver to attach again after its node died or was cut off.
   Duration driver_absence = Duration(120s);
   Duration orphan_watch = Duration(10s);     // a watcher may precede its actor by this time
   Duration list_within = Duration(2s);       // for replies of agents and owners to a query
   Duration store_results_within = Duration(40s);  // for an executor that must end and holds results
-  // backoff of an actor after its second failed start in a row,
+  // Backoff of an actor after its second failed start in a row. It doubles with each further one,
+  // up to start_again_cap.
   Duration start_again_after = Duration(100ms);
-  Duration start_again_cap = Duration(5s);       // doubled each time up to this
-  // backoff of an actor that was terminated for lack of memory,
+  Duration start_again_cap = Duration(5s);       // maximum backoff
+  // Backoff of an actor that was terminated for lack of memory. It doubles each time, up to
+  // memory_restart_cap.
   Duration memory_restart_after = Duration(500ms);
-  Duration memory_restart_cap = Duration(60s);      // doubled each time up to this
+  Duration memory_restart_cap = Duration(60s);      // maximum backoff
   // Limits. A request above a limit is rejected with a text that names the limit, except as noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -37,9 +39,9 @@ struct HeadOptions {
   std::uint64_t max_groups = 100'000;
   std::uint64_t max_classes_per_lessee = 4096;
   std::uint64_t max_tokens = 10'000;
-  // each for jobs, actors, nodes, and tokens; the oldest are removed
+  // Limit for ended jobs, actors, nodes, and tokens each. The oldest are removed.
   std::uint64_t max_ended_kept = 1000;
-  // replicas above it are not found after the death of their home
+  // Further replicas of a node are not found after the death of their home.
   std::uint64_t max_copies_per_node = 1'000'000;
   std::uint64_t max_backlog = 100'000;  // messages for one agent; above it the node is dead
   std::uint64_t max_listed = 10'000;    // items per reply; a warning states how many are left out
@@ -47,7 +49,7 @@ struct HeadOptions {
   std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // size of the whole planner state
   // Tickets of agents are valid for ticket_life and renewed after a third of it.
   Duration ticket_life = std::chrono::hours(24);
-  // for agents whose protocol has no renewal
+  // Life of tickets for agents whose protocol has no renewal.
   Duration lasting_ticket_life = std::chrono::hours(24 * 365);
   Duration clock_skew = std::chrono::minutes(5);  // tolerance for the expiry of tokens
   // Rate limit of queries per key (protocol/roles.h): burst, and queries per second. 0: no limit.

@@ -51,7 +51,7 @@ struct Parts {
   std::vector<Command> commands;  // commands of this step
 
   std::uint64_t epoch = 0;
-  // epoch that was written to the journal to replace `epoch`; 0: none
+  // Epoch that was written to the journal to replace `epoch`; 0: none.
   std::uint64_t raised_epoch = 0;
   Hash128 epoch_id;
   Time started_at;

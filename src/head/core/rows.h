@@ -71,7 +71,7 @@ struct GroupRow {
 // Order to start a command, written before it is sent. An attempt that only this row shows may have
 // run.
 struct StartOrder {
-  // incarnation that it creates; settled if `ActorRow::incarnation` has reached it
+  // Incarnation that it creates; settled if `ActorRow::incarnation` has reached it.
   std::uint32_t attempt = 0;
   NodeId node;
   ProcessId agent;  // agent of the node, which receives the order

@@ -223,7 +223,7 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
     }
     const auto& strange = strangers_[node];
     const auto known = strange.find(fact.slot);
-    // the command to end it is on its way
+    // The command to end it is on its way.
     if (known != strange.end() && known->second > applied_through) continue;
     mark_unknown_slot.hit();
     const StopSlot stop{fact.slot, false, "the head does not know this slot"};

@@ -31,7 +31,7 @@ struct Slot {
   ClassId class_id;
   ProgramId program;
   ProgramId start_identity;  // the program with its environment
-  // name of one task of its demand, for users; unknown after a restart of the head
+  // Name of one task of its demand, for users; unknown after a restart of the head.
   std::string name;
   ProcessId lessee;  // empty: slot of an actor
   ActorId actor;
@@ -39,10 +39,10 @@ struct Slot {
   bool ready = false;      // this generation answers calls
   bool reported = false;   // DemandPlanned has reported its start to the lessee
   bool known = false;      // acknowledged by the lessee
-  // part of the total of its lessee's demand although not known: it was stopping
+  // Part of the total of its lessee's demand although not known: it was stopping.
   bool counted = false;
   bool lent = false;
-  // stopping without resources, while its executor awaits calls that it has submitted
+  // Stopping without resources, while its executor awaits calls that it has submitted.
   bool departed = false;
   bool stopping = false;
   bool ends_there = false;  // its agent ends it without a command
@@ -52,7 +52,7 @@ struct Slot {
   Time resident_since;     // start of its residence
   std::string over_share;  // report that its executor exceeds its share of a device
   Endpoint endpoint;
-  // number of its StartSlot; 0: reported by the agent; not_ordered: waits for the journal
+  // Number of its StartSlot; 0: reported by the agent; not_ordered: waits for the journal.
   std::uint64_t started_by = 0;
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
 };
@@ -189,7 +189,7 @@ class SlotTable {
   std::map<NodeId, std::set<SlotId>> by_node_;
   std::map<DemandKey, DemandRow> demands_;
   std::set<DemandKey> plan_reports_;  // demands that DemandPlanned must answer
-  // slots that lessees claim while their nodes are expected
+  // Slots that lessees claim while their nodes are expected.
   std::map<SlotId, ProcessId> unseen_holds_;
   std::vector<scheduler::Infeasible> held_back_;  // deferred until all nodes have registered
   std::set<SlotId> unannounced_;

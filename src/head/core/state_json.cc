@@ -276,7 +276,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else if (kind == "actors") {
     list.kind = "ActorList";
     for (const auto& [id, actor] : parts.actors.rows()) {
-      // the command of a submitted job, listed with the jobs
+      // The command of a submitted job, listed with the jobs.
       if (actor.spec().entry.given()) continue;
       Json item = actor_json(actor);
       if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason")) item["reason"] = std::move(why);

@@ -107,9 +107,9 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
 
 namespace {
 
-// except for submit and explain, which have their own limits
+// Limit for arguments, except for submit and explain, which have their own limits.
 constexpr std::size_t max_argument_bytes = 4096;
-// members of a document: a search takes time proportional to it
+// Limit of members: a search in a document takes time proportional to their number.
 constexpr std::size_t max_parts = 16'384;
 constexpr int max_nesting = 64;  // depth of a document: a copy takes stack proportional to it
 

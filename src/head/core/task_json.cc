@@ -315,7 +315,7 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
     json = explanation_of(parts, demand->second.demand.demand_class, scheduler::Tenant::task,
                           item_json(parts, item), {parts.processes.node_of(item.owner)});
     Item place = item;
-    // the head's own reason, which an earlier reply had given to the owner
+    // This reason came from an earlier reply of the head to the owner.
     place.fact.reason.clear();
     json["demand_reason"] = json["reason"];
     json["reason"] =

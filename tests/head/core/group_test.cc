@@ -248,7 +248,7 @@ TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
   ASSERT_EQ(heard.size(), 1u) << "whoever waits for it later is told the same";
   EXPECT_TRUE(heard[0].refused);
   EXPECT_NE(heard[0].why.find("'pair'"), std::string::npos) << heard[0].why;
-  // does not free the name of another group
+  // This removal must not free the name of the other group.
   cluster.driver_says(home, 1, RemoveGroup{GroupId::of(6)});
   auto third = second;
   third.id = GroupId::of(8);
