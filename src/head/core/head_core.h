@@ -16,12 +16,12 @@
 
 namespace mobula::internal::head {
 
+struct Parts;
+
 // The first event is Started. Until the new epoch is durable (Persisted for its batch), agents get
 // no reply and tools are asked to wait. If the journal names nodes, the head then *recovers*: it
 // grants slots on nodes that have registered, declares no deaths, and restarts no actors. Recovery
 // ends when all of them have registered, or after `recovery`.
-struct Parts;
-
 class HeadCore {
  public:
   using Options = HeadOptions;

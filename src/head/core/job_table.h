@@ -44,8 +44,8 @@ class JobTable {
   void restore(const JobRow& row);
   // Request of the driver, which may be repeated.
   void start(NodeId node, const StartJob& message);
-  // Adds the job of a submitted job. It has no driver and lasts as long as its command. Errors: bad
-  // terms; already_exists for a known id.
+  // Adds the row of a submitted job, which has no driver and lasts as long as its command. Errors:
+  // bad terms; already_exists for a known id.
   Result<void> submitted(const SubmissionRow& submission);
   void durable(JobId id);
   void not_durable(JobId id, const std::string& why);

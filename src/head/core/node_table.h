@@ -118,7 +118,7 @@ class NodeTable {
   // the node is too large.
   void pass_output(NodeId node, const JobPrinted& output);
   void pressed(NodeId node, const MemoryPressure& message);
-  // Drains the node: it gets no more work, tasks are recalled, and actors move. If `within` is
+  // Drains the node: it gets no more work, slots are recalled, and actors move. If `within` is
   // positive, remaining work is terminated after it. The drain lasts as long as this incarnation of
   // the node and is in the journal. After a restart of the head the deadline counts from the end of
   // recovery. Errors: not_found.
