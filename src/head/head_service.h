@@ -53,7 +53,7 @@ struct HeadServiceOptions {
 struct HeadServiceCallbacks {
   // The epoch is durable: the head answers agents from now on.
   std::function<void()> on_serving;
-  // The first attempt to make the epoch durable failed. Further attempts follow automatically.
+  // An attempt to make the epoch durable failed. Further attempts follow automatically.
   std::function<void(const std::string& why)> on_not_durable;
 };
 
@@ -67,7 +67,7 @@ class HeadService {
   // Opens the journal. The loop calls `callbacks`.
   static Result<std::unique_ptr<HeadService>> create(EventLoop& loop, HeadServiceOptions options,
                                                      HeadServiceCallbacks callbacks);
-  // Closes connections after it has written all queued batches of the core.
+  // Closes the connections, then writes all queued batches of the core.
   ~HeadService();
   HeadService(const HeadService&) = delete;
   HeadService& operator=(const HeadService&) = delete;
@@ -136,7 +136,7 @@ class HeadService {
   std::vector<AgentSaid> early_;
   HeadCounters counters_;
   RefusalLog refusals_;
-  std::uint64_t keys_refused_ = 0;  // rejected keys that are already in the log
+  std::uint64_t keys_refused_ = 0;  // number of rejected keys at the last log line
   std::map<LinkId, Told> asked_;  // open queries by their synthetic links
   LinkId last_asked_ = LinkId{1} << 63;  // above all links of the bus
   Timer deadline_;

@@ -1,7 +1,7 @@
 // Serves the HTTP pages of the head on a separate thread with its own event loop: accepts
-// connections, checks the keys of tokens, posts queries to the loop of the head, and receives the
-// answers by posting. The number of open queries is bounded. A query that the head does not answer
-// in time gets a timeout response, so the head never waits for this thread.
+// connections, checks the keys of tokens, and posts a bounded number of queries to the loop of the
+// head. The head posts its answers and never waits for this thread. A query without an answer in
+// time gets a timeout response.
 // Thread: the thread of the head's loop creates and destroys it.
 // Owner: the queried head service must outlive it.
 #pragma once

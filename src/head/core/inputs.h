@@ -107,8 +107,8 @@ struct Persisted {
   friend bool operator==(const Persisted&, const Persisted&) = default;
 };
 
-// The batches through `upto` that were not reported as durable are dropped by the shell. Later
-// batches may be persisted again.
+// The shell has dropped the batches through `upto` that were not reported as durable. Later batches
+// may succeed.
 struct PersistFailed {
   std::uint64_t upto = 0;
   std::string text;

@@ -1,5 +1,5 @@
 // Journal as the core sees it: a peer with delay. It collects the changes of one step into a batch,
-// keeps the gates that wait for a batch, and writes failed rows without gates again.
+// keeps the gates that wait for a batch, and retries failed rows that have no gate.
 // Thread: owner (one HeadCore). Not: I/O. seal() returns the command.
 #pragma once
 

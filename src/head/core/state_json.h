@@ -28,9 +28,9 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
                                  const std::string& id, std::vector<std::string> warnings);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
-// pong_json() returns the clock and the release of the head, which tools compare with their own.
-// done_json() is the reply to a successful order.
+// Returns the clock and the release of the head, which tools compare with their own.
 std::string pong_json(const Parts& parts);
+// Returns the reply to a successful order.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 
 }  // namespace mobula::internal::head

@@ -57,7 +57,7 @@ class TokenTable {
   // User ids that no longer admit connections and for which valid tickets may exist.
   std::vector<std::string> void_keys() const;
 
-  // Revokes tokens that have expired.
+  // Notifies all agents of driver tokens that have expired.
   void tick();
   std::optional<Time> next_deadline() const;
 

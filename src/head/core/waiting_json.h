@@ -7,8 +7,9 @@
 
 namespace mobula::internal::head {
 
-// Items have kind, asks, resources, count, jobs, reason (one word), text (rejecting rules with
-// counts of nodes; empty if that takes too long), and id (one of the requests, for explain).
+// Items have kind, asks, resources, count, jobs, reason (one word in parentheses), text (rejecting
+// rules with counts of nodes; empty if that takes too long), and id (one of the requests, for
+// explain).
 Json waiting_json(const Parts& parts);
 
 // Returns the one-word reason why a class waits, for tables.
