@@ -31,9 +31,9 @@ struct HostFacts {
 
 // Returns the host to advertise for a head that listens at every address. The first that exists is
 // taken: the address of the route to other networks, an interface address that the host name of the
-// machine resolves to, any interface address, loopback. The result is never a name, because other
-// machines may not resolve it. If `v6` (the head listens at "::"), IPv6 addresses precede IPv4
-// addresses.
+// machine resolves to, any interface address, loopback. IPv6 addresses count only if `v6` (the head
+// listens at "::"), and then the IPv6 route precedes the IPv4 route. The result is never a name,
+// because other machines may not resolve it.
 std::string advertised_host(const HostFacts& facts, bool v6);
 
 // Bound and advertised address of the previous head.

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view end_of_head = "\r\n\r\n";
 constexpr Duration without_descriptors = 100ms;
 
-// Returns "10.0.0.7", or an empty text if the peer is gone.
+// Returns "10.0.0.7", or an empty text if the peer has disconnected.
 std::string source_of(const Fd& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;

@@ -1,4 +1,4 @@
-// Time of the last allocation on each node, for planners that remove idle nodes.
+// Last time at which each node had an allocation, for planners that remove idle nodes.
 // Thread: owner (one HeadCore).
 #pragma once
 

@@ -72,7 +72,7 @@ bool SlotTable::may_go_on(const SlotFact& fact) const {
   return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
 }
 
-// The resources of an unknown slot stay allocated until it is gone, because its process may still
+// The resources of an unknown slot stay allocated until its removal, because its process may still
 // use them.
 void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t ends_by) {
   strangers_[node].insert_or_assign(fact.slot, ends_by);

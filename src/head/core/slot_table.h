@@ -3,7 +3,7 @@
 // scheduler. The agent notifies lessees on its own node about a slot; the head notifies the others.
 // Thread: owner (one HeadCore).
 // Not: accounting, which the scheduler does. The resources of a slot are free when its agent
-// reports it gone or its node is dead.
+// reports its removal or its node is dead.
 #pragma once
 
 #include <cstdint>
@@ -115,7 +115,7 @@ class SlotTable {
   void lessee_ended(ProcessId lessee, const EndCause& cause);
   Survivors survivors(JobId job) const;
   void job_ended(JobId job, const Survivors& kept);
-  // Whether a slot of the job is still stopping: its agent has not reported it gone.
+  // Whether a slot of the job is still stopping: its agent has not reported its removal.
   bool ends_in(JobId job) const;
 
   // Reports of agents.
@@ -129,7 +129,7 @@ class SlotTable {
   // one side knows end, and missed reports are applied.
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
-  // Terminates the processes in the slot. Its allocation stays until its agent reports it gone.
+  // Terminates the processes in the slot. Its allocation stays until its agent reports its removal.
   void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {}, bool orderly = false);
   // Terminates `users`, which run in bundles of the group, and rejects demands for its bundles.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
