@@ -254,7 +254,8 @@ Result<TaskFilters> task_filters(const std::string& text) {
 bool may_be_task(const Parts& parts, const std::string& text) {
   if (!is_id_prefix(text)) return false;
   const auto job = parts.submissions.resolve(text);
-  if (job || job.error().code == ErrorCode::invalid_argument) return false;  // several jobs: explain reports it
+  // Several jobs match. The explanation of jobs reports it.
+  if (job || job.error().code == ErrorCode::invalid_argument) return false;
   return known_ids(parts, text).empty();
 }
 

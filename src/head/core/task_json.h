@@ -25,7 +25,8 @@ struct TaskFilters {
 // `text` is empty or {"state": ..., "name": ..., "job_id": ..., "limit": ...}. Each member is an
 // optional string.
 Result<TaskFilters> task_filters(const std::string& text);
-// Whether `text` is an id or an id prefix, and names no job, actor, placement group, or waiting class.
+// Whether `text` is an id or an id prefix and names no job, actor, placement group, or waiting
+// class.
 bool may_be_task(const Parts& parts, const std::string& text);
 
 std::string tasks_json(const Parts& parts, const TaskAnswers& answers);
