@@ -354,8 +354,8 @@ Result<std::string> StateReader::undrain(const ToolRequest& request) {
   return done_json("Undrained", warnings);
 }
 
-// The holder of a driver's token may stop jobs that it submitted with the token, and jobs of drivers
-// on nodes that joined with the token.
+// The holder of a driver's token may stop jobs that it submitted with the token, and jobs of
+// drivers on nodes that joined with the token.
 std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id, const std::string& owner) {
   if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
   const std::string why = fmt::format(
