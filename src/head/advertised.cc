@@ -38,7 +38,8 @@ bool link_local(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// Sends nothing: the kernel only chooses its own end. Networks for documents (RFC 5737, RFC 3849).
+// connect() on a datagram socket sends nothing: the kernel only selects the local address. The
+// targets are documentation networks (RFC 5737, RFC 3849).
 std::string route_by(int family) {
   const Fd probe(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto there = Address::parse(family == AF_INET ? "192.0.2.1:9" : "[2001:db8::1]:9");
@@ -126,7 +127,7 @@ std::optional<HeadPlace> place_of(const std::string& text) {
 bool reached_at(const HeadPlace& before, const std::string& now) {
   const auto then = Address::parse(before.bound);
   const auto here = Address::parse(now);
-  if (!then || !here) return true;  // nothing is known
+  if (!then || !here) return true;  // no address to compare
   if (then->port() != here->port()) return false;
   if (is_any_host(here->host()) || here->host() == then->host()) return true;
   return same_host_of(before.advertised) == same_host_of(now);

@@ -1,6 +1,7 @@
-// At which address others find a head: what it tells them where it listens at every address of its machine, and
-// whether those who knew the head before this one find it. The choices are pure; `HostFacts::of_machine` asks the
-// system, a name server only where nothing else helps. Any thread.
+// Chooses the address that a head advertises if it listens at every address of its machine. Decides
+// whether nodes that know the address of the previous head reach this one.
+// Thread: any. `HostFacts::of_machine` queries the system. It queries name servers only if the
+// machine has no route to other networks.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +15,28 @@
 namespace mobula::internal::head {
 
 bool is_any_host(const std::string& host);
-// "10.0.0.3:80", "[fd00::3]:80".
+// Returns "10.0.0.3:80" or "[fd00::3]:80".
 std::string with_port(const std::string& host, std::uint16_t port);
 
-// Hosts are numeric and without brackets.
+// Addresses of this machine: numeric hosts without brackets.
 struct HostFacts {
-  std::string route_v4;                // from where packets to other networks leave; empty: there is no such route
+  std::string route_v4;  // local address of the route to other networks; empty: no route
   std::string route_v6;
-  std::vector<std::string> addresses;  // of its interfaces, but loopback and link-local ones
-  std::function<std::vector<std::string>()> named;  // what the machine's own name stands for
+  // Addresses of its interfaces, without loopback and link-local ones.
+  std::vector<std::string> addresses;
+  std::function<std::vector<std::string>()> named;  // resolves the host name of the machine
 
   static HostFacts of_machine();
 };
 
-// For a head that listens at every address: that of the route to other networks, else the one that the machine's own
-// name stands for, where that is one of its interfaces', else an interface's, else loopback. Never a name: others may
-// not know it. V6 goes before V4 where it listens at "::".
+// Returns the host to advertise for a head that listens at every address. The first that exists is
+// taken: the address of the route to other networks, an interface address that the host name of the
+// machine resolves to, any interface address, loopback. IPv6 addresses count only if `v6` (the head
+// listens at "::"), and then the IPv6 route precedes the IPv4 route. The result is never a name,
+// because other machines may not resolve it.
 std::string advertised_host(const HostFacts& facts, bool v6);
 
-// Where the head before this one listened, and what others were told.
+// Bound and advertised address of the previous head.
 struct HeadPlace {
   std::string bound;       // HOST:PORT
   std::string advertised;  // HOST:PORT
@@ -40,8 +44,8 @@ struct HeadPlace {
 std::string to_text(const HeadPlace& place);
 std::optional<HeadPlace> place_of(const std::string& text);
 
-// Whether who connects to where the head was told to be before reaches one that listens at `now`. Asks name servers
-// where a name was told.
+// Returns whether a peer that connects to the address of the previous head reaches a head that
+// listens at `now`. Queries name servers if the advertised host is a name.
 bool reached_at(const HeadPlace& before, const std::string& now);
 
 }  // namespace mobula::internal::head

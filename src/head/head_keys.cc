@@ -42,7 +42,7 @@ Result<CurveKeys> curve_keys_at(const std::string& path) {
   return keys;
 }
 
-// Two lines of hex digits: the public and the secret key.
+// Format: two lines of hexadecimal digits, the public key and the secret key.
 Result<SigningKeys> signing_keys_at(const std::string& path) {
   if (!exists(path)) {
     auto keys = SigningKeys::generate();

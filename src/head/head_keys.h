@@ -1,6 +1,6 @@
-// The keys of a head, made at its first start and kept in its folder: its CURVE pair, the pair that
-// signs tickets, and the key files that it hands out: one that joins machines, one for the tools of
-// its own machine. Values; for a start.
+// Keys of a head, which its first start creates and its directory keeps: the CURVE key pair, the
+// key pair that signs tickets, and the key files for machines, operators, and observers.
+// Thread: any. Values for one start.
 #pragma once
 
 #include <string>
@@ -16,19 +16,19 @@ namespace mobula::internal::head {
 struct HeadKeys {
   CurveKeys curve;
   SigningKeys signing;
-  KeyFile join;          // <folder>/<cluster>.key, role agent
-  KeyFile operator_key;  // <folder>/head/operator.key, role operator
-  KeyFile observer_key;  // <folder>/head/observer.key, role observer: reads the HTTP pages
+  KeyFile join;          // `<folder>/<cluster>.key`, role agent
+  KeyFile operator_key;  // `<folder>/head/operator.key`, role operator
+  KeyFile observer_key;  // `<folder>/head/observer.key`, role observer: for the HTTP pages
 
-  // Reads what is there and makes what is missing. Fails naming the file. A key file that was made
-  // for another head's keys is made anew.
+  // Reads existing keys and creates missing ones. Errors name the file. Replaces a key file that
+  // was created for the keys of another head.
   static Result<HeadKeys> load_or_make(const std::string& folder, const std::string& cluster);
 
-  // Admits the key files' keys, each under its role.
+  // Admits the public keys of the key files, each with its role.
   Result<void> admit(AllowTable& table) const;
 };
 
-// Lower-case hex digits, as key files have signing keys.
+// Returns lower-case hexadecimal digits, the form of signing keys in key files.
 std::string hex_of_key(const std::string& bytes);
 
 }  // namespace mobula::internal::head

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t clock_tolerance_ms = 1000;
 constexpr Duration probe_limit = 1s;
-constexpr Duration farewell_limit = 100ms;  // for replies on their way when the head ends
+constexpr Duration farewell_limit = 100ms;  // for replies in flight when the head stops
 
 constexpr std::size_t max_asked = 1024;
 constexpr std::string_view token_prefix_of_users = "token:";
@@ -29,7 +29,7 @@ constexpr std::size_t max_early = 10'000;
 constexpr Role key_roles[] = {Role::agent, Role::driver_agent, Role::observer, Role::metrics,
                           Role::operator_};
 
-// A driver's key lets its own agent in, which holds no slots.
+// The key of a driver also admits the agent of that driver, which has no slots.
 Principal as_agent(Principal principal) {
   if (principal.role == Role::driver) principal.role = Role::driver_agent;
   return principal;
@@ -73,7 +73,7 @@ Result<std::unique_ptr<HeadService>> HeadService::create(EventLoop& loop,
 }
 
 Result<void> HeadService::open() {
-  // The journal's thread hands its answers to the loop; `self` is empty once the service is gone.
+  // The journal thread posts its results to the loop. `self` is empty after the service has ended.
   const auto hand_over = [&loop = loop_, self = self_](auto answer) {
     const auto posted = loop.post([self, answer] {
       if (*self != nullptr) answer(**self);
@@ -141,7 +141,7 @@ Result<void> HeadService::start() {
 // ---- events ------------------------------------------------------------------------------------
 
 void HeadService::step(Event event) {
-  if (!core_) return;  // not started: nobody has been promised anything
+  if (!core_) return;  // not started: no reply is due
   if (!std::holds_alternative<Started>(event)) follow_clock();
   std::vector<Command> commands;
   const EventKind kind(event);
@@ -160,7 +160,7 @@ void HeadService::carry_out(std::vector<Command>& commands) {
   set_deadline();
 }
 
-// The core counts time by a clock that stands still while the machine sleeps; ends of tokens are dates.
+// The clock of the core stops while the machine sleeps, but the expiry of tokens is a date.
 void HeadService::follow_clock() {
   const Time now = monotonic_now();
   const std::int64_t wall_ms = options_.wall_clock();
@@ -182,7 +182,7 @@ void HeadService::take_turn(const Turn& turn) {
   if (turn.gap > peer_gap_limit) step(Paused{turn.gap});
   if (core_) follow_clock();
   if (options_.allow == nullptr) return;
-  // What is refused in its handshake never gets here.
+  // A connection that its handshake rejects never reaches this class.
   if (const auto refused = options_.allow->refused(); refused != keys_refused_) {
     keys_refused_ = refused;
     note_refusal("handshake", fmt::format("{} keys that are not admitted, the last one {}", refused,
@@ -199,7 +199,7 @@ Result<Principal> HeadService::principal_of(const std::string& user_id,
   return principal_of_user(user_id);
 }
 
-// Without keys everybody is on this machine, and each is what it says it is.
+// Without keys, all peers are on this machine and their claims are accepted.
 void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
                                std::span<const std::byte> bytes) {
   if (!origin.accepted || !core_) return;
@@ -215,7 +215,7 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     AgentSaid said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
     if (!may_send(said.principal.role, said.message)) {
       ++counters_.out_of_role;
-      // Said at once: a program would wait for an answer until it gives up.
+      // Replies immediately: otherwise the program would wait for a reply until its timeout.
       if (std::holds_alternative<Register>(said.message)) {
         send_refused(from, said.message, fmt::format("a key of role {} brings no program and no machine in: a program needs the "
                                                      "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
@@ -253,7 +253,7 @@ void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const 
   send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why})));
 }
 
-// Says to whom it is not what became of its token; false if it has not asked in words of ours.
+// Sends the state of its token to a rejected peer. Returns false if its message cannot be decoded.
 bool HeadService::refuse(PeerHandle to, const std::string& source, std::span<const std::byte> bytes,
                          const Failure& why) {
   note_refusal(source, why.text);
@@ -300,7 +300,8 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
   step(ToolSaid{link, *principal, std::move(request), user_id});
 }
 
-// Bytes that the core need not see. Nodes read what those bring who submit.
+// Replies directly, because the core does not need these bytes. Nodes read the files that
+// submitters upload.
 void HeadService::answer_about_packages(PeerHandle from, const Principal& principal, const ToolRequest& request) {
   if (may_ask(principal.role, request.verb)) return send(from.value, encode(packages_.answer(request)));
   ToolReply reply;
@@ -312,7 +313,7 @@ void HeadService::answer_about_packages(PeerHandle from, const Principal& princi
   send(from.value, encode(reply));
 }
 
-// A part of the head's own log, which the core knows nothing of.
+// Returns a chunk of the head's log. The core does not know this log.
 ToolReply HeadService::own_log(const ToolRequest& request) const {
   constexpr std::uint64_t part_bytes = 128u << 10;
   ToolReply reply;
@@ -337,7 +338,7 @@ ToolReply HeadService::own_log(const ToolRequest& request) const {
 
 // ---- commands ----------------------------------------------------------------------------------
 
-// A message that cannot be queued is as good as lost on the way: the session repeats it.
+// A message that cannot be queued counts as lost in transit: the session resends it.
 void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
   if (auto sent = bus_->send(PeerHandle{link}, bytes); !sent) {
     log_debug("not sent over link {}: {}", link, sent.error().text);
@@ -387,7 +388,7 @@ void HeadService::carry_out(ReplyTool& command) {
 }
 
 void HeadService::carry_out(AdmitKey& command) {
-  if (options_.allow == nullptr) return;  // no keys, nobody to keep out
+  if (options_.allow == nullptr) return;  // without keys all connections are accepted
   if (options_.own_keys.contains(command.public_key)) return log_warn("a token names a key of the cluster itself; nothing is changed");
   if (command.user_id.empty()) {
     options_.allow->remove(command.public_key);
@@ -423,7 +424,7 @@ void HeadService::begin_probe(ProcessId incarnation, const SocketAddress& addres
       });
 }
 
-// Posted: a probe may end within the step that asked for it.
+// Posts the result, because a probe may end within the step that requested it.
 void HeadService::probed(ProcessId incarnation, bool refused) {
   const auto posted = loop_.post([self = self_, incarnation, refused] {
     if (*self != nullptr) (*self)->step(NodeProbed{incarnation, refused});
@@ -431,7 +432,7 @@ void HeadService::probed(ProcessId incarnation, bool refused) {
   if (!posted) log_warn("the answer of a probe is lost: {}", posted.error().text);
 }
 
-// ---- the journal's answers ---------------------------------------------------------------------
+// ---- results of the journal ---------------------------------------------------------------------
 
 void HeadService::durable(std::uint64_t upto) {
   step(Persisted{upto});

@@ -1,9 +1,8 @@
-// The shell around the head's core: one encrypted bus for agents and tools, the journal, probes of
-// ports and the clock. Turns what happens into events of HeadCore, and carries out its commands.
-// What a connection may say follows from the role of its key, never from what it says. Decides
-// nothing.
-//
-// For the thread of its loop alone; the journal has a thread of its own.
+// Shell around HeadCore: the encrypted bus for agents and tools, the journal, port probes, and the
+// clock. Converts input to events of the core and executes the commands of the core.
+// Thread: owner (the thread of its event loop). The journal has its own thread.
+// Not: decisions. The role of a connection follows from its key, never from the content of its
+// messages.
 #pragma once
 
 #include <cstdint>
@@ -30,59 +29,63 @@
 
 namespace mobula::internal::head {
 
-// The AllowTable's user id for a key: "role:name"; keys of tokens are known to the core.
+// Returns the user id of a key in the AllowTable: "role:name". User ids of tokens come from the
+// core.
 std::string user_id_of(Role role, const std::string& name);
-// Unproven for a text that names no role.
+// Returns role `unproven` if the text names no role.
 Principal principal_of_user(const std::string& user_id);
 
 struct HeadServiceOptions {
   HeadOptions core;
-  std::optional<CurveKeys> keys;  // none: no encryption; the bus then stays on this machine
-  AllowTable* allow = nullptr;    // needed with keys; outlives the service
-  std::set<std::string> own_keys{};  // public ones of the cluster's key files, which no token takes over
+  std::optional<CurveKeys> keys;  // none: no encryption, and the bus accepts this machine only
+  AllowTable* allow = nullptr;    // required with keys; outlives the service
+  // Public keys of the cluster's key files, which no token may use.
+  std::set<std::string> own_keys{};
   SigningKeys signing;
   std::string journal_path;
-  std::string packages_folder;  // of the files of submitted jobs; made when the first come
-  RecordOptions record;  // of what the core is told
+  // Directory for the files of submitted jobs; created by the first upload.
+  std::string packages_folder;
+  RecordOptions record;  // recording of the core's inputs
   std::function<std::int64_t()> wall_clock = wall_clock_ms;  // milliseconds since 1970
-  std::string log_file{};  // that this process writes, for tools; empty: none
+  std::string log_file{};  // log file of this process, for tools; empty: none
 };
 
 struct HeadServiceCallbacks {
-  // The epoch is durable: agents are answered from now on.
+  // The epoch is durable: the head answers agents from now on.
   std::function<void()> on_serving;
-  // The epoch could not be made durable at the first attempt; further ones follow by themselves.
+  // An attempt to make the epoch durable failed. Further attempts follow automatically.
   std::function<void(const std::string& why)> on_not_durable;
 };
 
 struct HeadCounters {
-  std::uint64_t undecodable = 0;  // messages that are none; dropped
-  std::uint64_t out_of_role = 0;  // messages that the connection's role may not send; dropped
+  std::uint64_t undecodable = 0;  // dropped messages that no decoder accepts
+  std::uint64_t out_of_role = 0;  // dropped messages that the role of the connection may not send
 };
 
 class HeadService {
  public:
-  // Opens the journal. `callbacks` come from the loop.
+  // Opens the journal. The loop calls `callbacks`.
   static Result<std::unique_ptr<HeadService>> create(EventLoop& loop, HeadServiceOptions options,
                                                      HeadServiceCallbacks callbacks);
-  // Ends connections; what the core wanted durable is written before.
+  // Closes the connections, then writes all queued batches of the core.
   ~HeadService();
   HeadService(const HeadService&) = delete;
   HeadService& operator=(const HeadService&) = delete;
 
-  // Takes connections at `address` and returns it with its port. Failures as of Bus::bind.
+  // Accepts connections at `address` and returns the address with its port. Errors are those of
+  // Bus::bind.
   Result<std::string> bind(const std::string& address);
-  // What `status` shows as the head's address. Before start().
+  // Sets the address of the head that `status` shows. Call it before start().
   void set_address(const std::string& address) { options_.core.address = address; }
-  // Reads the journal and begins to work, and to record if it is to.
+  // Reads the journal, starts the core, and starts the recording if one is configured.
   Result<void> start();
 
-  // A question of somebody who has come by another way than the bus, such as a page of HTTP, and whose
-  // key the table of keys knows as `user_id`. `told` is called once, now or later, unless the service
-  // ends before.
+  // Handles a query that arrived by another path than the bus, for example an HTTP page. `user_id`
+  // is the user id of its key in the AllowTable. `told` is called once, immediately or later,
+  // unless the service ends first.
   using Told = std::function<void(const ToolReply&)>;
   void ask(const std::string& user_id, const std::string& public_key, ToolRequest request, Told told);
-  // The epoch is durable: agents and tools are answered.
+  // The epoch is durable: agents and tools receive replies.
   bool serving() const { return serving_; }
 
   const HeadCore& core() const { return *core_; }
@@ -129,20 +132,19 @@ class HeadService {
   std::unique_ptr<HeadCore> core_;
   std::unique_ptr<Recorder> recorder_;
   bool serving_ = false;
-  // From agents before the epoch is durable, so that they need not ask again; beyond max_early they
-  // do.
+  // Messages of agents before the epoch is durable, at most `max_early`. Agents resend the others.
   std::vector<AgentSaid> early_;
   HeadCounters counters_;
   RefusalLog refusals_;
-  std::uint64_t keys_refused_ = 0;  // those of which the log knows
-  std::map<LinkId, Told> asked_;  // by the links that were made up for them
-  LinkId last_asked_ = LinkId{1} << 63;  // above all of the bus
+  std::uint64_t keys_refused_ = 0;  // number of rejected keys at the last log line
+  std::map<LinkId, Told> asked_;  // open queries by their synthetic links
+  LinkId last_asked_ = LinkId{1} << 63;  // above all links of the bus
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;
   PackageShelf packages_;
   std::unique_ptr<Bus> bus_;
-  // Functions that the journal's thread has posted may outlive the service.
+  // Shared with functions that the journal thread has posted: they may outlive the service.
   std::shared_ptr<HeadService*> self_;
   std::unique_ptr<DiskJournal> journal_;
 };

@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view end_of_head = "\r\n\r\n";
 constexpr Duration without_descriptors = 100ms;
 
-// "10.0.0.7"; empty where the peer is gone.
+// Returns "10.0.0.7", or an empty text if the peer has disconnected.
 std::string source_of(const Fd& socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -49,7 +49,8 @@ Result<void> HttpListener::listen(Fd socket) {
   return {};
 }
 
-// Somebody who has not said what it wants makes room for who comes. Where all have, nobody does.
+// A connection that has not sent its request makes way for a new one. If all have sent theirs, none
+// does.
 bool HttpListener::make_room() {
   const auto oldest =
       std::find_if(connections_.begin(), connections_.end(), [](const auto& each) {
@@ -62,11 +63,11 @@ bool HttpListener::make_room() {
 }
 
 void HttpListener::accept_all() {
-  // A flood is taken up in parts, so that those who are there are served.
+  // Accepts a bounded number per call, so that existing connections are served during a flood.
   for (int taken = 0; taken < 64; ++taken) {
     auto socket = accept_from(listener_);
     if (!socket) {
-      // Without descriptors the listener would be ready for ever.
+      // Without file descriptors the listener would stay ready and occupy the loop.
       log_warn("http: {}", socket.error().text);
       if (make_room()) continue;
       listener_watch_.set_interest(Interest::none);
@@ -114,7 +115,7 @@ void HttpListener::read(ConnectionId id, Connection& connection) {
   const bool whole = end_at != std::string::npos;
   if (!whole && connection.head.size() < bounds_.max_head_bytes) return;
   if (!whole) ++counters_.too_large;
-  // What follows, a body or a further request, is not looked at.
+  // Further input, such as a body or another request, is ignored.
   std::string head = whole ? connection.head.substr(0, end_at + end_of_head.size())
                            : std::exchange(connection.head, {});
   connection.head = {};
@@ -144,7 +145,7 @@ void HttpListener::write(ConnectionId id, Connection& connection) {
     if (count <= 0) return end(id);
     connection.written += static_cast<std::size_t>(count);
   }
-  // To close with input unread would take the answer back on its way.
+  // Closing with unread input would reset the connection and lose the response in transit.
   ::shutdown(connection.socket.get(), SHUT_WR);
   connection.response = {};
   connection.stage = Stage::lingering;

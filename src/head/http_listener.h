@@ -1,8 +1,8 @@
-// Connections of HTTP clients: takes them, gathers one request of each, writes its answer, and closes.
-// Every connection costs a bounded amount of memory and time, whatever its client does: who has not
-// said its whole request, or taken its whole answer, in time is cut off, and where all places are
-// taken the one that has been at its request for longest gives way. It knows where a request's head
-// ends and nothing else of HTTP. For the thread of its loop alone.
+// Accepts HTTP connections, reads the head of one request from each, writes the response, and
+// closes. Memory and time per connection are bounded: a client that sends or reads too slowly is
+// cut off, and at `max_connections` the oldest incomplete request makes way for a new connection.
+// Thread: owner (the thread of its event loop).
+// Not: the content of requests. It recognizes only the end of a request head.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ namespace mobula::internal::head {
 
 struct HttpBounds {
   std::size_t max_connections = 256;
-  std::size_t max_head_bytes = 8192;  // of a request, with its request line and all header fields
-  Duration request_within = 5s;       // from the connection to the end of the head
-  Duration response_within = 30s;     // from its first byte to its last
-  Duration linger = 1s;               // after that, for what the client still sends
+  std::size_t max_head_bytes = 8192;  // one request head: request line and header fields
+  Duration request_within = 5s;       // from the connection to the end of the request head
+  Duration response_within = 30s;     // from the first byte to the last
+  Duration linger = 1s;               // after the response, for further input of the client
 };
 
 struct HttpCounters {
   std::uint64_t accepted = 0;
-  std::uint64_t cut_off = 0;    // too slow, with their request or their answer
-  std::uint64_t gave_way = 0;   // to a newer connection
-  std::uint64_t too_large = 0;  // heads beyond max_head_bytes
+  std::uint64_t cut_off = 0;    // requests or responses that were too slow
+  std::uint64_t gave_way = 0;   // connections that made way for a newer one
+  std::uint64_t too_large = 0;  // request heads above max_head_bytes
 };
 
 class HttpListener {
  public:
   using ConnectionId = std::uint64_t;
-  // The head of a request up to its empty line, or all of max_head_bytes without one. Answered by
-  // respond(), at once or later; `source` is the client's address without its port.
+  // Receives the head of a request through its empty line, or max_head_bytes bytes if no empty line
+  // was found (`whole` is false). respond() answers it, immediately or later. `source` is the
+  // address of the client without its port.
   using OnRequest =
       std::function<void(ConnectionId id, const std::string& source, std::string head, bool whole)>;
 
@@ -44,9 +45,10 @@ class HttpListener {
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
-  // Takes connections of `socket`, which listens.
+  // Accepts connections of the listening `socket`.
   Result<void> listen(Fd socket);
-  // The whole answer; the connection ends with it. Nothing happens if it has ended.
+  // Sends the whole response and then closes the connection. Does nothing if the connection has
+  // ended.
   void respond(ConnectionId id, std::string response);
 
   std::size_t connections() const { return connections_.size(); }
@@ -62,7 +64,7 @@ class HttpListener {
     std::string response;
     std::size_t written = 0;
     Stage stage = Stage::reading;
-    Time until;  // when it is cut off; of no meaning while its answer is made
+    Time until;  // cut-off time; unused in stage `thinking`
   };
 
   void accept_all();

@@ -19,13 +19,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view api_prefix = "/api/v1/";
-constexpr std::size_t max_word = 4096;  // of a kind, an id, a request as JSON
+constexpr std::size_t max_word = 4096;  // limit for a kind, an id, or a request as JSON
 
-// Of what `mobula summary` counts: of tasks their owners send no rows.
+// Kinds that `mobula summary` counts. Owners of tasks send counts instead of rows.
 constexpr std::array summary_kinds{"nodes",     "jobs",      "actors",          "leases",
                                    "executors", "placement-groups", "task-counts"};
 
-// A request's bytes to read, an answer's to write. Of no socket: what looks at one sees none.
+// In-memory stream: reads a request and collects the response. It has no socket.
 class MemoryStream : public httplib::Stream {
  public:
   explicit MemoryStream(const std::string& input) : input_(input) {}
@@ -64,7 +64,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "name:80", "10.0.0.1:80", "[::1]:80" without the port.
+// Returns the host without the port: "name:80", "10.0.0.1:80", "[::1]:80".
 std::string host_of(const std::string& value) {
   if (value.starts_with('[')) return value.substr(0, value.find(']') + 1);
   return value.substr(0, value.find(':'));
@@ -89,7 +89,7 @@ std::vector<std::string> words_of(const std::string& path) {
   return words;
 }
 
-// A word that may stand for a kind, an id or a name; never a way through folders.
+// Whether the word can be a kind, an id, or a name. A word cannot traverse directories.
 bool is_word(const std::string& word) {
   if (word.empty() || word == "." || word == ".." || word.size() > max_word) return false;
   return std::none_of(word.begin(), word.end(), [](char c) {
@@ -105,7 +105,7 @@ ToolRequest request_of(std::string verb, std::string kind = {}, std::string argu
   return request;
 }
 
-// `limit` of tasks is how many rows, no member of theirs. States are said in any case.
+// `limit` of tasks is a number of rows, not a filter. States are case-insensitive.
 Filters filters_of(const httplib::Request& request, std::string_view kind) {
   Filters filters;
   for (const auto& [name, value] : request.params) {
@@ -115,7 +115,7 @@ Filters filters_of(const httplib::Request& request, std::string_view kind) {
   return filters;
 }
 
-// What the path asks for; nothing where it is no page.
+// Returns the requests for a path, or nothing if no such page exists.
 std::optional<std::vector<ToolRequest>> requests_of(const httplib::Request& request) {
   const auto words = words_of(request.path.substr(api_prefix.size()));
   if (words.empty() || words.size() > 2 || !std::all_of(words.begin(), words.end(), is_word)) {
@@ -165,7 +165,7 @@ HttpAnswer http_error(const Failure& why) {
   return http_error(status_of(why.code), std::string(to_string(why.code)), why.text);
 }
 
-// Routing is ours, before that of the library: its patterns are regular expressions.
+// Routes requests before the library does, because its routes are regular expressions.
 class HttpPages::Server : public httplib::Server {
  public:
   Server(std::vector<std::string> names, Judge judge)
@@ -177,7 +177,7 @@ class HttpPages::Server : public httplib::Server {
       route(request, response);
       return HandlerResponse::Handled;
     });
-    // Of what could not be read at all: it has a status and no body.
+    // For requests that cannot be parsed: they have a status and no body.
     set_error_handler([this](const httplib::Request&, httplib::Response& response) {
       if (!response.body.empty() || !response.get_header_value("Content-Type").empty()) return;
       fill(response, http_error(response.status, "invalid_argument", "this is no HTTP request"));
@@ -188,7 +188,8 @@ class HttpPages::Server : public httplib::Server {
     answer_ = answer;
     question_.reset();
     status_ = 0;
-    // The library reads Range by a regular expression, which takes hundreds of bytes of stack for each digit.
+    // Removes Range headers: the library parses them with a regular expression, which uses hundreds
+    // of bytes of stack per digit.
     std::string without_range;
     for (std::size_t at = 0; at < head.size();) {
       const auto end = std::min(head.find('\n', at), head.size() - 1) + 1;
@@ -197,7 +198,7 @@ class HttpPages::Server : public httplib::Server {
     }
     MemoryStream stream(without_range);
     bool closed = false;
-    // Neither parts of an answer, nor compressed ones, nor a reply before the reply.
+    // Disables partial responses, compressed responses, and interim responses.
     const auto strip = [](httplib::Request& request) {
       request.ranges.clear();
       for (const char* name : {"Range", "Accept-Encoding", "Expect"}) request.headers.erase(name);
@@ -232,7 +233,7 @@ class HttpPages::Server : public httplib::Server {
     response.set_content(answer_->status == 200 ? "up\n" : "down\n", "text/plain");
   }
 
-  // 0: nothing is wrong with it.
+  // Status 0: the request is valid.
   HttpAnswer refusal(const httplib::Request& request) const {
     if (request.method != "GET" && request.method != "HEAD") {
       return http_error(405, "permission_denied", "these pages are read only: GET and HEAD");
@@ -260,7 +261,7 @@ class HttpPages::Server : public httplib::Server {
                              "the Host field names no host of this head; use its address, localhost, "
                              "or the name that it advertises"));
     }
-    // Who has no token does not hear which pages there are.
+    // A request without a token must not learn which pages exist.
     auto key = key_of(request);
     std::string user = key ? judge_(*key) : std::string();
     if (user.empty()) {
@@ -296,7 +297,7 @@ class HttpPages::Server : public httplib::Server {
     return public_key_of(token->secret_key);
   }
 
-  // As --filter does it. `explain` and single things take none.
+  // Filters lists as --filter does. `explain` and single items have no filters.
   static HttpAnswer filtered(const httplib::Request& request, const HttpAnswer& answer) {
     if (answer.status != 200 || request.params.empty()) return answer;
     Json json = Json::parse(answer.json, nullptr, false);
@@ -318,7 +319,7 @@ HttpPages::~HttpPages() = default;
 
 HttpLook HttpPages::look(const std::string& head, bool whole) {
   if (whole) return server_->look(head, nullptr);
-  // Enough of a request to have the refusal written.
+  // Only the parts of the response that a rejection needs.
   const HttpAnswer refusal = http_error(431, "resource_exhausted", "the request's head is too large");
   HttpLook look;
   look.status = refusal.status;

@@ -1,12 +1,7 @@
-// What the head's HTTP pages are: which request asks for what, which are refused before anybody is
-// asked, and how answers are written. A request is gone through twice: first for what it asks, then,
-// with the answer at hand, to write it. Requests are read and answers written by cpp-httplib, over
-// memory. Keeps nothing between requests; for one thread.
-//
-//   /healthz, /readyz                   up or down, for everybody
-//   /api/v1/status, summary, memory     with a token: what `mobula … -o json` prints
-//   /api/v1/KIND[?NAME=VALUE…]          a list, with --filter
-//   /api/v1/KIND/ID, /api/v1/explain/ID
+// HTTP pages of the head: maps requests to queries, rejects invalid requests, and formats
+// responses. A request is processed twice: first to find its query, then, with the answer, to
+// format the response. cpp-httplib parses and formats in memory.
+// Thread: owner. Not: state between requests.
 #pragma once
 
 #include <functional>
@@ -24,8 +19,7 @@ namespace mobula::internal::head {
 struct HttpQuestion {
   enum class About : unsigned char { up, ready, state };
   About about = About::state;
-  // Of `state`: what the token proves to be, a CURVE public key, who that is, and what is asked, one
-  // by one.
+  // For `state`: the CURVE public key of the token, its user id, and the requests in order.
   std::string public_key;
   std::string user_id;
   std::vector<ToolRequest> requests;
@@ -33,35 +27,40 @@ struct HttpQuestion {
 
 struct HttpAnswer {
   int status = 200;
-  std::string json;  // of `state`; else the status says all
-  std::int64_t retry_after_s = 0;  // of 429
+  std::string json;  // document of `state`; otherwise empty, because the status is the whole answer
+  std::int64_t retry_after_s = 0;  // for status 429
 };
 
-// A typed error as a document: {"apiVersion", "kind": "Error", "code", "message"}.
+// Formats an error as {"apiVersion", "kind": "Error", "code", "message"}.
 HttpAnswer http_error(int status, const std::string& code, const std::string& message);
 HttpAnswer http_error(const Failure& why);
 
 struct HttpLook {
-  std::string response;                  // whole; empty where there is a question
-  std::optional<HttpQuestion> question;  // to be answered first
-  int status = 0;                        // of `response`
+  std::string response;                  // whole response; empty if a question is set
+  std::optional<HttpQuestion> question;  // query that must be answered first
+  int status = 0;                        // status of `response`
 };
 
+// The pages:
+//   /healthz, /readyz                   up or down, without a token
+//   /api/v1/status, summary, memory     with a token: the documents of `mobula … -o json`
+//   /api/v1/KIND[?NAME=VALUE…]          a list, filtered as by --filter
+//   /api/v1/KIND/ID, /api/v1/explain/ID
 class HttpPages {
  public:
-  // `names`: host names by which requests may call this head. Numeric addresses may all do: what has
-  // to be kept out is a page of somebody else's whose own name was made to lead here.
-  // `judge` says who has this public key; empty: nobody that is known.
+  // `names` are the host names that requests may use for this head. Numeric addresses are always
+  // accepted: the check rejects foreign web pages whose host name was made to resolve to this head.
+  // `judge` returns the user id of a public key, or an empty text for an unknown key.
   using Judge = std::function<std::string(const std::string& public_key)>;
   HttpPages(std::vector<std::string> names, Judge judge);
   ~HttpPages();
   HttpPages(const HttpPages&) = delete;
   HttpPages& operator=(const HttpPages&) = delete;
 
-  // `whole` is false for a head that was cut at the bound.
+  // `whole` is false if the request head was cut at the limit.
   HttpLook look(const std::string& head, bool whole);
   std::string write(const std::string& head, const HttpAnswer& answer);
-  // Of the documents that the question's requests were answered with, in their order.
+  // Combines the documents that answer the requests of the question, in their order.
   static HttpAnswer answer_of(const HttpQuestion& question, const std::vector<std::string>& documents);
 
  private:

@@ -17,7 +17,7 @@ namespace mobula::internal::head {
 
 using ConnectionId = HttpListener::ConnectionId;
 
-// Everything on the HTTP thread.
+// State of the HTTP thread.
 class HttpService::Pages : public std::enable_shared_from_this<HttpService::Pages> {
  public:
   Pages(EventLoop& head_loop, std::shared_ptr<EventLoop> loop, HttpOptions options, HttpAsks asks)
@@ -39,7 +39,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     std::string source;
     std::string head;
     HttpQuestion question;
-    std::vector<std::string> documents;  // answers to its requests so far
+    std::vector<std::string> documents;  // replies to its requests so far
     Time until;
   };
 
@@ -56,16 +56,16 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
     ask(id);
   }
 
-  // The next of its requests, at the head's loop.
+  // Sends the next request of the query to the loop of the head.
   void ask(ConnectionId id) {
     const Open& open = open_.at(id);
     const auto answer = [self = weak_from_this(), loop = loop_, id](ToolReply reply) {
-      // Full beyond all bounds: the connection is answered for lateness.
+      // If the queue is full, the timeout answers the connection.
       (void)loop->post([self, id, reply = std::move(reply)]() mutable {
         if (const auto pages = self.lock()) pages->told(id, std::move(reply));
       });
     };
-    // The service ends on the head's thread, so who is found there stays while it is asked.
+    // The service ends on the head's thread, so a locked `pages` stays valid during the call.
     Result<void> posted;
     if (open.question.about != HttpQuestion::About::state) {
       posted = head_loop_.post([self = weak_from_this(), answer, about = open.question.about] {
@@ -149,10 +149,10 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   EventLoop& head_loop_;
   const std::shared_ptr<EventLoop> loop_;
   const HttpOptions options_;
-  const HttpAsks asks_;  // for the head's thread
+  const HttpAsks asks_;  // called on the head's thread
   HttpPages pages_;
   RefusalLog refusals_;
-  std::map<ConnectionId, Open> open_;  // at most as many as there are connections
+  std::map<ConnectionId, Open> open_;  // at most one per connection
   HttpListener listener_;
   Timer late_;
 };

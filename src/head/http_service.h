@@ -1,9 +1,9 @@
-// The head's HTTP pages on a thread and a loop of their own: connections, the check of tokens'
-// keys, and the way of questions to the head's loop and of answers back. The head's loop never waits
-// for it: it gets a bounded number of questions, and answers by posting. A question that is not
-// answered in time is answered here.
-//
-// Made, and destroyed, on the thread of the head's loop, while the service it asks lives.
+// Serves the HTTP pages of the head on a separate thread with its own event loop: accepts
+// connections, checks the keys of tokens, and posts a bounded number of queries to the loop of the
+// head. The head posts its answers and never waits for this thread. A query without an answer in
+// time gets a timeout response.
+// Thread: the thread of the head's loop creates and destroys it.
+// Owner: the queried head service must outlive it.
 #pragma once
 
 #include <functional>
@@ -21,19 +21,20 @@
 namespace mobula::internal::head {
 
 struct HttpOptions {
-  std::string address;             // to listen at; port 0: any free one
-  std::vector<std::string> names;  // host names by which it may be called, beside localhost
-  AllowTable* keys = nullptr;      // of those who may read; outlives the service
+  std::string address;             // address to listen at; port 0: any free port
+  std::vector<std::string> names;  // accepted host names, in addition to localhost
+  AllowTable* keys = nullptr;      // keys of readers; outlives the service
   HttpBounds bounds;
   Duration answer_within = 10s;
 };
 
-// What the pages ask of the head, on the thread of its loop. Each answers once, then or later.
+// Queries of the pages, called on the thread of the head's loop. Each calls its callback once,
+// immediately or later.
 struct HttpAsks {
   using Told = std::function<void(const ToolReply&)>;
   // Whether agents and tools are served.
   std::function<bool()> serving;
-  // `user_id` is what the table of keys says of `public_key`.
+  // `user_id` is the user id of `public_key` in the AllowTable.
   std::function<void(const std::string& user_id, const std::string& public_key, ToolRequest request,
                      Told told)>
       state;
@@ -41,15 +42,15 @@ struct HttpAsks {
 
 class HttpService {
  public:
-  // already_exists or not_found for the address as of listen_at(), resource_exhausted without
-  // threads.
+  // Errors: already_exists or not_found for the address, as in listen_at(); resource_exhausted if
+  // no thread can be created.
   static Result<std::unique_ptr<HttpService>> start(EventLoop& head_loop, HttpOptions options,
                                                     HttpAsks asks);
   ~HttpService();
   HttpService(const HttpService&) = delete;
   HttpService& operator=(const HttpService&) = delete;
 
-  // HOST:PORT that it listens at.
+  // Listening address as HOST:PORT.
   const std::string& address() const { return address_; }
 
  private:
@@ -57,7 +58,8 @@ class HttpService {
   HttpService() = default;
 
   std::string address_;
-  // Shared with answers that may come when the pages have ended; only posted to then.
+  // Shared with answers that may arrive after the pages have ended, which then only post to the
+  // loop.
   std::shared_ptr<EventLoop> loop_;
   std::shared_ptr<Pages> pages_;
   std::thread thread_;

@@ -16,7 +16,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// Rows of the head's core are small; the largest is an actor's spec with its arguments.
+// Rows of the core are small. The largest is the spec of an actor with its arguments.
 constexpr int max_row_bytes = 64 << 20;
 
 class Statement {
@@ -36,7 +36,7 @@ class Statement {
     return *this;
   }
   Statement& bind(int at, const Bytes& bytes) {
-    // An empty blob needs an address, or it would be bound as NULL.
+    // An empty blob needs a non-null address; otherwise it is bound as NULL.
     const void* const begin = bytes.empty() ? static_cast<const void*>("") : bytes.data();
     if (code_ == SQLITE_OK) {
       code_ =
@@ -113,7 +113,8 @@ DiskJournal::Database::~Database() { sqlite3_close(handle); }
 
 Failure DiskJournal::Database::fault(const std::string& doing) const {
   int code = sqlite3_extended_errcode(handle);
-  // A full disk shows itself in many ways: the file of shared memory beside the journal cannot be made, say.
+  // A full disk causes various errors. For example, the shared-memory file next to the journal
+  // cannot be created.
   const int kind = code & 0xff;
   if ((kind == SQLITE_IOERR || kind == SQLITE_CANTOPEN) && is_full(path)) code = SQLITE_FULL;
   const std::string advice = advice_for(code);
@@ -141,7 +142,7 @@ Result<void> DiskJournal::prepare(Database& database) {
                                "start the release that wrote it, or a newer one",
                                database.path, version, schema_version));
   }
-  // The memory limits are far above what the head's few rows need.
+  // These cache and log limits are far above the needs of the few rows of the head.
   for (const char* sql : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
                           "PRAGMA cache_size=-2048", "PRAGMA wal_autocheckpoint=1000"}) {
     if (auto done = database.run(sql); !done) return done;
@@ -157,7 +158,7 @@ Result<void> DiskJournal::prepare(Database& database) {
 
 Result<std::unique_ptr<DiskJournal>> DiskJournal::open(const std::string& path,
                                                        JournalCallbacks callbacks) {
-  // SQLite gives its further files the mode of this one.
+  // SQLite creates its additional files with the mode of this one.
   if (const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); file) {
     (void)::fchmod(file.get(), 0600);
   }
@@ -242,7 +243,7 @@ void DiskJournal::work() {
 Result<void> DiskJournal::commit(const std::vector<Persist>& batches) {
   const bool empty = std::all_of(batches.begin(), batches.end(),
                                  [](const Persist& each) { return each.changes.empty(); });
-  if (empty) return {};  // all that came before is durable already
+  if (empty) return {};  // all earlier changes are durable already
   if (auto begun = database_->run("BEGIN IMMEDIATE"); !begun) return begun;
   for (const auto& batch : batches) {
     for (const auto& change : batch.changes) {

@@ -1,9 +1,8 @@
-// The head's journal on disk: rows of named tables in one SQLite database (WAL, synchronous=FULL),
-// written by a thread of its own. Batches that arrive while one is being written go together into
-// the next transaction, so a batch waits for at most one other write. A failed write drops every
-// batch that was given before it; what to do then is the head's core's to say.
-//
-// Opening and `write` are for one thread; the callbacks come from the journal's thread.
+// Journal of the head on disk: rows of named tables in one SQLite database (WAL, synchronous=FULL),
+// written by a separate thread. The thread commits all queued batches in one transaction, so a
+// batch waits for at most one other write. A failed write drops every batch that was queued before
+// it; HeadCore decides how to continue.
+// Thread: owner for all calls. The journal thread calls the callbacks.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +22,30 @@ struct sqlite3;
 namespace mobula::internal::head {
 
 struct JournalCallbacks {
-  // All batches up to this number are durable.
+  // All batches up to `upto` are durable.
   std::function<void(std::uint64_t upto)> persisted;
-  // None up to this number that was not reported before is; they are dropped.
+  // The batches up to `upto` that were not reported before are dropped.
   std::function<void(std::uint64_t upto, const std::string& why)> failed;
 };
 
 class DiskJournal {
  public:
-  // Of the database's layout. A newer one is refused, since an older head would misread it.
+  // Version of the database schema. A newer one is rejected, because this release would misread it.
   static constexpr int schema_version = 1;
   static constexpr std::size_t max_waiting_bytes = 256u << 20;
 
-  // Opens or makes the database. corrupt for a file that is none, or of a newer schema; else why
-  // it cannot be used, with its path and what to do.
+  // Opens or creates the database. Errors: corrupt if the file is no database or has a newer
+  // schema; otherwise the cause, with the path and the remedy.
   static Result<std::unique_ptr<DiskJournal>> open(const std::string& path,
                                                    JournalCallbacks callbacks);
-  // Writes what waits, then ends. No callback comes afterwards.
+  // Writes all queued batches. No callback follows.
   ~DiskJournal();
   DiskJournal(const DiskJournal&) = delete;
   DiskJournal& operator=(const DiskJournal&) = delete;
 
-  // What outlived earlier heads, in the order of table and key. Only before the first write.
+  // Returns the rows of earlier heads, ordered by table and key. Call it before the first write.
   Result<std::vector<JournalRow>> rows();
-  // Queues a batch; numbers rise. Beyond max_waiting_bytes it is reported as failed.
+  // Queues a batch; batch numbers rise. Above max_waiting_bytes the batch is reported as failed.
   void write(Persist batch);
 
  private:
@@ -67,7 +66,7 @@ class DiskJournal {
   Result<void> commit(const std::vector<Persist>& batches);
   Result<void> apply(const JournalChange& change);
 
-  std::unique_ptr<Database> database_;  // after rows(): the thread's
+  std::unique_ptr<Database> database_;  // owned by the journal thread after rows()
   const JournalCallbacks callbacks_;
   std::thread thread_;
 
@@ -75,7 +74,8 @@ class DiskJournal {
   CondVar changed_;
   std::vector<Persist> waiting_ MOBULA_GUARDED_BY(mutex_);
   std::size_t waiting_bytes_ MOBULA_GUARDED_BY(mutex_) = 0;
-  bool overflowed_ MOBULA_GUARDED_BY(mutex_) = false;  // a batch was dropped: all that wait are, too
+  // A batch was dropped, so all queued batches are dropped.
+  bool overflowed_ MOBULA_GUARDED_BY(mutex_) = false;
   bool ends_ MOBULA_GUARDED_BY(mutex_) = false;
 };
 

@@ -37,7 +37,7 @@ constexpr int failed = 1;
 constexpr int wrong_use = 2;
 constexpr std::size_t few_descriptors = 4096;
 
-// Held for the life of the head: two heads of one folder would each lose what the other writes.
+// Held for the life of the head. Two heads of one directory would overwrite each other's journal.
 Result<Fd> lock_folder(const std::string& folder) {
   const std::string path = folder + "/head/lock";
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -54,7 +54,7 @@ Result<Fd> lock_folder(const std::string& folder) {
                   folder, who, running ? fmt::format(" (an agent comes to it by 'mobula start --address {}')", running->address) : ""));
 }
 
-// The port of the head before this one, so that agents find it again.
+// Returns the port of the previous head, so that agents find this head.
 std::uint16_t recorded_port(const std::string& folder) {
   const auto text = read_file(folder + "/head/port");
   const long port = text ? std::strtol(text->c_str(), nullptr, 10) : 0;
@@ -72,14 +72,14 @@ Failure port_taken(const std::string& host, std::uint16_t port) {
                                                         port, host, holder_of(port)));
 }
 
-// One run of a head. Members end in the reverse of their order: the loop last.
+// One run of a head. Members are destroyed in reverse order, so the loop ends after its users.
 class HeadRun {
  public:
   explicit HeadRun(const HeadMainOptions& options) : options_(options) {}
 
   Result<void> prepare() {
     raise_descriptor_limit();
-    (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freed messages go back to the system
+    (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // returns freed message buffers to the system
     for (const auto& folder : {options_.folder, options_.folder + "/head"}) {
       if (auto made = make_private_folder(folder); !made) return made;
     }
@@ -92,7 +92,8 @@ class HeadRun {
     return watch_for_the_end();
   }
 
-  // Listens, tests itself, and begins. Nothing is answered before the test: the loop does not run.
+  // Listens, tests itself, and starts. No request is answered before the test, because the loop
+  // does not run.
   Result<void> open() {
     HeadServiceOptions service;
     service.journal_path = options_.folder + "/head/journal.sqlite";
@@ -129,7 +130,7 @@ class HeadRun {
     return write_file(options_.folder + "/head/port", fmt::format("{}\n", address ? address->port() : 0), 0600);
   }
 
-  // Until the end; what made it fail, if something did.
+  // Runs until the end. Returns the error that ended the head, if any.
   Result<void> run() {
     loop_->run();
     http_.reset();
@@ -148,7 +149,7 @@ class HeadRun {
     ::sigaddset(&signals, SIGTERM);
     ::sigaddset(&signals, SIGINT);
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-    ::signal(SIGHUP, SIG_IGN);  // of a terminal that closes
+    ::signal(SIGHUP, SIG_IGN);  // sent when the terminal closes
     ::signal(SIGPIPE, SIG_IGN);
     signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_) return errno_failure("make the signal descriptor of the head", errno);
@@ -181,7 +182,8 @@ class HeadRun {
     return keys_->admit(allow_);
   }
 
-  // Without keys the pages want a token all the same: a browser of this machine may be anybody's.
+  // Pages require a token even without keys, because a browser of any user of this machine can
+  // connect.
   Result<void> make_reader(const SigningKeys& signing) {
     const auto pair = CurveKeys::generate();
     if (!pair) return options_.http.empty() ? Result<void>() : pair.error();
@@ -196,7 +198,7 @@ class HeadRun {
 
   std::string http_token_path() const { return options_.folder + "/head/http.token"; }
 
-  // Listens before the core is made, which is told where.
+  // Listens before the core is created, because the core needs the address of the pages.
   Result<void> open_pages(HeadServiceOptions& service) {
     if (options_.http.empty()) {
       ::unlink(http_token_path().c_str());
@@ -253,7 +255,7 @@ class HeadRun {
                                port, host, who));
   }
 
-  // A bus that admits strangers must not run, so it is tried before anything is answered.
+  // Tests that the bus rejects unknown keys, before any request is answered.
   Result<void> test_doors(const std::string& bound) {
     if (!keys_) return {};
     const auto address = Address::parse(bound);
@@ -280,12 +282,13 @@ class HeadRun {
     return {};
   }
 
-  // Of a listener: what others are told of it.
+  // Returns the host that other machines use for a listener at `host`.
   static std::string reachable_host(const std::string& host) {
     return is_any_host(host) ? advertised_host(HostFacts::of_machine(), host.find(':') != std::string::npos) : host;
   }
 
-  // A name may stand for something later: that of a service that waits for this head, say.
+  // Only warns: a name may resolve later, for example the name of a service that waits for this
+  // head.
   void check_advertised() {
     const auto address = Address::parse(file_.address);
     const auto resolved = address ? address->resolve() : Result<SocketAddress>(address.error());
@@ -295,8 +298,8 @@ class HeadRun {
     }
   }
 
-  // Nodes that the journal names and that look for the head where this one does not listen: their work would end, and
-  // nobody would have asked for that.
+  // Rejects a new address if nodes in the journal search for the head at the old one. Their work
+  // would end without a request to end it.
   Result<void> check_expected() {
     const auto text = read_file(place_path());
     const auto before = text ? place_of(*text) : std::nullopt;
@@ -319,7 +322,8 @@ class HeadRun {
     return {};
   }
 
-  // The agent beside the head, where it has ended, is started again with the head's address.
+  // The agent on the machine of the head does not count if it has ended: it is restarted with the
+  // address of the head.
   std::int64_t nodes_that_look_elsewhere() const {
     const auto beside = load_agent_file(options_.folder + "/agent/agent.json");
     std::int64_t count = 0;
@@ -364,13 +368,13 @@ class HeadRun {
   Fd signals_;
   AllowTable allow_;
   std::optional<HeadKeys> keys_;
-  KeyFile reader_;  // by which the machine's own user reads the pages
+  KeyFile reader_;  // key with which the user of this machine reads the pages
   std::unique_ptr<EventLoop> loop_;
   Watch signal_watch_;
   Watch life_watch_;
   HeadFile file_;
   HeadPlace place_;
-  std::vector<std::string> warnings_;  // for who starts it
+  std::vector<std::string> warnings_;  // for the caller of run_head()
   std::optional<Failure> fault_;
   std::unique_ptr<HeadService> service_;
   std::unique_ptr<HttpService> http_;
@@ -388,7 +392,7 @@ bool is_loopback(const std::string& host) {
   return numeric ? numeric->loopback() : host == "localhost";
 }
 
-// Without keys anybody who reaches the port would own the cluster.
+// Without keys, any process that reaches the port would control the cluster.
 Result<void> check_options(const HeadMainOptions& options) {
   if (is_any_host(options.advertise_host)) {
     return failure(ErrorCode::invalid_argument,

@@ -29,7 +29,7 @@ std::optional<std::uint64_t> size_of(const std::string& path) {
   return static_cast<std::uint64_t>(seen.st_size);
 }
 
-// Its time says when it was used last.
+// Sets the modification time, which is the time of the last use.
 void touch(const std::string& path) { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
 
 std::string have_text(std::uint64_t have, std::uint64_t size) { return fmt::format(R"({{"have": {}, "size": {}}})", have, size); }
@@ -77,7 +77,7 @@ Result<std::string> PackageShelf::put(const ToolRequest& request) {
     return failure(ErrorCode::resource_exhausted,
                    fmt::format("a job's files are {} bytes, and the head takes {} at most", size, limits_.bytes_each));
   }
-  // A question takes no room, and only bytes keep it.
+  // A query without bytes starts no upload and does not extend one.
   if (request.argument.empty() && !arriving_.contains(name)) return have_text(0, size);
   auto found = arriving(name, size);
   if (!found) return found.error();
@@ -93,7 +93,7 @@ Result<std::string> PackageShelf::put(const ToolRequest& request) {
     return failure(ErrorCode::resource_exhausted,
                    errno_failure("keep a job's files in " + folder_, why).text + "; make room on the head's disk");
   }
-  // On its way to the disk, so that the last part does not wait for all of it.
+  // Starts the writeback now, so that the last chunk does not wait for all bytes.
   ::sync_file_range(package.file.get(), static_cast<off_t>(package.have), written, SYNC_FILE_RANGE_WRITE);
   package.hash.add(bytes);
   package.have += bytes.size();
@@ -125,7 +125,7 @@ Result<PackageShelf::Arriving*> PackageShelf::arriving(const std::string& name, 
   return &arriving_.emplace(name, std::move(package)).first->second;
 }
 
-// Those that arrive count with all they will be.
+// Uploads in progress count with their final size.
 Result<void> PackageShelf::make_room(std::uint64_t bytes) {
   struct Kept {
     fs::file_time_type used;
@@ -148,7 +148,8 @@ Result<void> PackageShelf::make_room(std::uint64_t bytes) {
   std::ranges::sort(kept, {}, [](const Kept& each) { return std::pair(each.used, std::string_view(each.name)); });
   std::uint64_t most = limits_.bytes;
   struct statvfs disk {};
-  // Half of the disk's room is the journal's and the logs', without which the head takes nothing at all.
+  // The limit is half of the available space, in which the stored files count. The journal and the
+  // logs need the rest.
   if (::statvfs(folder_.c_str(), &disk) == 0) {
     most = std::min(most, (std::uint64_t{disk.f_bavail} * disk.f_frsize + (sum - bytes)) / 2);
   }
@@ -171,7 +172,7 @@ Result<void> PackageShelf::keep(const std::string& name, Arriving& package) {
     drop(name);
     return failure(ErrorCode::corrupt, fmt::format("a job's files came with the hash {} in place of {}", hex_of(seen), name));
   }
-  // Synced before it has its name: what has one is believed whole, after a loss of power too.
+  // The file is synced before it is renamed: a named file is complete, even after a power failure.
   const bool kept = ::fdatasync(package.file.get()) == 0 && ::rename(new_path_of(name).c_str(), path_of(name).c_str()) == 0;
   const int why = errno;
   if (!kept) {

@@ -1,7 +1,8 @@
-// The files of submitted jobs, as they came from tools: one file for each hash of its bytes, in a folder of
-// the head, so that they outlive it. Comes in parts, one after another, and is only there once all of it has
-// come and has the hash it is named by. What was used longest ago goes when there is no more room, but never
-// what a job that has not ended needs. Touches the disk, in parts of `part_bytes`; one thread.
+// Stores the uploaded files of submitted jobs in a directory of the head: one file per content
+// hash, which survives a restart. A file arrives in chunks and is available when it is complete and
+// its hash is correct. Without space, the least recently used files are deleted, except those of
+// unfinished jobs.
+// Thread: owner. Reads and writes the disk in chunks of at most `part_bytes`.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +21,27 @@
 namespace mobula::internal::head {
 
 struct PackageLimits {
-  std::uint64_t bytes_each = (std::uint64_t{256} << 20) + (std::uint64_t{64} << 20);  // names, links and heads too
+  // Limit of one file, with names, links, and headers.
+  std::uint64_t bytes_each = (std::uint64_t{256} << 20) + (std::uint64_t{64} << 20);
   std::uint64_t bytes = std::uint64_t{4} << 30;
   std::size_t arriving = 16;
-  Duration arrives_within = std::chrono::minutes(5);  // between two parts
+  Duration arrives_within = std::chrono::minutes(5);  // between two chunks
 };
 
 class PackageShelf {
  public:
   static constexpr std::uint64_t part_bytes = 512u << 10;
 
-  // `needed` says whether a job that has not ended needs the package with this name.
+  // `needed` returns whether an unfinished job needs the package `name`.
   PackageShelf(std::string folder, std::function<bool(const std::string& name)> needed, PackageLimits limits = {});
 
   static bool is_about_packages(const std::string& verb) { return verb == "package_put" || verb == "package_get"; }
 
-  // `package_put`, of kind "HASH SIZE OFFSET", with bytes: {"have": how many there are now, "size": SIZE}. Bytes
-  // that come at another offset than the next one are not taken, so it may be asked again at any time.
-  // `package_get`, of kind "HASH OFFSET": the bytes from there, and {"size"}.
+  // Answers two verbs.
+  // `package_put` with kind "HASH SIZE OFFSET" and bytes returns {"have": bytes stored so far,
+  // "size": SIZE}. Bytes at any other offset than the next one are ignored, so a client may repeat
+  // a request at any time.
+  // `package_get` with kind "HASH OFFSET" returns the bytes from OFFSET, and {"size"}.
   ToolReply answer(const ToolRequest& request);
 
  private:

@@ -1,4 +1,4 @@
-// The head's service with a real bus, seen by its agents and tools.
+// Tests HeadService over a real bus, as seen by agents and tools.
 #include "head/head_service.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A bus that connects to a head and keeps what it hears.
+// A bus that connects to a head and stores received messages.
 struct Caller {
   Caller(EventLoop& on, const CurveKeys& keys, const std::string& address,
          const std::string& server_key)
@@ -206,7 +206,7 @@ TEST_F(HeadServiceTest, TheNextHeadHasTheNextEpochAndTheSameKeys) {
   EXPECT_EQ(service_->core().epoch(), 2u);
 }
 
-// run_head in a child, since it is for a process of its own.
+// Runs run_head in a child, because it needs a process for itself.
 class HeadMainTest : public ::testing::Test {
  protected:
   HeadMainOptions options() {
@@ -216,7 +216,7 @@ class HeadMainTest : public ::testing::Test {
     options.log_file = folder_ / "head.log";
     return options;
   }
-  // Its exit code.
+  // Returns the exit code.
   static int run(const HeadMainOptions& options) {
     const pid_t child = ::fork();
     if (child == 0) ::_exit(run_head(options));
@@ -258,7 +258,7 @@ TEST_F(HeadMainTest, ASecondHeadOfTheSameFolderIsRefused) {
   EXPECT_EQ(load_head_file(folder_ / "test/head/head.json").value().address, address);
   EXPECT_EQ(run(options()), 1);
 
-  ::close(life[1]);  // the end of its life
+  ::close(life[1]);  // ends the life descriptor
   int status = 0;
   ::waitpid(first, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -1,5 +1,5 @@
-// The head's HTTP pages over real connections: what they answer, whom they refuse, and what clients
-// that behave badly cost. The head behind them is a function here.
+// Tests the HTTP pages of the head over real connections: responses, rejections, and the cost of
+// misbehaving clients. A function takes the place of the head.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-// A connection of a client; everything it does ends within 30 s.
+// A client connection. Every wait ends within 30 s.
 class Client {
  public:
   explicit Client(const std::string& address) {
@@ -31,7 +31,7 @@ class Client {
     socket_ = Fd(::socket(where->family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(::connect(socket_.get(), where->get(), where->size), 0);
   }
-  // False where the other side has closed.
+  // Returns false if the peer has closed the connection.
   bool say(const std::string& text) {
     std::size_t at = 0;
     while (at < text.size()) {
@@ -41,7 +41,7 @@ class Client {
     }
     return true;
   }
-  // All that comes until the other side closes.
+  // Returns all bytes until the peer closes.
   std::string rest() {
     std::string text;
     char buffer[65536];
@@ -199,7 +199,7 @@ TEST_F(HttpTest, ErrorsAreTyped) {
 TEST_F(HttpTest, WithoutATokenThatIsKnownNothingIsSaid) {
   Token other = token_;
   const auto pair = CurveKeys::generate().value();
-  other.public_key = token_.public_key;  // what it says of itself counts for nothing
+  other.public_key = token_.public_key;  // the stated public key has no effect
   other.secret_key = pair.secret_key;
   const std::string wrong = "Authorization: Bearer " + to_text(other) + "\r\n";
   for (const std::string& each : {std::string(), wrong, std::string("Authorization: Basic YTpi\r\n"),
@@ -296,7 +296,7 @@ TEST_F(HttpTest, TwoHundredSlowClientsAreCutOffAndDelayNobody) {
   }
   EXPECT_EQ(status_of(get("/healthz")), 200);
   EXPECT_EQ(status_of(get("/api/v1/nodes", bearer())), 200);
-  for (auto& each : slow) EXPECT_EQ(each->rest(), "");  // closed, unanswered
+  for (auto& each : slow) EXPECT_EQ(each->rest(), "");  // closed without a response
 }
 
 TEST_F(HttpTest, AWordWithoutAnEndIsCutOffThoughItKeepsComing) {
@@ -305,7 +305,7 @@ TEST_F(HttpTest, AWordWithoutAnEndIsCutOffThoughItKeepsComing) {
   open(bounds);
   Client slow(http_->address());
   std::size_t said = 0;
-  // One byte at a time, for as long as it is let.
+  // Sends one byte at a time until the listener closes the connection.
   while (said < 8000 && slow.say("a")) {
     ++said;
     ::poll(nullptr, 0, 10);

@@ -31,7 +31,7 @@ Persist put(std::uint64_t n, const std::string& key, const std::string& value) {
   return {n, {JournalChange{"jobs", key, bytes_of(value), false}}};
 }
 
-// What the journal's thread has told.
+// Results that the journal thread reported.
 class Answers {
  public:
   JournalCallbacks callbacks() {
@@ -40,7 +40,7 @@ class Answers {
     callbacks.failed = [this](std::uint64_t upto, const std::string& why) { take(upto, why); };
     return callbacks;
   }
-  // Waits until everything up to `n` was answered; why the last answer was a failure, if it was.
+  // Waits for the results of all batches through `n`. Returns the error of the last result, if any.
   std::string wait_for(std::uint64_t n) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(10), [&] { return upto_ >= n; });
@@ -169,7 +169,7 @@ TEST_F(JournalTest, AFileThatIsNoDatabaseIsRefused) {
   EXPECT_THAT(journal.error().text, HasSubstr(path_));
 }
 
-// Another connection that holds the database stands for a disk that refuses to be written.
+// A second connection that locks the database simulates a disk that cannot be written.
 TEST_F(JournalTest, AFailedWriteIsReportedAndALaterOneSucceeds) {
   auto journal = open().value();
   sqlite3* other = nullptr;

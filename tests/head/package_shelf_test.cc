@@ -1,4 +1,4 @@
-// The files of jobs as the head keeps them.
+// Tests the head's store of job files.
 #include "head/package_shelf.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// A folder for one test, removed with it.
+// A directory for one test, removed with this object.
+// Thread: owner.
 #pragma once
 
 #include <stdlib.h>

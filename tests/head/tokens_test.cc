@@ -1,5 +1,5 @@
-// Tokens at the head's service, over real connections: with a token's key one comes in, with no other,
-// and a token that is revoked ends what its holder may at once.
+// Tests tokens at HeadService over real connections: only a valid token admits its holder, and
+// revocation ends all permissions of the holder at once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class TokensTest : public ::testing::Test {
     open();
   }
 
-  // Again on the same journal: the head was killed.
+  // Starts a head on the same journal, as after a crash.
   void open() {
     service_.reset();
     serving_ = false;
@@ -77,7 +77,7 @@ class TokensTest : public ::testing::Test {
     return holder;
   }
 
-  // Its answer, or one that is not ok where the connection was refused.
+  // Returns the reply. A rejected connection gives a reply that is not ok.
   ToolReply ask(Holder& holder, const std::string& verb, const std::string& argument = {}) {
     ToolRequest request;
     request.request = ++asked_;
@@ -108,7 +108,7 @@ class TokensTest : public ::testing::Test {
   HeadKeys keys_;
   std::unique_ptr<EventLoop> loop_ = EventLoop::create().value();
   bool serving_ = false;
-  std::int64_t slept_ms_ = 0;  // that no other clock has counted
+  std::int64_t slept_ms_ = 0;  // sleep of the machine, which only the wall clock counts
   std::string address_;
   std::uint64_t asked_ = 0;
   std::unique_ptr<HeadService> service_;
@@ -153,7 +153,7 @@ TEST_F(TokensTest, ATicketJoinsAndItsMachineIsAnAgentAlsoAfterTheHeadsDeath) {
   const auto own = CurveKeys::generate().value();
   const std::string wish = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
   EXPECT_EQ(ask(*connect(ticket), "status").code, ErrorCode::permission_denied);
-  EXPECT_FALSE(ask(*connect(own), "status").ok);  // not let in yet
+  EXPECT_FALSE(ask(*connect(own), "status").ok);  // not admitted yet
   ASSERT_TRUE(ask(*connect(ticket), "join", wish).ok);
   EXPECT_TRUE(ask(*connect(own), "status").ok);
   open();

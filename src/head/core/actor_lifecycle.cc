@@ -1,4 +1,4 @@
-// Placement, life, loss and death of actors. Part of ActorTable.
+// Placement, life, loss, and death of actors. Part of ActorTable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ const Mark mark_foreign_caller("head.unreachable_actor_of_another_job");
 
 constexpr std::size_t max_cut_off = 16;  // nodes per actor
 
-// Doubled each time: what is in vain must not be tried again at once for ever.
+// Doubles the backoff each time, so that failing attempts are not repeated without a pause.
 Duration doubled(Duration first, int times, Duration cap) {
   return std::min(first * (1 << std::min(times, 10)), cap);
 }
@@ -37,11 +37,11 @@ Duration doubled(Duration first, int times, Duration cap) {
 
 // ---- placement ---------------------------------------------------------------------------------
 
-// While the head recovers, an actor without a slot may have one on a node that has not come yet.
+// During recovery, an actor without a slot may have one on a node that has not registered yet.
 void ActorTable::place(Actor& actor) {
   if (actor.state == ActorState::dead || actor.waits || !actor.slot.empty()) return;
   if (!parts_.serving || parts_.nodes.recovering()) return;
-  // The order to start a command waits for the same disk.
+  // A command is placed earlier: its start order waits for the journal.
   if (!actor.durable && !actor.spec().entry.given()) return;
   if (const auto* why = parts_.groups.why_closed(actor.spec().demand.request.placement.group)) {
     EndCause cause;
@@ -66,7 +66,8 @@ std::vector<NodeId> ActorTable::callers_of(const Actor& actor) const {
   return nodes;
 }
 
-// The stop counts as any loss of the executor. Callers of other jobs cannot end an actor of this job.
+// The stop counts as a loss of the executor. Callers of other jobs cannot terminate an actor of
+// this job.
 void ActorTable::unreachable(ProcessId caller, JobId asking, const WatchActor& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr || actor->state != ActorState::alive || actor->endpoint.process != message.executor) return;
@@ -127,7 +128,7 @@ bool ActorTable::granted(const scheduler::Slot& grant, StartSlot& start) {
     actor->row.order = StartOrder{actor->row.incarnation + 1, grant.node, agent};
     write_row(*actor);
   }
-  // Watchers wait either way: that it is being started is no news to them.
+  // Watchers are not notified: they wait for the actor in both states.
   if (actor->state == ActorState::placing) actor->state = ActorState::starting;
   return true;
 }
@@ -141,7 +142,7 @@ void ActorTable::infeasible(const scheduler::Infeasible& report) {
   news.actor = report.actor;
   news.reasons = report.reasons;
   news.summary = summary_of(actor->spec().demand.request, report.reasons);
-  // Once it has lived it waits for a node to come back, rather than be lost for good.
+  // An actor that has been alive waits for a node to return. Only the first placement can fail.
   const bool first = actor->row.incarnation == 0;
   news.fatal = first && (actor->fail_if_infeasible || is_forbidden(report.reasons) ||
                          insists_on_node(actor->spec().demand.request) ||
@@ -183,7 +184,7 @@ void ActorTable::constructed(const ActorConstructed& message) {
   become(*actor, ActorState::alive);
 }
 
-// Its executor is gone, or all of its slot, whichever is heard of first.
+// Called for the loss of the executor or of the slot, for the first report of either.
 void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
   Actor* actor = rows_.find(id);
   if (actor == nullptr || actor->slot != slot || actor->state == ActorState::dead) return;
@@ -194,8 +195,8 @@ void ActorTable::slot_gone(ActorId id, SlotId slot, const EndCause& cause) {
   forget_oldest();
 }
 
-// While the head was away: what its agent says of it is all there is. Else it has been lost, and waits, or its
-// slot is on its way.
+// Handles a command that ended while no head was running: the agent's report is the only
+// information. Otherwise the command was lost and waits, or its slot is about to be reported.
 void ActorTable::entry_ended(NodeId node, const EntryEnded& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr || actor->state == ActorState::dead || !actor->spec().entry.given()) return;
@@ -242,7 +243,7 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   const bool done = cause.kind == EndKind::exited && cause.exit_code == 0;
   if (actor.spec().entry.given() && done && !actor.moving) return die(actor, cause);
   if (!actor.drained_why.empty()) {
-    EndCause drained = cause;  // with its code or signal
+    EndCause drained = cause;  // includes the exit code or signal
     drained.kind = EndKind::killed;
     drained.text = actor.drained_why;
     return die(actor, drained);
@@ -277,8 +278,8 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   place(actor);
 }
 
-// The agent behind the silence ends exclusive actors `fence_after` after it last heard from the
-// head, which tells it nothing from now on.
+// The silent agent ends exclusive actors `fence_after` after the last message from the head. The
+// head sends it no messages from now on.
 void ActorTable::node_died(NodeId node, bool silently) {
   if (!silently) return;
   for (auto& [id, actor] : rows_) {
@@ -291,7 +292,7 @@ void ActorTable::node_died(NodeId node, bool silently) {
 
 // ---- drained nodes -----------------------------------------------------------------------------
 
-// An actor that has no restarts left may move, too: nothing of it is lost by a fault.
+// An actor without remaining restarts also moves, because a drain is no failure.
 void ActorTable::leave_node(NodeId node, const std::string& why) {
   for (auto& [id, actor] : rows_) {
     if (actor.node != node || actor.slot.empty() || actor.state == ActorState::dead) continue;
@@ -410,16 +411,16 @@ void ActorTable::adopt(const SlotFact& fact, NodeId node) {
   // A command has no endpoint.
   actor->row.incarnation = fact.generation + (fact.endpoint.process.empty() && !fact.ready ? 0 : 1);
   actor->endpoint = fact.endpoint;
-  // As if this head had ordered it.
+  // Recorded as if this head had sent the order.
   if (fact.actor.entry.given()) actor->row.order = StartOrder{fact.generation + 1, node, actor->row.order.agent};
   actor->ending = fact.stopping;
   if (actor->ending) pass_name_on(*actor);
-  // Whether its constructor has finished, the agent says next (ActorConstructed).
+  // The agent reports the end of the constructor next (ActorConstructed).
   actor->state = actor->row.incarnation > 1 ? ActorState::restarting : ActorState::starting;
 }
 
-// Owners that died while the head was away take their actors along; the rest is placed. What was
-// lost meanwhile cannot be told from a reboot of the whole machine, so it uses up no restart.
+// Actors end with owners that died while the head was away. The others are placed. A loss during
+// that time cannot be distinguished from a reboot of the whole machine, so it uses up no restart.
 void ActorTable::recovery_ended() {
   for (const auto& [of, process] : std::exchange(ended_early_, {})) tell_unknown(of.second, process);
   open_orders_.clear();
@@ -435,7 +436,7 @@ void ActorTable::recovery_ended() {
       continue;
     }
     const ProcessId owner = actor.spec().owner;
-    // Only processes that have found it hold it.
+    // Only processes that have found the actor by name hold it.
     actor.unheld |= !detached && owner.empty() && !entrusted_.contains(id) && !actor.watchers.empty();
     if (!detached && !actor.unheld && !entrusted_.contains(id) && parts_.processes.find(owner) == nullptr && !parts_.processes.expected(owner)) {
       EndCause cause;

@@ -80,7 +80,7 @@ void ActorTable::become(Actor& actor, ActorState state) {
   }
 }
 
-// The kind of an end on request, or with owner and job, is `killed` or `retired`.
+// Planned ends, on request or with the owner or job, have the kind `killed` or `retired`.
 void ActorTable::note(const Actor& actor) const {
   const ActorSpec& spec = actor.spec();
   const EventSubjects about{.node = actor.node, .job = spec.job, .actor = spec.actor, .slot = actor.slot};
@@ -165,8 +165,8 @@ void ActorTable::create(const CreateActor& message) {
   if (refuse_create(message, name_space)) return;
   const Job& job = *parts_.jobs.find(spec.job);
   ActorRow row{spec, job.start.program, job.start.env, 0, 0};
-  row.spec.name_space = name_space;  // which a detached one needs when its job is forgotten
-  row.spec.entry = {};  // commands are submitted by tools
+  row.spec.name_space = name_space;  // required by a detached actor after its job row is removed
+  row.spec.entry = {};  // only tools submit commands
   Actor& actor = add(std::move(row), name_space);
   actor.fail_if_infeasible = message.fail_if_infeasible;
   if (!actor.journalled()) {
@@ -219,7 +219,7 @@ bool ActorTable::refuse_create(const CreateActor& message, const std::string& na
   return true;
 }
 
-// The request alone is refused: no row is made, and nobody else hears of it.
+// Rejects only the request: no row is created, and only the owner is notified.
 void ActorTable::refuse(const ActorSpec& spec, const std::string& why) {
   ActorChanged news;
   news.actor = spec.actor;
@@ -235,7 +235,8 @@ void ActorTable::durable(ActorId id) {
   if (actor == nullptr || actor->durable) return;
   actor->durable = true;
   if (actor->state == ActorState::dead) return;
-  if (actor->slot.empty()) become(*actor, ActorState::placing);  // a command may have a place already
+  // A command may already have a slot.
+  if (actor->slot.empty()) become(*actor, ActorState::placing);
   place(*actor);
 }
 
@@ -277,8 +278,8 @@ void ActorTable::watch(ProcessId process, JobId asking, const WatchActor& messag
   orphans.watchers.insert(process);
 }
 
-// A process that has found an actor gets a handle of it: until that is released the actor does not end. So does the owner
-// after it has released its last handle.
+// A process that has found an actor holds a handle of it, and the actor does not end before its
+// release. The same holds for the owner after it has released its last handle.
 void ActorTable::remember_finder(ProcessId process, ActorId id) {
   Actor& actor = rows_.at(id);
   if (actor.spec().detached || (actor.spec().owner == process && !actor.unheld)) return;
@@ -315,7 +316,7 @@ void ActorTable::process_ended(ProcessId process, const EndCause& cause) {
       entrust(actor);
       continue;
     }
-    // An actor that was asked to end finishes first.
+    // An actor with a requested end finishes its calls first.
     if (owned && actor.state != ActorState::dead && !actor.ending) {
       die(actor, killed(why));
     } else {
@@ -394,7 +395,7 @@ void ActorTable::end_all(const std::string& why) {
   forget_oldest();
 }
 
-// While the head recovers, the node of an actor that it does not know may still be on its way.
+// During recovery, the node of an unknown actor may still register.
 void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   Actor* actor = rows_.find(message.actor);
   if (actor == nullptr) {
@@ -408,7 +409,7 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   if (spec.job != asking && spec.name.empty() && !spec.detached) return;
   const std::string why = message.why.empty() ? "ended on request" : message.why;
   if (message.kill && !message.no_restart) {
-    // What follows is what follows any loss of its executor.
+    // The loss of the executor is then handled as any other loss.
     if (!actor->slot.empty()) parts_.slots.stop(actor->slot, false, why);
     return;
   }
@@ -426,7 +427,7 @@ void ActorTable::end(ProcessId process, JobId asking, const EndActor& message) {
   finish(*actor, why);
 }
 
-// The running calls finish. From now on no process finds it by its name.
+// Ends the actor after its running calls. It can no longer be found by name.
 void ActorTable::finish(Actor& actor, const std::string& why) {
   if (actor.slot.empty()) return die(actor, killed(why));
   if (std::exchange(actor.ending, true)) return;
@@ -434,7 +435,7 @@ void ActorTable::finish(Actor& actor, const std::string& why) {
   parts_.slots.stop(actor.slot, true, why);
 }
 
-// After a restart of the head: another actor may have taken the name of one that ends.
+// For a restart of the head: another actor may have taken the name of an ending one.
 void ActorTable::pass_name_on(const Actor& ending) {
   if (ending.spec().name.empty()) return;
   release_name(ending);

@@ -1,12 +1,8 @@
-// The actors: from their creation by an owner to their death, through placements and restarts;
-// their names; and who wants to know. Detached and named ones are in the journal, and nothing is
-// done for them before they are. The constructor runs in the actor's executor; handles are counted
-// by agents; neither is this table's. Owned by one HeadCore; not thread-safe.
-//
-// `incarnation` counts executors that answered: generation g of a slot is incarnation g + 1. Losing
-// an executor uses up a restart, unless the program cannot start on the node, the node died before
-// the actor was ever alive there, or it was lost while the head was away. A command has no constructor: from the
-// moment when its agent may have been told to start it, it may have run.
+// Actors from creation to death: placement, restarts, names, and watchers. Detached and named
+// actors are in the journal, and the head does nothing for them before their row is durable.
+// Thread: owner (one HeadCore).
+// Units: incarnation g + 1 is generation g of a slot, counted when its executor answers.
+// Not: constructors, which run in executors; counts of handles, which agents keep.
 #pragma once
 
 #include <cstdint>
@@ -30,39 +26,46 @@ struct Slot;
 struct Survivors;
 
 struct Actor {
-  ActorRow row;            // with the spec
-  std::string name_space;  // the spec's, or its job's
+  ActorRow row;            // includes the spec
+  std::string name_space;  // name space of the spec, otherwise of its job
   NodeId owner_node;
   bool fail_if_infeasible = false;
-  bool durable = true;     // or needs no journal
+  bool durable = true;     // the row is durable, or needs no journal
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
-  SlotId slot;             // empty: has none
+  SlotId slot;             // empty: no slot
   NodeId node;
   Endpoint endpoint;
   EndCause cause;
   bool refused = false;
   ValueRecord construction_error;
-  bool ending = false;     // not to be restarted
-  bool unheld = false;     // its last handle was released, and a process has found it by its name since
-  bool moving = false;     // off a node that is drained: the loss of this executor is no restart
-  std::string drained_why; // a command that ends since its node is drained
-  bool waits = false;      // the scheduler knows that it wants a slot
+  bool ending = false;     // must not be restarted
+  bool unheld = false;     // its last handle was released after a process had found it by name
+  bool moving = false;     // leaves a drained node: the loss of this executor uses no restart
+  std::string drained_why; // reason if a drain ends this command
+  bool waits = false;      // the scheduler has its demand for a slot
   Time waiting_since;
-  // Exclusive, and its node fell silent: it may still run there. Or a pause: it was ended for lack of
-  // memory, or could not be started more than once.
+  // Earliest next placement. Set for an exclusive actor whose node became silent, because it may
+  // still run there. Also the backoff after a termination for lack of memory or repeated failures
+  // to start.
   std::optional<Time> not_before;
   std::set<NodeId> cut_off;  // nodes with callers that could not reach an incarnation
   int memory_deaths = 0;
-  int failed_starts = 0;  // in a row
+  int failed_starts = 0;  // consecutive
   std::set<ProcessId> watchers;
 
   const ActorSpec& spec() const { return row.spec; }
-  // Told to start, for all that is known, and not heard of since.
+  // Whether the agent may have received the order to start the command and has not reported its
+  // result. A command has no constructor, so it may have run.
   bool may_have_run() const { return row.order.attempt > row.incarnation; }
   bool journalled() const { return row.spec.detached || !row.spec.name.empty(); }
 };
 
+// The loss of an executor uses up a restart, with these exceptions:
+// - The actor moves off a drained node.
+// - The program cannot start on the node.
+// - The node died before the actor was ever alive there.
+// - The executor was lost while the head was away.
 class ActorTable {
  public:
   explicit ActorTable(Parts& parts) : parts_(parts) {}
@@ -70,65 +73,69 @@ class ActorTable {
   void restore(const ActorRow& row);
   void recovery_ended();
 
-  // Processes.
+  // Requests of processes.
   void create(const CreateActor& message);
-  // A submitted job's, whose own job is there: detached, without an owner, with a command as its life.
+  // Adds the actor of a submitted job. It is detached, has no owner, and ends with its command. The
+  // row of its job exists.
   void submit(const ActorSpec& spec);
   void stop_entry(ActorId id, const std::string& why);
   void durable(ActorId id);
   void not_durable(ActorId id, const std::string& why);
-  // `process`, of job `asking`, hears when the actor is dead.
+  // `process`, of job `asking`, is notified when the actor is dead.
   void end(ProcessId process, JobId asking, const EndActor& message);
-  // `asking`: job of the process.
+  // `asking` is the job of the process.
   void watch(ProcessId process, JobId asking, const WatchActor& message);
-  // A caller cannot reach the executor: a caller of the actor's job ends it, and another caller loses its handle.
+  // Handles a caller that cannot reach the executor. A caller of the actor's job terminates the
+  // executor. A caller of another job loses its handle.
   void unreachable(ProcessId caller, JobId asking, const WatchActor& message);
   void find_by_name(ProcessId process, JobId job, const FindActor& message);
   void process_ended(ProcessId process, const EndCause& cause);
-  // Actors whose owners have exited as planned belong to their job, until the node that counts their handles states that
-  // no handle is left.
+  // Assigns actors whose owners exited as planned to their jobs, until the node that counts their
+  // handles reports that no handle is left.
   void entrusted(const std::vector<EntrustedActor>& actors);
-  // Ends those of the job that are not detached and that none of `kept` owns.
+  // Ends actors of the job, except detached ones and those that a process in `kept` owns.
   void job_ended(JobId job, const Survivors& kept);
-  // Whether one of these processes owns it or, if its job owns it, has a handle.
+  // Whether one of these processes owns the actor or, if its job owns it, has a handle.
   static bool is_kept(const Actor& actor, const std::set<ProcessId>& processes);
-  // Whether a detached actor of the job lives.
+  // Whether the job has a detached actor that is not dead.
   bool has_detached(JobId job) const;
-  // Moves those that may be restarted off the node, at no cost in restarts.
+  // Moves actors that may be restarted off the node without using up a restart.
   void leave_node(NodeId node, const std::string& why);
-  // Tells the commands on the node that may not move to end, each its grace before `deadline`. When the next
-  // one is due.
+  // Terminates the commands on the node that may not move, each its grace before `deadline`.
+  // Returns when the next one is due.
   std::optional<Time> hasten_entries(NodeId node, Time deadline, const std::string& why);
-  // Ends those that are still on the node; those that may be restarted are, elsewhere.
-  // How many slots that leaves to end.
+  // Terminates the remaining actors on the node. Actors that may be restarted start elsewhere.
+  // Returns the number of slots that must still end.
   std::size_t end_on_node(NodeId node, const std::string& why);
-  // Ends those that are in the group, or wait for a place in it.
+  // Ends actors that run in the group or wait for a bundle of it.
   void group_removed(GroupId group, const std::string& why);
-  // Ends every actor, detached ones too.
+  // Ends all actors, including detached ones.
   void end_all(const std::string& why);
 
-  // Placement.
-  // Fills in what the agent needs; false if the actor wants no slot any more.
+  // Placement. granted() fills in the fields that the agent needs and returns false if the actor no
+  // longer needs a slot.
   bool granted(const scheduler::Slot& grant, StartSlot& start);
   void infeasible(const scheduler::Infeasible& report);
-  // The scheduler has dropped the job's demands: those of detached actors stand.
+  // Adds the demands of the job's waiting actors again after the scheduler dropped all demands of
+  // the job.
   void demand_again(JobId job);
   const DemandClass* demand_of(ActorId id) const;
-  // Nodes that have to reach its next executor.
+  // Nodes that must reach the next executor of the actor.
   std::vector<NodeId> callers_of(const Actor& actor) const;
 
-  // Agents.
+  // Reports of agents.
   void started(ActorId id, const Slot& slot);
   void constructed(const ActorConstructed& message);
-  // News of a command that may have ended while there was no head.
+  // Handles the end of a command, which may have occurred while no head was running.
   void entry_ended(NodeId node, const EntryEnded& message);
   void slot_gone(ActorId id, SlotId slot, const EndCause& cause);
   void node_died(NodeId node, bool silently);
   bool may_go_on(const SlotFact& fact) const;
   void adopt(const SlotFact& fact, NodeId node);
-  // Commands that the agent was to start before the head was: what it does not know of never ran.
+  // Withdraws start orders of an earlier head that the agent does not know: those commands never
+  // ran.
   void agent_stated(ProcessId agent, const Facts& facts);
-  // The order to start a command did not go out.
+  // The order to start a command was not sent.
   void order_withdrawn(ActorId id);
 
   void tick();
@@ -137,7 +144,7 @@ class ActorTable {
   const Table<ActorId, Actor>& rows() const { return rows_; }
 
  private:
-  using Name = std::pair<std::string, std::string>;  // name space, name
+  using Name = std::pair<std::string, std::string>;  // name space and name
   struct Orphans {
     std::set<ProcessId> watchers;
     Time until;
@@ -150,7 +157,8 @@ class ActorTable {
   void refuse(const ActorSpec& spec, const std::string& why);
   void place(Actor& actor);
   void lose(Actor& actor, const EndCause& cause);
-  // What becomes of an order that nobody has answered: it counts as carried out, or as never given. The former?
+  // Settles an order without a reply: as executed if `nobody_knows` its result, otherwise as never
+  // given. Returns whether it counts as executed.
   bool settle_order(Actor& actor, bool nobody_knows);
   enum class Manner { orderly, abrupt };
   void die(Actor& actor, const EndCause& cause, bool refused = false, Manner manner = Manner::orderly);
@@ -171,14 +179,16 @@ class ActorTable {
   Parts& parts_;
   Table<ActorId, Actor> rows_;
   std::map<Name, ActorId> names_;
-  std::deque<ActorId> dead_;  // oldest first; the oldest are forgotten
-  std::set<ActorId> entrusted_;  // owned by their jobs, alive or still expected after a restart of the head
-  std::map<ActorId, Orphans> orphans_;  // watched before they were created
-  std::set<ActorId> delayed_;           // those with not_before
-  // To be ended, asked by a process of the job, and not stated by any node yet.
+  std::deque<ActorId> dead_;  // oldest first; beyond the limit the oldest are removed
+  // Actors that their jobs own: alive, or still expected after a restart of the head.
+  std::set<ActorId> entrusted_;
+  std::map<ActorId, Orphans> orphans_;  // watched before their creation
+  std::set<ActorId> delayed_;           // actors with not_before
+  // Actors that a process of the job wants to end and that no node has reported yet.
   std::map<std::pair<JobId, ActorId>, ProcessId> ended_early_;
-  std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched ones
-  std::map<ProcessId, std::set<ActorId>> open_orders_;  // by agent: of heads before, while this one recovers
+  std::map<ProcessId, std::set<ActorId>> by_process_;  // owned and watched actors
+  // Orders of earlier heads, by agent, during recovery.
+  std::map<ProcessId, std::set<ActorId>> open_orders_;
 };
 
 }  // namespace mobula::internal::head

@@ -8,8 +8,8 @@
 namespace mobula::internal::head {
 namespace {
 
-constexpr std::size_t max_asked = 4096;  // at once
-constexpr std::size_t max_named = 8;     // silent ones with a line of their own
+constexpr std::size_t max_asked = 4096;  // per query
+constexpr std::size_t max_named = 8;     // silent processes that are named in warnings
 
 std::string name_of(const Parts& parts, ProcessId process) {
   const Process& row = *parts.processes.find(process);
@@ -20,7 +20,7 @@ std::string name_of(const Parts& parts, ProcessId process) {
 
 }  // namespace
 
-// Drivers first: most of what is asked about is theirs.
+// Drivers precede executors, because they own most tasks.
 AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings, NodeId only) {
   AskedProcesses asked;
   std::uint64_t passed_over = 0;

@@ -1,5 +1,6 @@
-// Which processes are asked where drivers and executors answer for themselves, and agents for their nodes'
-// stores; and what is said of those that do not. Part of HeadCore.
+// Selects the processes and agents that a query is sent to, and writes warnings about those that do
+// not reply. Drivers and executors answer for themselves, agents for the stores of their nodes.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <map>
@@ -12,16 +13,17 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-using AskedProcesses = std::map<ProcessId, std::string>;  // and what each is, for people
+using AskedProcesses = std::map<ProcessId, std::string>;  // each with a human-readable name
 
-// All of the job, or of all jobs; a bounded number. `warnings` say who is not asked. With `only` those of that node.
+// Returns the processes of the job, or of all jobs, up to a limit. `only` restricts them to one
+// node. `warnings` name the processes that are left out.
 AskedProcesses processes_to_ask(const Parts& parts, JobId job, std::vector<std::string>& warnings, NodeId only = {});
-// Besides, the agents that know what has come to their nodes' stores, by their incarnations.
+// Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
 void add_agents(const Parts& parts, AskedProcesses& asked, std::vector<std::string>& warnings, NodeId only = {});
-// To each of them, process or agent.
+// Sends `question` to each process or agent.
 template <class Question>
 void ask_each(Parts& parts, const std::vector<ProcessId>& asked, const Question& question);
-// These have not answered in time: so `unknown` ("what it owns") is not known.
+// Warns that these did not reply in time, so that `unknown` ("what it owns") is not known.
 void warn_of_silent(const Parts& parts, const AskedProcesses& silent, const std::string& unknown,
                     std::vector<std::string>& warnings);
 

@@ -1,4 +1,5 @@
-// Who asked the head for a document, and how it is answered. Part of HeadCore.
+// Source of a query for a document, and the reply to it.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,14 @@ namespace mobula::internal::head {
 struct Parts;
 
 struct Asker {
-  std::variant<LinkId, ProcessId> who;  // a tool by its link, or a process
-  std::uint64_t request = 0;            // its own number
+  std::variant<LinkId, ProcessId> who;  // link of a tool, or a process
+  std::uint64_t request = 0;            // number chosen by the source
 };
 
-// `document` is what `mobula list -o json` prints.
+// `document` is the output of `mobula list -o json`.
 ToolReply tool_reply(std::uint64_t request, const Result<std::string>& document);
 StateRead state_read(std::uint64_t request, const Result<std::string>& document);
-// `errors` of tasks that the document names are for tools only.
+// `errors` belong to tasks that the document names; only tools receive them.
 void answer(Parts& parts, const Asker& asker, const Result<std::string>& document,
             std::vector<TaskError> errors = {});
 

@@ -1,6 +1,7 @@
-// Which node has which physical device. Two agents that see the same device (two of one machine,
-// without a visible list each) both offer it; it is booked for the first alone, so that no two slots
-// get it. Owned by one NodeTable; not thread-safe.
+// Holder of each physical device. Two agents that see the same device, for example on one machine
+// without separate visible lists, both offer it. The device is allocated on the first node only, so
+// that no two slots get it.
+// Thread: owner (one NodeTable).
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,28 @@
 
 namespace mobula::internal::head {
 
-// A device that a node offers and another node has.
+// A device that a node offers although another node holds it.
 struct RefusedDevice {
   std::string resource;
-  std::size_t index = 0;  // among the node's instances of the resource
-  InstanceShape device;   // as offered
+  std::size_t index = 0;  // index among the node's instances of the resource
+  InstanceShape device;   // device as offered
   NodeId holder;
 
   friend bool operator==(const RefusedDevice&, const RefusedDevice&) = default;
 };
-// "GPU 0 (GPU-8f…) is offered by node … already: …", for people.
+// Returns "GPU 0 (GPU-8f…) is offered by node … already: …".
 std::string describe(const RefusedDevice& device);
 
 class DeviceClaims {
  public:
-  // Claims every device of `shape` that has a uuid. Those that another node has are emptied in
-  // `shape`, so that nothing is booked on them, and returned. Indices stay as they are.
+  // Claims every device of `shape` that has a uuid. Devices that another node holds are emptied in
+  // `shape`, so that they cannot be allocated, and returned. Indices do not change.
   std::vector<RefusedDevice> claim(NodeId node, NodeShape& shape);
-  // Claims what of `refused` is free by now: fills it into `shape` again and removes it there.
-  // Whether there was any.
+  // Claims the devices of `refused` that are free now: restores them in `shape` and removes them
+  // from `refused`. Returns whether any was claimed.
   bool claim_again(NodeId node, NodeShape& shape, std::vector<RefusedDevice>& refused);
-  // The node is gone, or about to state its devices anew. Whether it had any.
+  // Releases the devices of a node that left or reports its devices again. Returns whether it held
+  // any.
   bool release(NodeId node);
 
  private:

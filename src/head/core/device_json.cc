@@ -9,7 +9,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// In the order in which all members of the value are compared.
+// Orders isolations by all members.
 struct ByFields {
   static auto key(const Isolation& of) {
     return std::tuple(of.prevents, of.detects, of.detect_period_ms, of.reacts);
@@ -33,7 +33,7 @@ std::string text_of_all(const Isolations& isolations) {
   return text;
 }
 
-// Calls `visit(resource, share, instance)` for each accelerator that is held.
+// Calls `visit(resource, share, instance)` for each held accelerator.
 template <class Visit>
 void for_each_held_device(const Allocation& allocation, const NodeShape& of, const Visit& visit) {
   for (const auto& held : allocation.resources) {
@@ -132,7 +132,7 @@ Json gpus_json(const NodeTable& nodes) {
     const auto* gpus = node.shape.find(resource::gpu);
     if (gpus == nullptr || !node.slots_allowed() || node.state == NodeState::dead) continue;
     for (const auto& each : gpus->instances) {
-      if (each.total == Quantity()) continue;  // another node's
+      if (each.total == Quantity()) continue;  // held by another node
       auto& sum = sums[each.isolation_of(each.total)];
       ++sum.devices;
       sum.memory_bytes += each.memory_bytes;

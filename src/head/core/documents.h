@@ -1,4 +1,5 @@
-// Pieces of the head's JSON documents that several kinds of them have. For sources of this folder.
+// Parts that several JSON documents of the head share.
+// Thread: any. Not: for sources outside this directory.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ inline Json number(Quantity amount) {
   return amount.to_double();
 }
 
-// Names from outside may be no UTF-8.
+// Text from other processes may be invalid UTF-8, which is replaced.
 inline std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -37,8 +38,8 @@ inline Json resources_json(const ResourceSet& resources) {
   return json;
 }
 
-// What it asks for: `resources`, and where it has them `to_place` (a node must have so much in all, which is not
-// booked), `gpu_memory` (of each device), `accelerator_type` and `label_selector`.
+// Adds the fields of a request: `resources` and, if set, `to_place` (totals that a node must have,
+// which are not allocated), `gpu_memory` (per device), `accelerator_type`, and `label_selector`.
 inline void add_request(Json& json, const Request& request) {
   json["resources"] = resources_json(request.resources);
   if (!request.required_totals.empty()) json["to_place"] = resources_json(request.required_totals);
@@ -47,12 +48,12 @@ inline void add_request(Json& json, const Request& request) {
   if (!request.label_selector.empty()) json["label_selector"] = request.label_selector;
 }
 
-// Rows as lists have them.
+// Items as they appear in lists.
 Json actor_json(const Actor& actor);
 Json demand_json(const Parts& parts, const DemandRow& row);
 
-// Why a demand gets no slot now: what holds its job back, and per node the first rule that refuses.
-// `callers`: nodes that have to reach it, if they are known.
+// Explains why a demand gets no slot now: the limit of its job, and for each node the first rule
+// that rejects it. `callers` are nodes that must reach it, if known.
 Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
                     Json subject, const std::vector<NodeId>& callers = {});
 

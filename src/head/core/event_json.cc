@@ -95,7 +95,7 @@ bool is_of_kind(std::string_view kind, const Filters& filters) {
   return filters.kind_begins ? kind.starts_with(filters.kind) : filters.kind.empty() || kind == filters.kind;
 }
 
-// A kind that no event can have is mistyped. Rows may be of another release's kinds.
+// Rejects a kind that no event can have. Rows may have kinds of another release.
 Result<void> check_kind(const Filters& filters, const EventLog& events) {
   if (std::ranges::any_of(event_kinds, [&](std::string_view each) { return is_of_kind(each, filters); })) return {};
   if (std::ranges::any_of(events.rows(), [&](const EventRow* row) { return is_of_kind(row->kind, filters); })) return {};
@@ -155,8 +155,8 @@ Result<std::string> events_json(const Parts& parts, const std::string& text) {
   if (!filters) return filters.error();
   const EventLog& events = parts.events;
   if (auto known = check_kind(*filters, events); !known) return known.error();
-  // What another epoch has numbered beyond what it had written is not known here, and its numbers are
-  // given again.
+  // The events that another epoch numbered after its last write are unknown here, and this epoch
+  // reuses their numbers.
   const bool of_another = filters->epoch != 0 && filters->epoch != parts.epoch;
   const std::uint64_t after = of_another ? std::min(filters->after, events.restored_through()) : filters->after;
   std::vector<const EventRow*> chosen;

@@ -1,4 +1,5 @@
-// Events as JSON, chosen by what a tool asks for. Read only.
+// JSON of events, selected by the filters of a tool.
+// Thread: any. Read-only.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,16 +11,17 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// `filters`: nothing, or a JSON object with "severity" (that or worse; INFO if missing), "kind" (whole,
-// or its beginning with '*' at the end), "since_ms" (wall clock), "after" and "epoch" (of an earlier
-// answer: what has come since), "id" (of anything it is about, or the beginning), "limit" (the latest
-// so many). The document says in `next` and `epoch` what to ask for later, and in `lost` how many there
-// were that nobody can be told. invalid_argument where a filter is wrong.
+// `filters` is empty or a JSON object with any of: "severity" (this or a higher one; default INFO),
+// "kind" (exact, or a prefix that ends in '*'), "since_ms" (wall clock), "after" and "epoch" (from
+// an earlier reply: newer events only), "id" (of a subject, or its prefix), "limit" (the latest
+// events, at most this number). `next` and `epoch` of the document are the values for the following
+// query. `lost` is the number of events that are no longer available. Errors: invalid_argument for
+// a bad filter.
 Result<std::string> events_json(const Parts& parts, const std::string& filters);
 
-// 2026-11-24T02:33:12.345Z
+// Returns 2026-11-24T02:33:12.345Z.
 std::string utc_text(std::int64_t wall_ms);
-// Likewise; null for 0, which stands for what has not happened.
+// Returns utc_text(), or null for 0, which means that the event has not happened.
 nlohmann::ordered_json utc_or_null(std::int64_t wall_ms);
 
 }  // namespace mobula::internal::head

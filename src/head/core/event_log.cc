@@ -13,7 +13,7 @@ namespace {
 const Mark mark_forgotten("head.event_forgotten");
 const Mark mark_counted("head.event_counted_again");
 
-// Cut between characters of UTF-8.
+// Cuts between characters of UTF-8.
 std::string cut(std::string text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
@@ -95,7 +95,7 @@ void EventLog::keep(EventRow row) {
 void EventLog::restore(const EventRow& row) {
   last_ = std::max(last_, row.number);
   Ring& ring = ring_of(row.severity);
-  // The journal's order is that of its keys, which are used again.
+  // The journal returns rows in the order of their keys, which are reused.
   const auto later = [&](const EventRow& each) { return each.number > row.number; };
   const auto restored = ring.insert(std::find_if(ring.begin(), ring.end(), later), row);
   restored->kind = present_kind(row.kind);

@@ -1,11 +1,9 @@
-// What has happened in the cluster, for people: a bounded memory of notes that the other tables make
-// as they decide. Two rings, so that a flood of what is ordinary pushes out no warning; at the bound
-// the oldest is forgotten, and how many were is said. What says the same again within a minute is
-// counted, not kept again. Decides nothing, and nothing in the core reads it.
-//
-// The latest notes are in the journal, too. They go with batches that are written for other reasons
-// and cause none: a head that is killed loses those that no later batch has taken along. Owned by
-// one HeadCore; not thread-safe.
+// Event log of the cluster: a bounded memory of events that other tables note. Two rings keep a
+// flood of ordinary events from evicting warnings. At the limit the oldest event is removed and
+// counted. An equal event within a minute raises a count instead.
+// The journal stores the latest events. They are added to batches that are written for other
+// reasons, so a killed head loses the events after its last batch.
+// Thread: owner (one HeadCore). Not: decisions. The core never reads the log.
 #pragma once
 
 #include <array>
@@ -25,11 +23,11 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// Travels in the journal: append only.
+// Part of the journal format: append only.
 enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
 std::string_view to_string(Severity severity);
 
-// The kinds of events, in alphabetical order.
+// Kinds of events, in alphabetical order.
 inline constexpr auto event_kinds = std::to_array<std::string_view>({
     "ACTOR_ALIVE", "ACTOR_CREATED", "ACTOR_DIED", "ACTOR_RESTARTING", "CLUSTER_STOPPED",
     "CONNECTION_REFUSED", "EXECUTOR_CALLS_CUT", "EXECUTOR_DIED", "EXECUTOR_ENDED",
@@ -42,7 +40,7 @@ inline constexpr auto event_kinds = std::to_array<std::string_view>({
     "PROGRAM_START_FAILED", "REQUEST_REFUSED", "TASK_PREEMPTED",
     "TOKEN_CREATED", "TOKEN_REVOKED", "TOKEN_USED"});
 
-// Kinds that were renamed: the old name, which filters and journals of the previous release use, and the
+// Renamed kinds: the old name, which filters and journals of the previous release use, and the
 // present one.
 inline constexpr auto renamed_event_kinds = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"EXECUTOR_ENDED_FOR_MEMORY", "EXECUTOR_OOM_KILLED"},
@@ -62,7 +60,7 @@ constexpr std::string_view present_kind(std::string_view kind) {
   return kind;
 }
 
-// What an event is about; what is empty has no part in it.
+// Subjects of an event. Empty ids are not subjects.
 struct EventSubjects {
   NodeId node{};
   JobId job{};
@@ -79,18 +77,18 @@ struct EventSubjects {
   friend bool operator==(const EventSubjects&, const EventSubjects&) = default;
 };
 
-// One note; also the row of table "events".
+// One event, and the row of table "events".
 struct EventRow {
-  std::uint64_t number = 0;  // rises by one
+  std::uint64_t number = 0;  // consecutive
   std::int64_t at_ms = 0;    // wall clock
   Severity severity = Severity::info;
   std::string kind;       // "NODE_DIED"
-  std::string source;     // role of whose word led to it; "head": nobody's
-  std::string principal;  // name of that one's key, or its job
+  std::string source;     // role of the peer that caused the event; "head": none
+  std::string principal;  // name of the peer's key, or its job
   EventSubjects about;
   std::string text;
-  std::uint64_t count = 1;   // how often it was noted
-  std::int64_t last_ms = 0;  // the last time
+  std::uint64_t count = 1;   // number of occurrences
+  std::int64_t last_ms = 0;  // time of the last occurrence, wall clock
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("number", &EventRow::number), field("at_ms", &EventRow::at_ms),
@@ -101,7 +99,7 @@ struct EventRow {
   }
 };
 
-// Whose word is being carried out, for as long as this stands.
+// Names the principal whose request is being handled, for the lifetime of this object.
 class Speaker {
  public:
   Speaker(Parts& parts, const Principal& principal);
@@ -120,19 +118,20 @@ class EventLog {
 
   void note(Severity severity, std::string_view kind, EventSubjects about, std::string text);
   void restore(const EventRow& row);
-  // Rows have been restored; what is noted from now on is of this epoch.
+  // Ends the restoration of rows: events from now on belong to this epoch.
   void begin();
-  // Hands what is not in the journal yet to the batch that is about to leave.
+  // Adds events that are not in the journal yet to the batch that is about to be written.
   void write();
 
-  // By number.
+  // Ordered by number.
   std::vector<const EventRow*> rows() const;
-  // The latest number that another epoch has given.
+  // Highest number that an earlier epoch assigned.
   std::uint64_t restored_through() const { return restored_through_; }
   std::uint64_t last() const { return last_; }
-  // How often something was noted, what was counted again included.
+  // Number of occurrences, including those that only raised a count.
   std::uint64_t noted() const { return noted_; }
-  // Of this epoch, that were forgotten for the bound, and the number of the latest of them.
+  // Number of events of this epoch that were removed at the limit, and the highest of their
+  // numbers.
   std::uint64_t forgotten() const { return forgotten_; }
   std::uint64_t forgotten_through() const { return forgotten_through_; }
 
@@ -143,7 +142,7 @@ class EventLog {
   static constexpr std::size_t max_ordinary = 8192;
   static constexpr std::size_t max_warnings = 8192;
   static constexpr std::size_t max_text_bytes = 1024;
-  static constexpr std::size_t max_alike_looked_at = 16;  // the latest ones
+  static constexpr std::size_t max_alike_looked_at = 16;  // latest events that are compared
   static constexpr std::int64_t alike_within_ms = 60'000;
   static constexpr std::uint64_t max_journalled = 1024;
   static constexpr std::size_t max_written_at_once = 256;

@@ -23,7 +23,7 @@ Json reason_json(const NodeReason& each) {
           {"reason", to_string(each.reason)}};
 }
 
-// Who holds a slot that is in the way.
+// Holder of a blocking slot.
 Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
   Json json = {{"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
   const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
@@ -53,7 +53,7 @@ Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
   return json;
 }
 
-// What has to end before it fits.
+// Slots that must end before the request fits.
 Json holders_json(const Parts& parts, const std::vector<SlotId>& slots) {
   Json holders = Json::array();
   for (const auto id : slots) {
@@ -67,7 +67,8 @@ std::string leases_text(std::size_t count, const char* where) {
   return fmt::format("{} of {} leases {} ended", count, where, count == 1 ? "has" : "have");
 }
 
-// Of slots in the way that only hold results: whose, and what becomes of them. Empty without any.
+// Text about blocking slots that only hold results: their owners and their future. Empty if no such
+// slot exists.
 std::string residents_text(const Parts& parts, const std::vector<SlotId>& slots) {
   std::string text;
   for (const auto id : slots) {
@@ -83,7 +84,7 @@ std::string residents_text(const Parts& parts, const std::vector<SlotId>& slots)
   return text;
 }
 
-// What a node has to have, for one that none can hold.
+// Requirements for a new node, for a request that no node can hold.
 Json node_needed_json(const Request& request, scheduler::Tenant tenant) {
   const scheduler::Need need(request, tenant);
   return {{"resources", resources_json(scheduler::most_held_by(need))},
@@ -92,7 +93,7 @@ Json node_needed_json(const Request& request, scheduler::Tenant tenant) {
           {"labels", request.label_selector}};
 }
 
-// All conditions of bundles on one node: by label the condition, or a list of them.
+// All label conditions of bundles on one node: by label, a condition or a list of conditions.
 Json labels_of_all(const std::vector<const Request*>& bundles) {
   Json labels = Json::object();
   for (const auto* bundle : bundles) {
@@ -110,7 +111,8 @@ Json labels_of_all(const std::vector<const Request*>& bundles) {
   return labels;
 }
 
-// The same for what is left over of a group: one node for each of the bundles, or for all of STRICT_PACK.
+// Requirements for the unplaced bundles of a group: one node per bundle, or one for a STRICT_PACK
+// group.
 Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& left_over) {
   Json nodes = Json::array();
   const auto bundle_at = [&](std::int32_t i) -> const Request& { return spec.bundles[static_cast<std::size_t>(i)]; };
@@ -134,7 +136,8 @@ Json nodes_needed_json(const GroupSpec& spec, const std::vector<std::int32_t>& l
     nodes.push_back(std::move(node));
     return nodes;
   }
-  std::vector<std::pair<std::int32_t, int>> kinds;  // the first bundle of each, and how many
+  // Pairs of the first bundle of each kind and the number of such bundles.
+  std::vector<std::pair<std::int32_t, int>> kinds;
   for (const auto i : left_over) {
     const auto same = std::ranges::find_if(kinds, [&](const auto& each) { return bundle_at(each.first) == bundle_at(i); });
     if (same != kinds.end()) {
@@ -179,7 +182,7 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
 
 namespace {
 
-// What all nodes together have of what is asked for, dead ones left out.
+// Requested resources summed over all nodes, without dead ones.
 Json sums_json(const Parts& parts, const ResourceSet& asked) {
   const auto use = parts.scheduler.cluster_use();
   Json sums = Json::object();
@@ -191,7 +194,7 @@ Json sums_json(const Parts& parts, const ResourceSet& asked) {
   return sums;
 }
 
-// Who is served before it, were as much free as all of them need.
+// Requests that would precede this one if enough resources for all of them were free.
 Json queue_json(const scheduler::QueuePlace& place) {
   std::string text;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
@@ -215,7 +218,7 @@ Json queue_json(const scheduler::QueuePlace& place) {
           {"text", std::move(text)}};
 }
 
-// A job in whose name something is asked; none is one without terms.
+// Checks the job of a request. An empty id means a job without terms.
 Result<void> check_job(const Parts& parts, JobId job) {
   if (job.empty() || parts.jobs.works(job)) return {};
   return failure(
@@ -230,8 +233,8 @@ void add_warnings(const Parts& parts, Json& json) {
   }
 }
 
-// The same for a group, whether it exists or is only asked about: per bundle without a place the first rule
-// that refuses on each node. Bundles that ask for the same are said once, of the first of them.
+// Explains a group, whether it exists or is hypothetical: for each unplaced bundle, the first rule
+// that rejects it on each node. Equal bundles are listed once, under the index of the first.
 Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subject) {
   const auto explanation = parts.scheduler.explain(spec);
   Json json = document("Explanation");
@@ -333,7 +336,7 @@ Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Te
 
 namespace {
 
-// What a request that was typed comes to: much of it may be what nobody has typed.
+// Interprets a typed request, because many of its values may be defaults.
 std::string asks_text(const Request& request, const std::string& typed) {
   const std::string needs = to_string(scheduler::Need(request, scheduler::Tenant::task));
   if (needs == "nothing") {
@@ -344,7 +347,7 @@ std::string asks_text(const Request& request, const std::string& typed) {
   return needs + (says ? "" : "; 1 CPU is what a task asks for that does not say num_cpus");
 }
 
-// An actor that waits for nothing.
+// Explanation for an actor that does not wait.
 Json settled_actor_json(const Parts& parts, const Actor& actor) {
   Json json = document("Explanation");
   json["subject"] = actor_json(actor);
@@ -372,7 +375,7 @@ std::string course_of(const SubmissionRow& row) {
   return fmt::format("it {} {}{}", reached ? "has" : "is", to_string(row.state), why);
 }
 
-// Where it waits, of the actor that carries it out.
+// Explanation for a submitted job: if it waits, that of its actor.
 Json submission_explanation(const Parts& parts, const SubmissionRow& row) {
   const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
   if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {

@@ -1,5 +1,6 @@
-// Why something gets no place, as JSON: per node the first rule that refuses, with the numbers, and what would
-// have to end. Read only.
+// JSON that explains why a request is not placed: the first rule that rejects it on each node, with
+// numbers, and the slots that would have to end.
+// Thread: any. Read-only.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// `argument`: a submitted job by id, beginning of it or name, the id of an actor, a placement group or a class that waits, or the JSON of a request or of a
-// group (request_json.h).
+// `argument` names a submitted job (id, id prefix, or name), an actor, a placement group, or a
+// waiting class (id), or is the JSON of a request or group (request_json.h).
 Result<std::string> explain_json(const Parts& parts, const std::string& argument);
 
-// Why a group has no place, in a sentence.
+// Returns one sentence that explains why a group is not placed.
 std::string reason_of(const scheduler::GroupExplanation& explanation);
 
 }  // namespace mobula::internal::head

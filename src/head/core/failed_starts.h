@@ -33,7 +33,7 @@ class FailedStarts {
   struct Entry {
     Time until;
     Duration backoff{0};
-    bool in_force = false;  // else it is kept for its backoff alone
+    bool in_force = false;  // false: kept only for its backoff
   };
   std::map<Key, Entry> entries_;
 };

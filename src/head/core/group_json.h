@@ -1,4 +1,5 @@
-// Placement groups as JSON, for state_json.cc. Read only.
+// JSON of placement groups.
+// Thread: any. Read-only.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +9,8 @@
 
 namespace mobula::internal::head {
 
-// {"placement_group_id", "state", "name", …, "bundles": [{"resources", "node_id", "free"}, …]}
+// Returns {"placement_group_id", "state", "name", …, "bundles": [{"resources", "node_id", "free"},
+// …]}.
 nlohmann::ordered_json group_json(const Group& group, const scheduler::Scheduler& scheduler);
 
 }  // namespace mobula::internal::head

@@ -27,7 +27,7 @@ const std::string too_many_unknown =
 
 // ---- rows and news -----------------------------------------------------------------------------
 
-// A removal is no news before it is durable.
+// Watchers are notified of a removal only after it is durable.
 bool GroupTable::is_told(const Group& group) {
   return group.state != GroupState::removed || group.durable == group.placed;
 }
@@ -70,7 +70,7 @@ void GroupTable::write_row(const Group& group, bool gated) {
   parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
 }
 
-// What it is now: its places, or that it is no more.
+// Writes the current state: the locations of the bundles, or the removal.
 void GroupTable::save(Group& group) {
   group.again_at.reset();
   delayed_.erase(group.spec.id);
@@ -173,7 +173,7 @@ bool GroupTable::refuse_create(const GroupSpec& spec) {
   if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
   for (const auto process : std::exchange(group.watchers, {})) parts_.processes.tell(process, news_of(group));
   if (spec.id.empty()) return true;
-  // Like one that was removed, for those who ask for it or for a place in it later.
+  // Kept like a removed group, for later watchers and requests for its bundles.
   rows_.insert(spec.id, std::move(group));
   removed_.push_back(spec.id);
   forget_oldest();
@@ -226,8 +226,8 @@ void GroupTable::job_ended(JobId job, const Survivors& kept) {
   for (const auto id : ending) end(id, "its job has ended");
 }
 
-// What runs in it ends, and hears why before its end can be heard of by other ways. Those who watch
-// hear of it when it is durable, and then its bundles are free.
+// Terminates the work in the group. Its users receive the reason before any other report of their
+// end. Watchers are notified when the removal is durable, which also frees the bundles.
 void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
   Group& group = rows_.at(id);
   const auto users = parts_.scheduler.remove_group(id);
@@ -276,7 +276,7 @@ GroupId GroupTable::named(const std::string& name_space, const std::string& name
   return at == names_.end() ? GroupId{} : at->second;
 }
 
-// ---- places ------------------------------------------------------------------------------------
+// ---- placement ----------------------------------------------------------------------------------
 
 void GroupTable::changed(const scheduler::GroupNews& news) {
   Group* group = rows_.find(news.group);
@@ -299,7 +299,7 @@ void GroupTable::changed(const scheduler::GroupNews& news) {
   }
 }
 
-// On a cluster that is one program's own nothing will ever change.
+// A local cluster of one program never gets more nodes, so an unplaced group is removed.
 void GroupTable::infeasible(Group& group, const std::string& shortage, const std::string& missing) {
   group.missing = missing;
   const Job* job = parts_.jobs.find(group.spec.job);
@@ -320,7 +320,7 @@ void GroupTable::durable(GroupId id, std::uint64_t placed) {
   group->infeasible = false;
   group->why.clear();
   const auto* row = parts_.scheduler.groups().find(id);
-  if (row == nullptr || !row->complete()) return;  // it has lost bundles meanwhile
+  if (row == nullptr || !row->complete()) return;  // it has lost bundles since the write
   parts_.scheduler.open_group(id);
   become(*group, GroupState::created);
 }

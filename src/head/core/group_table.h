@@ -1,6 +1,7 @@
-// The placement groups: from their creation to their removal, with their names and with who wants to
-// know. The scheduler places them; a placed group is used once the journal has it. It ends when it
-// is removed, or with its job unless it is detached. Owned by one HeadCore; not thread-safe.
+// Placement groups from creation to removal, with their names and watchers. The scheduler places
+// them. A placed group is used after its row is durable. It ends when it is removed or, unless it
+// is detached, with its job.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,17 @@ struct Parts;
 struct Survivors;
 
 struct Group {
-  GroupSpec spec;  // with its name space
+  GroupSpec spec;  // includes its name space
   GroupState state = GroupState::pending;
-  std::uint64_t version = 1;  // of what watchers hear; they know 0
-  bool infeasible = false;  // on the nodes present
-  std::string missing{};    // infeasible: resource that no node has for it; may be empty
+  std::uint64_t version = 1;  // version in notifications to watchers, which start at 0
+  bool infeasible = false;  // on the present nodes
+  std::string missing{};  // infeasible: resource that no node has for it; may be empty
   bool refused = false;
   std::string why;
-  std::uint64_t placed = 0;         // how often it was, or was removed; on the disk is `durable`
+  std::uint64_t placed = 0;  // number of placements and removals; `durable` is the last one on disk
   std::uint64_t durable = 0;
-  std::optional<Time> again_at;     // it could not be made durable
-  std::set<ProcessId> watchers;     // its creator among them
+  std::optional<Time> again_at;     // next attempt to make it durable
+  std::set<ProcessId> watchers;     // includes its creator
 };
 
 class GroupTable {
@@ -39,18 +40,18 @@ class GroupTable {
   explicit GroupTable(Parts& parts) : parts_(parts) {}
 
   void restore(const GroupRow& row);
-  // Places on nodes that have not come back are lost.
+  // Drops the bundles on nodes that have not returned.
   void recovery_ended();
 
-  // Processes.
+  // Requests of processes.
   void create(const CreateGroup& message);
   void remove(ProcessId process, JobId asking, const RemoveGroup& message);
   void watch(ProcessId process, const WatchGroup& message);
   void process_ended(ProcessId process);
-  // Removes those of the job that are not detached and that none of `kept` created.
+  // Removes groups of the job, except detached ones and those that a process in `kept` created.
   void job_ended(JobId job, const Survivors& kept);
 
-  // The scheduler, and the journal.
+  // Results of the scheduler and the journal.
   void changed(const scheduler::GroupNews& news);
   void durable(GroupId id, std::uint64_t placed);
   void not_durable(GroupId id, std::uint64_t placed, const std::string& why);
@@ -58,16 +59,17 @@ class GroupTable {
   void tick();
   std::optional<Time> next_deadline() const;
 
-  // Why nothing gets a place in it any more, for what asks for one; null: it has or may get places. One that is
-  // not known may be about to be created: if it is not within `orphan_watch`, what asks for a place in it ends.
+  // Returns the reason why the group accepts no more tasks or actors, or null if it has or may get
+  // bundles. An unknown group may be about to be created. If it is not created within
+  // `orphan_watch`, requests for its bundles end.
   const std::string* why_closed(GroupId id);
   const Group* find(GroupId id) const { return rows_.find(id); }
   const Table<GroupId, Group>& rows() const { return rows_; }
-  // The group with the name; empty: none.
+  // Returns the group with the name, or an empty id.
   GroupId named(const std::string& name_space, const std::string& name) const;
 
  private:
-  using Name = std::pair<std::string, std::string>;  // name space, name
+  using Name = std::pair<std::string, std::string>;  // name space and name
 
   bool refuse_create(const GroupSpec& spec);
   void end(GroupId id, const std::string& why, bool infeasible = false);
@@ -85,15 +87,15 @@ class GroupTable {
   Parts& parts_;
   Table<GroupId, Group> rows_;
   std::map<Name, GroupId> names_;
-  std::deque<GroupId> removed_;  // oldest first; the oldest are forgotten
-  std::set<GroupId> delayed_;    // those with again_at
-  std::set<GroupId> held_back_;  // said to be infeasible before all nodes were there
+  std::deque<GroupId> removed_;  // oldest first; beyond the limit the oldest are removed
+  std::set<GroupId> delayed_;    // groups with again_at
+  std::set<GroupId> held_back_;  // reported infeasible before all nodes had returned
   struct Early {
     std::set<ProcessId> watchers;
-    bool has_users = false;  // tasks or actors wait for a place in it
+    bool has_users = false;  // tasks or actors wait for a bundle of it
     Time until;
   };
-  // Asked for before they were created; null: there are too many.
+  // Groups that were requested before their creation. early() returns null at the limit.
   Early* early(GroupId id);
   std::map<GroupId, Early> early_;
 };

@@ -16,7 +16,8 @@ const Mark mark_persist_failed("head.persist_failed");
 const Mark mark_clock_moved("head.wall_clock_moved");
 const Mark mark_bad_row("head.journal_row_cannot_be_read");
 
-// A larger step of the wall clock was no correction: tickets are judged by it elsewhere.
+// A larger change of the wall clock is more than a correction. Other processes judge tickets by the
+// clock.
 constexpr std::int64_t clock_jump_ms = 60'000;
 
 template <class Row, class Take>
@@ -32,7 +33,7 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
   }
 }
 
-// Answers to questions change nothing that anybody could look at.
+// Replies to queries change no state that a list shows.
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
@@ -45,7 +46,7 @@ bool is_answer(const AgentMessage& message) {
          std::holds_alternative<SpansTold>(message);
 }
 
-// After it the head's lists and its status are as before, but for what is noted as an event.
+// Whether lists and status are unchanged after the event, except for the event log.
 bool tells_nothing(const Event& event) {
   if (std::holds_alternative<Tick>(event)) return true;
   if (const auto* asked = std::get_if<ToolSaid>(&event)) {
@@ -57,7 +58,7 @@ bool tells_nothing(const Event& event) {
   return frame != nullptr && (!frame->frame.message || is_answer(*frame->frame.message));
 }
 
-// One input on its way into the tables.
+// Dispatches one input to the tables.
 struct Dispatch {
   Parts& parts;
 
@@ -116,7 +117,7 @@ struct Dispatch {
     mark_clock_moved.hit();
     const std::int64_t moved_ms = event.wall_ms - wall_ms(parts, parts.now);
     parts.wall_at_start_ms = event.wall_ms - (parts.now - parts.started_at) / std::chrono::milliseconds(1);
-    parts.tokens.tick();  // a date may have been passed
+    parts.tokens.tick();  // a token may have expired
     if (std::abs(moved_ms) > clock_jump_ms) parts.nodes.renew_tickets();
   }
 
@@ -152,7 +153,8 @@ struct Dispatch {
     Parts& parts;
     const Dispatch& dispatch;
     const std::string& text;
-    // Nobody is to have what the head would forget.
+    // Undoes the effect of the request, so that no client uses state that a restart of the head
+    // would lose.
     std::string what_became_of(const ReplyGate& gate) const {
       if (gate.verb == "submit") return "submit: the job cannot be made durable, and so does not run: ";
       if (gate.token.empty()) return fmt::format("{}: it was done, but cannot be made durable yet: ", gate.verb);

@@ -1,12 +1,6 @@
-// The head's decisions as one state machine: who belongs to the cluster, what runs where, which
-// jobs, actors and names exist, and what has to be durable before it is said. Pure: no clock,
-// thread, I/O or hash order; the same inputs give the same outputs. Not thread-safe; one shell owns
-// it.
-//
-// The first event is Started. Until the new epoch is durable (Persisted for its batch) agents get
-// no answer and tools are told to wait. With nodes in the journal the head then *recovers*: it
-// grants on nodes that have registered, declares no deaths and restarts no actors, until all of
-// them have come or `recovery` has passed.
+// Decisions of the head as one state machine: membership, placement, jobs, actors, names, and the
+// state that must be durable before it is reported. Equal inputs give equal outputs.
+// Thread: owner (one shell). Not: clock, thread, I/O, or an order that depends on hashing.
 #pragma once
 
 #include <memory>
@@ -24,6 +18,10 @@ namespace mobula::internal::head {
 
 struct Parts;
 
+// The first event is Started. Until the new epoch is durable (Persisted for its batch), agents get
+// no reply and tools are asked to wait. If the journal names nodes, the head then *recovers*: it
+// grants slots on nodes that have registered, declares no deaths, and restarts no actors. Recovery
+// ends when all of them have registered, or after `recovery`.
 class HeadCore {
  public:
   using Options = HeadOptions;
@@ -35,22 +33,22 @@ class HeadCore {
   HeadCore(HeadCore&&) noexcept;
   HeadCore& operator=(HeadCore&&) noexcept;
 
-  // Takes one input and appends what is to be done. `now` never goes back.
+  // Handles one input and appends commands. `now` never decreases.
   void step(Time now, Event event, std::vector<Command>& out);
-  // When step is to be called with Tick if nothing else comes first.
+  // Time of the next Tick if no other event precedes it.
   std::optional<Time> next_deadline() const;
 
   std::uint64_t epoch() const;
   bool recovering() const;
   HeadView view() const;
-  // Whether a submitted job that has not ended came with the files of this name.
+  // Whether an unfinished submitted job needs the files with this name.
   bool needs_files(const std::string& name) const;
-  // Who holds the key of a token, or has joined by one. permission_denied says why it is nobody:
-  // expired, revoked, unknown.
+  // Returns the principal of a token's key, or of the machine that joined with one.
+  // permission_denied states the reason: expired, revoked, or unknown.
   Result<Principal> principal_of(const std::string& public_key, Time now) const;
-  // What the core takes the wall clock to say; ClockMoved mends it.
+  // Wall clock as the core computes it. ClockMoved corrects it.
   std::int64_t wall_ms(Time now) const;
-  // Recounts the scheduler's books from the slots. The text says where they differ.
+  // Recomputes the scheduler's accounting from the slots. The error names the differences.
   Result<void> verify() const;
 
  private:

@@ -1,6 +1,7 @@
-// What the head's core is told: every input it ever gets, with field lists, so that a recorded run
-// can be replayed to the same outputs. Plain structs; the order of alternatives is the number in
+// Events of the head's core: every input that it receives, with field lists, so that a recorded run
+// can be replayed with equal outputs. Plain structs. The order of alternatives is the number in
 // recordings.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,11 @@
 
 namespace mobula::internal::head {
 
-// The shell's number of one connection, given once and never again. 0: none.
+// Number of one connection, assigned by the shell and never reused. 0: no connection.
 using LinkId = std::uint64_t;
 
-// One row of the journal. Tables: "meta", "nodes", "jobs", "actors", "groups", "submissions", "tokens", "room", with ids
-// in hex as keys, and "events", with places in a ring.
+// One row of the journal. Tables and keys: "nodes", "jobs", "actors", "groups", "submissions", and
+// "tokens" by hexadecimal id; "events" by position in a ring; "meta" by "epoch"; "room" by "tried".
 struct JournalRow {
   std::string table;
   std::string key;
@@ -34,11 +35,12 @@ struct JournalRow {
   friend bool operator==(const JournalRow&, const JournalRow&) = default;
 };
 
-// The first input. Randomness comes in here: ids of this epoch's slots are derived from `epoch_id`.
+// The first input. It carries the only randomness: the ids of this epoch's slots are derived from
+// `epoch_id`.
 struct Started {
   std::vector<JournalRow> rows;
   Hash128 epoch_id;
-  std::int64_t wall_ms = 0;  // wall clock
+  std::int64_t wall_ms = 0;  // milliseconds since 1970
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("rows", &Started::rows), field("epoch_id", &Started::epoch_id),
@@ -49,9 +51,9 @@ struct Started {
 
 struct AgentSaid {
   LinkId link = 0;
-  Principal principal;  // as the connection's key says
+  Principal principal;  // derived from the key of the connection
   AgentToHead message;
-  std::string user_id{};  // what the table of keys calls that key: "agent:CLUSTER", "token:ID"
+  std::string user_id{};  // user id of that key in the AllowTable: "agent:CLUSTER", "token:ID"
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &AgentSaid::link), field("principal", &AgentSaid::principal),
@@ -69,8 +71,8 @@ struct AgentLinkLost {
   friend bool operator==(const AgentLinkLost&, const AgentLinkLost&) = default;
 };
 
-// Answer to ProbeNode. `refused`: nobody listens there. Not refused: somebody does, or no answer
-// came.
+// Reply to ProbeNode. `refused`: no process listens at the address. Otherwise a process listens, or
+// no answer arrived.
 struct NodeProbed {
   ProcessId incarnation;
   bool refused = false;
@@ -86,7 +88,7 @@ struct ToolSaid {
   LinkId link = 0;
   Principal principal;
   ToolRequest request;
-  std::string user_id{};  // as of AgentSaid
+  std::string user_id{};  // as in AgentSaid
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &ToolSaid::link), field("principal", &ToolSaid::principal),
@@ -95,7 +97,7 @@ struct ToolSaid {
   friend bool operator==(const ToolSaid&, const ToolSaid&) = default;
 };
 
-// All batches up to and including `upto` are durable.
+// All batches through `upto` are durable.
 struct Persisted {
   std::uint64_t upto = 0;
   template <class Visit>
@@ -105,8 +107,8 @@ struct Persisted {
   friend bool operator==(const Persisted&, const Persisted&) = default;
 };
 
-// No batch up to and including `upto` that was not reported durable before will be: the shell has
-// dropped them. Batches may be persisted again after that.
+// The shell has dropped the batches through `upto` that were not reported as durable. Later batches
+// may succeed.
 struct PersistFailed {
   std::uint64_t upto = 0;
   std::string text;
@@ -117,7 +119,8 @@ struct PersistFailed {
   friend bool operator==(const PersistFailed&, const PersistFailed&) = default;
 };
 
-// The process stood still (or the machine slept) for `gap`: peers are not to blame for it.
+// The process was stopped, or the machine slept, for `gap`. Silence of peers during that time does
+// not count.
 struct Paused {
   Duration gap{};
   template <class Visit>
@@ -127,8 +130,7 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
-// The wall clock says something else than it would by the core's count of time: it was set, or the
-// machine slept.
+// The wall clock differs from the time that the core computes: it was set, or the machine slept.
 struct ClockMoved {
   std::int64_t wall_ms = 0;
   template <class Visit>
@@ -138,10 +140,10 @@ struct ClockMoved {
   friend bool operator==(const ClockMoved&, const ClockMoved&) = default;
 };
 
-// Something that the shell has seen and the core has no part in, for the record of events.
+// An event that the shell observed and that only the event log records.
 struct Noticed {
-  std::string kind;       // as of EventRow
-  std::string principal;  // whose doing it is, as far as that is known
+  std::string kind;       // as in EventRow
+  std::string principal;  // principal that caused it, if known
   std::string text;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -151,8 +153,8 @@ struct Noticed {
   friend bool operator==(const Noticed&, const Noticed&) = default;
 };
 
-// All input there was has been given, and a deadline may have passed. Silence is judged here alone,
-// so that a peer is never blamed for what waits unread.
+// All pending input was delivered, and a deadline may have passed. Only this event judges silence,
+// so that a peer with unread messages is never declared silent.
 struct Tick {
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -49,7 +49,7 @@ void JobLogQuestions::ask(LinkId link, const ToolRequest& request) {
   Question question{link, request.request, *job, row.node, parts_.now + parts_.options.list_within};
   JobLogPart nothing;
   nothing.from = nothing.end = static_cast<std::uint64_t>(std::max<std::int64_t>(from, 0));
-  if (row.node.empty()) return answer(question, std::move(nothing));  // it has never run
+  if (row.node.empty()) return answer(question, std::move(nothing));  // never run
   const Node* node = parts_.nodes.find(row.node);
   if (node == nullptr || node->state == NodeState::dead) {
     nothing.fault = fmt::format("node {}, where it ran, is not there: what it printed cannot be read", row.node.hex());

@@ -1,6 +1,7 @@
-// Questions of tools about what submitted jobs have printed: asks the agent of the node where it ran last, and
-// answers with the job's row as it is then. So an answer that says the job has ended has all it printed up to
-// `end`. Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+// Queries of tools for the output of submitted jobs. Each query goes to the agent of the node where
+// the job ran last. The reply contains the job's row at that time, so a reply that shows the job as
+// ended covers all output up to `end`.
+// Thread: owner (one HeadCore). Not: state between queries.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class JobLogQuestions {
  public:
   explicit JobLogQuestions(Parts& parts) : parts_(parts) {}
 
-  // `kind` of the request is the first byte wanted.
+  // `kind` of the request is the offset of the first byte.
   void ask(LinkId link, const ToolRequest& request);
   void told(NodeId node, JobLogPart&& part);
   void node_died(NodeId node);

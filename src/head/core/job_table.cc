@@ -146,7 +146,7 @@ bool JobTable::end(JobId id, JobEnd how, const std::string& why) {
   return true;
 }
 
-// All of it, detached actors included, which have died then.
+// Ends the remaining parts of the job, including its detached actors, which are dead by then.
 void JobTable::end_the_rest(JobId id) {
   Job& job = rows_.at(id);
   job.lingers = false;
@@ -175,7 +175,7 @@ void JobTable::slot_gone(JobId id) {
   Job* job = rows_.find(id);
   if (job == nullptr || !job->driver_waits || parts_.slots.ends_in(id)) return;
   job->driver_waits = false;
-  // The node, and not the process, which may have gone already: its agent knows.
+  // Sent to the node, whose agent knows the driver, because the process may have exited.
   parts_.nodes.send(job->node, JobOver{id});
 }
 
@@ -187,7 +187,7 @@ void JobTable::driver_ended(ProcessId process, const EndCause& cause) {
   }
 }
 
-// A job that the head does not know has ended, too, unless its driver is there to start it.
+// A job that the head does not know has ended, unless its driver is present to start it.
 void JobTable::node_joined(NodeId node, const Facts& facts) {
   for (const auto id : facts.jobs) {
     const Job* job = rows_.find(id);

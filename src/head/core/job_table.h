@@ -1,7 +1,7 @@
-// The jobs: one per driver, from StartJob (answered when it is durable) to the driver's end. A
-// job's end takes along everything of it but detached actors and what those have asked for; its
-// record stays, and is durable, until the last of them has ended. Owned by one HeadCore; not
-// thread-safe.
+// Jobs: one per driver, from StartJob (answered after its row is durable) until the driver ends.
+// The end of a job ends all its parts except detached actors and the resources that these
+// requested. The row stays durable until the last detached actor has died.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,17 @@ enum class JobEnd : std::uint8_t { runs, succeeded, failed, stopped };
 
 struct Job {
   StartJob start;
-  NodeId node;  // of the driver
+  NodeId node;  // node of the driver
   std::string name_space;
   bool durable = false;
   JobEnd end = JobEnd::runs;
-  std::string why;  // it ended
-  bool lingers = false;      // it has ended, and detached actors of it live
-  std::int64_t absent_since_ms = 0;  // wall clock, since its driver is missing; 0: it is not
-  bool driver_waits = false; // its driver wants to hear when nothing of it runs any more
+  std::string why;  // reason of the end
+  bool lingers = false;      // ended, but some of its detached actors are alive
+  std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
+  // Its driver waits for the notification that nothing of the job runs any more.
+  bool driver_waits = false;
   bool runs() const { return durable && end == JobEnd::runs; }
-  // Somebody may still ask for things in its name.
+  // Whether processes may still send requests in the name of the job.
   bool works() const { return runs() || lingers; }
 };
 
@@ -41,36 +42,36 @@ class JobTable {
   explicit JobTable(Parts& parts) : parts_(parts) {}
 
   void restore(const JobRow& row);
-  // From the driver, also again.
+  // Request of the driver, which may be repeated.
   void start(NodeId node, const StartJob& message);
-  // Of a submitted job: without a driver, for as long as its command is there. Fails for bad terms and where
-  // the id is taken.
+  // Adds the row of a submitted job, which has no driver and lasts as long as its command. Errors:
+  // bad terms; already_exists for a known id.
   Result<void> submitted(const SubmissionRow& submission);
   void durable(JobId id);
   void not_durable(JobId id, const std::string& why);
-  // False if it does not run.
+  // Returns false if the job does not run.
   bool end(JobId id, JobEnd how, const std::string& why);
   void driver_ended(ProcessId process, const EndCause& cause);
-  // A detached actor of the job has died: with the last one the rest of the job ends, once the tables
-  // have settled for this step.
+  // A detached actor of the job has died. After the last one, settle() ends the rest of the job at
+  // the end of this step.
   void actor_ended(JobId job) { bereaved_.insert(job); }
   void settle();
-  // Something of the job is gone: if that was the last, its driver may go.
+  // A slot of the job ended. After the last one the driver is notified and may exit.
   void slot_gone(JobId job);
-  // Jobs of which the node still has something, though they have ended: it is told so.
+  // Notifies the node about ended jobs that it still has parts of.
   void node_joined(NodeId node, const Facts& facts);
-  // Drivers that are not there are waited for a little longer.
+  // Starts the wait for drivers that have not returned, up to `driver_absence`.
   void recovery_ended();
   void driver_missing(ProcessId driver);
-  // The driver is missing: time by which it has to be back. The absence is in the journal, so that it
-  // does not begin again when the head is started again.
+  // Starts the absence of the driver and returns the time by which it must return. The journal
+  // keeps the start, so that a restart of the head does not extend the absence.
   Time driver_absent(ProcessId driver);
   void driver_present(ProcessId driver);
 
   bool runs(JobId id) const;
   bool works(JobId id) const;
   const Job* find(JobId id) const { return rows_.find(id); }
-  // The demand as executors start for it: with the environment of its job.
+  // Returns the demand with the environment of its job, as executors start for it.
   DemandClass with_job_env(DemandClass demand) const;
   const Table<JobId, Job>& rows() const { return rows_; }
 
@@ -80,9 +81,9 @@ class JobTable {
 
   Parts& parts_;
   Table<JobId, Job> rows_;
-  std::deque<JobId> ended_;  // oldest first; the oldest are forgotten
+  std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
   std::set<JobId> bereaved_;
-  std::map<ProcessId, JobId> absent_;  // drivers
+  std::map<ProcessId, JobId> absent_;  // absent drivers
 };
 
 }  // namespace mobula::internal::head

@@ -6,7 +6,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// A row of as many bytes as could not be written: it is gone again once it is there.
+// Row for a test of free space. It has as many bytes as failed and is erased after the write.
 constexpr const char* room_table = "room";
 constexpr const char* room_key = "tried";
 constexpr std::size_t most_room_bytes = 1 << 20;
@@ -34,7 +34,7 @@ std::optional<Persist> Journal::seal(Time now) {
     for (auto& [key, change] : unsaved_) changes_.emplace_back(std::move(change), false);
     unsaved_.clear();
   }
-  // Alone: what else is written now is not to fail with it.
+  // Written alone, so that no other change fails with it.
   const bool tries_room = room_at_ && *room_at_ <= now && changes_.empty() && gates_.empty();
   if (tries_room) {
     put(room_table, room_key, Bytes(std::min(fault_bytes_, most_room_bytes)));
@@ -78,13 +78,13 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
     std::size_t bytes = 0;
     for (const auto& [change, gated] : batch.changes) bytes += size_of(change);
     fault_bytes_ = std::max(fault_bytes_, bytes);
-    if (batch.n == room_batch_) batch.changes.clear();  // it is tried again by itself
+    if (batch.n == room_batch_) batch.changes.clear();  // the test is repeated separately
     for (auto& [change, gated] : batch.changes) {
       const Key key{change.table, change.key};
       if (!gated) {
         unsaved_.insert_or_assign(key, std::move(change));
       } else {
-        // Who waited is refused, and the disk may have it all the same: it is to be gone.
+        // The waiting request is rejected although the row may be on disk, so the row is erased.
         unsaved_.insert_or_assign(key, JournalChange{change.table, change.key, {}, true});
       }
     }
@@ -93,7 +93,7 @@ std::vector<Gate> Journal::failed(Time now, const PersistFailed& event) {
     in_flight_.pop_front();
   }
   if (!room_at_) room_at_ = now + persist_again_;
-  // What was written later, or waits to be, is newer than what failed.
+  // Later batches and pending changes are newer than the failed rows.
   for (const auto& batch : in_flight_) {
     for (const auto& [change, gated] : batch.changes) unsaved_.erase({change.table, change.key});
   }

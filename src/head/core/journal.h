@@ -1,6 +1,6 @@
-// The journal as the head's core sees it: a peer with delay. Gathers the changes of one step into
-// one batch, remembers what waits for which batch (gates), and keeps writing what failed and nobody
-// waits for. Does no I/O: `seal` gives the command. Owned by one HeadCore; not thread-safe.
+// Journal as the core sees it: a peer with delay. It collects the changes of one step into a batch,
+// keeps the gates that wait for a batch, and retries failed rows that have no gate.
+// Thread: owner (one HeadCore). Not: I/O. seal() returns the command.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@
 
 namespace mobula::internal::head {
 
-// What goes on when a batch is durable, or is refused when it failed.
+// Continuations: each runs when its batch is durable, or is rejected when the batch failed.
 struct EpochGate {};
 struct JobGate {
   JobId job;
@@ -24,19 +24,19 @@ struct JobGate {
 struct ActorGate {
   ActorId actor;
 };
-// The order to start what is in the slot may go out.
+// The start order of the slot may be sent.
 struct OrderGate {
   SlotId slot;
 };
 struct GroupGate {
   GroupId group;
-  std::uint64_t placed = 0;  // Group::placed when it was written
+  std::uint64_t placed = 0;  // Group::placed at the time of the write
 };
 struct ReplyGate {
   LinkId link = 0;
   ToolReply reply;
   std::string verb{};
-  std::string token{};  // that was made, and is not to be if the batch fails
+  std::string token{};  // id of a token that must be removed if the batch fails
 };
 using Gate = std::variant<EpochGate, JobGate, ActorGate, OrderGate, GroupGate, ReplyGate>;
 
@@ -44,22 +44,23 @@ class Journal {
  public:
   explicit Journal(Duration persist_again) : persist_again_(persist_again) {}
 
-  // `gated`: the writer adds a gate and takes the row back itself if the batch fails. Otherwise the
+  // `gated`: the caller adds a gate and reverts the row itself if the batch fails. Otherwise the
   // row is written again until it is durable or overwritten.
   void put(const std::string& table, const std::string& key, Bytes value, bool gated = false);
   void erase(const std::string& table, const std::string& key);
-  // Passed when everything written so far is durable.
+  // The gate opens when all changes up to now are durable.
   void wait(Gate gate) { gates_.push_back(std::move(gate)); }
 
-  // Whether there will be a batch for this step.
+  // Whether this step needs a batch.
   bool has_changes() const { return !changes_.empty() || !gates_.empty(); }
-  // The batch of this step, if anything changed or waits.
+  // Returns the batch of this step if any change or gate exists.
   std::optional<Persist> seal(Time now);
   std::vector<Gate> persisted(std::uint64_t upto);
   std::vector<Gate> failed(Time now, const PersistFailed& event);
 
   std::optional<Time> next_deadline() const { return again_at_ && (!room_at_ || *again_at_ < *room_at_) ? again_at_ : room_at_; }
-  // Why a write failed; empty again once as many bytes as failed were written: on a full disk small ones still may be.
+  // Error of the last failed write. It is cleared after a write of as many bytes as failed, because
+  // a full disk may still accept smaller writes.
   const std::string& fault() const { return fault_; }
 
  private:
@@ -81,9 +82,9 @@ class Journal {
   std::map<Key, JournalChange> unsaved_;  // at most one per row
   std::optional<Time> again_at_;
   std::string fault_;
-  std::size_t fault_bytes_ = 0;   // of the largest batch that failed since
-  std::optional<Time> room_at_;   // when it is tried whether there is room for as many
-  std::uint64_t room_batch_ = 0;  // that tries it
+  std::size_t fault_bytes_ = 0;   // size of the largest batch that failed since the fault began
+  std::optional<Time> room_at_;   // next test whether the disk accepts as many bytes
+  std::uint64_t room_batch_ = 0;  // number of the test batch
 };
 
 }  // namespace mobula::internal::head

@@ -1,6 +1,7 @@
-// JSON written as it is said, for lists of thousands of rows: to build a document first and to print it then takes
-// the head ten times as long, in which it does nothing else. The text is the one that Json prints of the same
-// members. Checks nothing: who writes opens, names and closes in the right order. Not thread-safe.
+// Streaming JSON writer for lists of thousands of rows. Building a document first takes ten times
+// as long, and the head does nothing else in that time. The text equals the output of Json for the
+// same members.
+// Thread: owner. Not: validation. The caller opens, names, and closes in the correct order.
 #pragma once
 
 #include <concepts>
@@ -17,16 +18,16 @@ class JsonText {
   JsonText& close_object() { return close('}'); }
   JsonText& open_array() { return open('['); }
   JsonText& close_array() { return close(']'); }
-  // Of the member whose value comes next. Names are ours: nothing in them needs escaping.
+  // Name of the next member. Names come from this program, so they are not escaped.
   JsonText& key(std::string_view name);
 
-  // What is no UTF-8 in it is replaced.
+  // Invalid UTF-8 is replaced.
   JsonText& value(std::string_view text);
   JsonText& value(const std::string& text) { return value(std::string_view(text)); }
   JsonText& value(const char* text) { return value(std::string_view(text)); }
   JsonText& value(bool is) { return plain(is ? "true" : "false"); }
   JsonText& value(std::integral auto number) { return plain(std::to_string(number)); }
-  // null where it is empty.
+  // Writes null for an empty id.
   template <class Tag>
   JsonText& value(const Id<Tag>& id) {
     return id.empty() ? plain("null") : plain('"' + id.hex() + '"');
@@ -47,7 +48,7 @@ class JsonText {
   void separate();
 
   std::string text_;
-  bool first_ = true;  // of what is open, or the value of a member
+  bool first_ = true;  // first value of the open container, or the value of a member
 };
 
 }  // namespace mobula::internal::head

@@ -1,5 +1,5 @@
-// When something was last booked on each node, for those who give back nodes that are idle. Owned by
-// one HeadCore; not thread-safe.
+// Last time at which each node had an allocation, for planners that remove idle nodes.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <map>
@@ -12,10 +12,10 @@ namespace mobula::internal::head {
 
 class LastUse {
  public:
-  // The node has come, or something that was booked there has ended.
+  // The node joined, or an allocation on it ended.
   void at(NodeId node, Time now) { times_[node] = now; }
   void forget(NodeId node) { times_.erase(node); }
-  // Nothing for a node that is not there.
+  // Empty for an unknown node.
   std::optional<Time> of(NodeId node) const {
     const auto found = times_.find(node);
     return found == times_.end() ? std::nullopt : std::optional<Time>(found->second);

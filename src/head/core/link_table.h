@@ -1,8 +1,8 @@
-// Links between two nodes that the head reaches both, as far as agents and callers report that they are cut.
+// Cut links between two nodes that the head both reaches, as reported by agents and callers.
 // Thread: owner (one HeadCore). Not: links to the head, which are in NodeTable.
 //
-// Agents report state: a link that none of its two agents reports any more works again, and then a report of a caller
-// about the link ends, too. Otherwise a report of a caller counts for `report_kept`.
+// Agents report state. A link that neither of its agents reports any more works again, which also
+// ends the report of a caller. Otherwise the report of a caller expires after `report_kept`.
 #pragma once
 
 #include <map>
@@ -23,7 +23,8 @@ class LinkTable {
  public:
   explicit LinkTable(Parts& parts) : parts_(parts) {}
 
-  // All nodes that the agent of `from` has no contact with. Nodes that the head does not reach are ignored.
+  // All nodes that the agent of `from` has no contact with. Nodes that the head does not reach are
+  // ignored.
   void stated(NodeId from, const std::vector<NodeId>& silent);
   // A process on `from` gave up an executor on `to`.
   void given_up(NodeId from, NodeId to, const EventSubjects& about, const std::string& why);
@@ -35,12 +36,12 @@ class LinkTable {
   std::optional<Time> next_deadline() const;
 
  private:
-  using Link = std::pair<NodeId, NodeId>;  // the smaller id first
+  using Link = std::pair<NodeId, NodeId>;  // smaller id first
   struct Row {
     Time since;
-    std::map<NodeId, Time> reported;  // by agent: first report
-    NodeId from{};                    // given up: node of the caller
-    std::optional<Time> given_up;     // last report
+    std::map<NodeId, Time> reported;  // first report, by agent
+    NodeId from{};                    // node of the caller that gave up
+    std::optional<Time> given_up;     // time of the last report
   };
   static constexpr Duration report_kept = Duration(300s);
   static constexpr std::size_t max_links = 4096;
@@ -52,7 +53,7 @@ class LinkTable {
 
   Parts& parts_;
   std::map<Link, Row> rows_;
-  std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent with one
+  std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent that sent one
 };
 
 }  // namespace mobula::internal::head

@@ -1,5 +1,4 @@
-// How a node comes into the cluster: registration, rivals, and the end of recovery. Part of
-// NodeTable.
+// Joining of nodes: registration, rivals, and the end of recovery. Part of NodeTable.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -63,8 +62,8 @@ std::int64_t NodeTable::expected() const {
   return count;
 }
 
-// A node belongs to the key that has registered it first, so that no other machine takes its place; a
-// key that lets nobody in any more owns nothing. Nor does anybody speak with the voice of another node.
+// A node belongs to the key that registered it first, so that no other machine takes over its id. A
+// revoked key owns no node. No peer may use the incarnation of another node.
 std::optional<std::string> NodeTable::why_another_key(const Node* node, const Rival& who) const {
   const ProcessId incarnation = who.message.address.incarnation;
   if (const NodeId* other = incarnations_.find(incarnation); other != nullptr && *other != who.message.address.node) {
@@ -118,18 +117,19 @@ std::optional<Refused> NodeTable::why_not(const Rival& who) const {
   return std::nullopt;
 }
 
-// The agent was admitted in an epoch that this journal does not know: it is older than that, as after
-// the restoration of a backup. An agent ignores answers of earlier epochs than it has seen.
+// The agent was admitted in an epoch that is unknown to this journal. The journal is therefore
+// older than the cluster, as after the restoration of a backup. Agents ignore replies of epochs
+// below the latest known one.
 bool NodeTable::served_by_later_head(const Rival& who) const {
   const std::uint64_t seen = who.message.head_epoch;
   return who.principal.role == Role::agent && seen > parts_.epoch && seen < max_epoch;
 }
 
-// Once in the life of a head. The agent registers again until it is answered.
+// Raises the epoch once in the life of a head. The agent registers again until it gets a reply.
 void NodeTable::raise_epoch(const Rival& who) {
   const Register& message = who.message;
   if (parts_.raised_epoch != 0) {
-    if (parts_.raised_epoch > parts_.epoch) return;  // its journal is being written
+    if (parts_.raised_epoch > parts_.epoch) return;  // the raised epoch is being written
     return refuse(who.link, {message.head_epoch, message.address.incarnation, RefusalCode::permission,
                              fmt::format("the agent was admitted in epoch {}, and this head is at {}; "
                                          "restart the agent",
@@ -148,7 +148,8 @@ void NodeTable::raise_epoch(const Rival& who) {
   parts_.journal.wait(EpochGate{});
 }
 
-// Nodes that had registered with the lower epoch register as new incarnations; they have run for seconds.
+// Nodes that registered in the lower epoch register as new incarnations. They have run only for
+// seconds.
 void NodeTable::take_raised_epoch() {
   if (parts_.raised_epoch <= parts_.epoch) return;
   parts_.epoch = parts_.raised_epoch;
@@ -183,8 +184,9 @@ void NodeTable::register_node(Rival who) {
   answer_registered(*node, node->unknown_slots);
 }
 
-// Two incarnations of one node never live at once. The earlier one is gone for certain if the later
-// has taken its port; with its link gone, too, the later one is believed; else its port is tried.
+// Two incarnations of one node must not run at once. If the later one has the port of the earlier
+// one, the earlier one has ended. If the link of the earlier one is lost, the later one is also
+// accepted. Otherwise the port of the earlier one is probed.
 void NodeTable::meet_rival(Node& node, Rival rival) {
   if (node.link == 0 || node.address.control == rival.message.address.control) {
     declare_dead(node, DeathKind::replaced, "its agent has started anew");
@@ -212,7 +214,8 @@ void NodeTable::admit(const Rival& who) {
 
   std::erase(dead_, message.address.node);
   node.state = NodeState::alive;
-  if (before != message.address.incarnation) stop_draining(node);  // it was asked of the one before
+  // The drain applied only to the earlier incarnation.
+  if (before != message.address.incarnation) stop_draining(node);
   node.output_dropped = 0;
   node.refused = false;
   node.death.clear();
@@ -226,7 +229,7 @@ void NodeTable::admit(const Rival& who) {
   node.release = message.release;
   node.protocol = agreed_version(own_protocol, range_of(message.version, message.oldest)).value_or(0);
   const bool had_devices = claims_.release(node.id);
-  node.pressure = {};  // it is said again
+  node.pressure = {};  // the agent reports it again
   node.refused_devices = claims_.claim(node.id, node.shape);
   if (!node.refused_devices.empty()) mark_device_refused.hit();
   sign_of_life(node, link);
@@ -241,7 +244,8 @@ void NodeTable::admit(const Rival& who) {
                                  was_known && !came_anew ? "is there again" : "has joined"));
 
   for (const auto& fact : message.facts.processes) {
-    // A node speaks for no process that is another's, unless that one has lost it; a driver's for drivers.
+    // A node reports no process of another node, unless that node has lost it. The node of a driver
+    // reports only drivers.
     const Process* known = parts_.processes.find(fact.process);
     const bool strange = known != nullptr && known->node != node.id && !known->node.empty() &&
                          !parts_.processes.lost(fact.process);
@@ -264,7 +268,7 @@ void NodeTable::admit(const Rival& who) {
   end_recovery_if_due();
 }
 
-// The head before this one may have died before it had told everybody of the last deaths.
+// An earlier head may have died before it had notified all agents of the last deaths.
 void NodeTable::tell_deaths(const Node& node) {
   PeersChanged news;
   for (const auto& [incarnation, of] : fenced_) {
@@ -273,7 +277,7 @@ void NodeTable::tell_deaths(const Node& node) {
   if (!news.dead_agents.empty()) send(node.id, std::move(news));
 }
 
-// Itself included, if it goes on being drained.
+// Includes the node itself if its drain continues.
 void NodeTable::tell_drains(const Node& node) {
   PeersChanged news;
   for (const auto& [id, other] : nodes_) {
@@ -318,7 +322,7 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
 
 bool NodeTable::hears_of_trust(const Node& node) { return node.protocol >= version_with_trust_news; }
 
-// Nothing outlives the token by which it came.
+// A ticket expires no later than the token that admitted the agent.
 std::int64_t NodeTable::ticket_end(const Node& node) const {
   const Duration life = hears_of_trust(node) ? parts_.options.ticket_life : parts_.options.lasting_ticket_life;
   const std::int64_t end = wall_ms(parts_, parts_.now) + life / std::chrono::milliseconds(1);
@@ -326,7 +330,7 @@ std::int64_t NodeTable::ticket_end(const Node& node) const {
   return of_token == 0 ? end : std::min(end, of_token);
 }
 
-// Where it is lost on its way another one follows in time.
+// A lost renewal is followed by another one before the ticket expires.
 void NodeTable::renew_ticket(Node& node) {
   due_changed(node);
   node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
@@ -373,7 +377,7 @@ void NodeTable::end_recovery_if_due() {
   }
   parts_.scheduler.set_all_known(true);
   parts_.slots.recovery_ended();
-  // Now that those who hold slots there can hear of it.
+  // Drains continue only now, because lessees of the slots can be reached.
   for (auto& [id, node] : nodes_) {
     if (node.draining && !node.drained_by) move_away(node);
   }

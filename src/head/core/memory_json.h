@@ -1,5 +1,5 @@
-// The objects in the nodes' stores as text for people and programs. Pure functions of what the agents
-// have answered.
+// Text of the objects in the nodes' stores. Pure functions of the agents' replies.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace mobula::internal::head {
 
-// "RESERVED", "SEALED" or "SPILLED".
+// Returns "RESERVED", "SEALED", or "SPILLED".
 std::string state_of(const ObjectFact& object);
 
-// The stores of the nodes and what is in them, at most `limit` objects, the largest first.
+// Lists the stores of the nodes and at most `limit` objects, the largest first.
 std::string memory_json(std::vector<ObjectLists::Item> items,
                         const std::vector<ObjectLists::Store>& stores,
                         std::vector<std::string> warnings, std::size_t limit);

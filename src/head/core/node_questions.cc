@@ -25,13 +25,13 @@ bool is_meant(const Id<Tag>& id, const std::string& subject) {
   return !id.empty() && is_id_or_prefix(id.hex(), subject);
 }
 
-// The words that logs are named by, and nothing that could be a path.
+// Whether the text has the form of a log name, which excludes paths.
 bool is_word(const std::string& log) {
   const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
   return !log.empty() && log.size() <= 64 && std::ranges::all_of(log, fits);
 }
 
-// Nothing where it can be asked.
+// Returns the reason why the node cannot be queried, or an empty text.
 std::string why_silent(const Parts& parts, NodeId id) {
   const Node* node = parts.nodes.find(id);
   if (node == nullptr) return fmt::format("node {} is not known any more: what it has cannot be read", id.hex());
@@ -53,7 +53,7 @@ void NodeQuestions::refuse(LinkId link, std::uint64_t request, ErrorCode code, s
   parts_.commands.push_back(ReplyTool{link, tool_reply(request, failure(code, std::move(why)))});
 }
 
-// ---- what is meant -----------------------------------------------------------------------------
+// ---- subjects -----------------------------------------------------------------------------------
 
 void NodeQuestions::add_source(std::vector<Source>& sources, Source source) const {
   const auto same = [&](const Source& each) { return each.node == source.node && each.log == source.log; };
@@ -62,7 +62,7 @@ void NodeQuestions::add_source(std::vector<Source>& sources, Source source) cons
   sources.push_back(std::move(source));
 }
 
-// What has ended, as far as events remember it.
+// Adds exited processes, as far as the event log covers them.
 void NodeQuestions::add_past(std::vector<Source>& sources, const std::string& subject) const {
   for (const EventRow* row : parts_.events.rows()) {
     const EventSubjects& about = row->about;
@@ -93,7 +93,7 @@ std::vector<NodeQuestions::Source> NodeQuestions::sources_of(const std::string& 
   return sources;
 }
 
-// ---- asking ------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------
 
 void NodeQuestions::ask_logs(LinkId link, const ToolRequest& request) {
   const std::string& subject = request.argument;
@@ -183,7 +183,7 @@ void NodeQuestions::ask_log(LinkId link, const ToolRequest& request) {
   parts_.nodes.send(*node, ReadLog{last_, log, place->file, place->from, part_bytes});
 }
 
-// ---- what agents say ---------------------------------------------------------------------------
+// ---- replies of agents --------------------------------------------------------------------------
 
 NodeQuestions::Question* NodeQuestions::awaited(std::uint64_t number, NodeId node) {
   const auto at = questions_.find(number);
@@ -262,7 +262,7 @@ std::optional<Time> NodeQuestions::next_deadline() const {
   return due;
 }
 
-// ---- answering ---------------------------------------------------------------------------------
+// ---- replies to tools ---------------------------------------------------------------------------
 
 void NodeQuestions::settle(std::uint64_t number) {
   const auto at = questions_.find(number);
@@ -276,7 +276,7 @@ void NodeQuestions::settle_usage(Question& question) {
   parts_.commands.push_back(ReplyTool{question.link, tool_reply(question.request, text_of(json))});
 }
 
-// Whether what was asked about may print more, here or in slots that it has not yet.
+// Whether the subject may produce more output, in its present slots or in future ones.
 bool NodeQuestions::is_live(const Question& question, const Json& items) const {
   if (question.subject.empty() || question.subject == "head") return true;
   for (const auto& item : items) {
@@ -327,7 +327,7 @@ void NodeQuestions::settle_logs(Question& question) {
     }
   }
   for (const auto& source : question.sources) {
-    // Who has been asked has no such log.
+    // The agent of this node has replied without such a log.
     if (question.logs.contains(source.node)) continue;
     item(source.log, source, nullptr);
   }

@@ -1,8 +1,8 @@
-// Questions of tools that agents answer: which logs there are, what stands in one, how busy nodes are. Asks
-// the agents, gathers what they say, and answers when all have, or after `list_within`, naming who is
-// missing. A reader of a log asks for one part after another, each by the place that the part before has
-// named; so nothing is kept here for readers, and one that is slow holds up nobody. Owned by one HeadCore;
-// not thread-safe.
+// Queries of tools that agents answer: lists of logs, contents of logs, and usage of nodes. A reply
+// is sent when all agents have answered, or after `list_within` with the names of the missing ones.
+// Thread: owner (one HeadCore).
+// Not: state of log readers. A reader requests one chunk after another, each by the position that
+// the previous reply returned, so a slow reader delays no other query.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,13 @@ class NodeQuestions {
  public:
   explicit NodeQuestions(Parts& parts) : parts_(parts) {}
 
-  // What has logs: `argument` is a word ("head", "agent"), the id of a node, slot, actor, executor or job, the
-  // beginning of one, or nothing: all there are.
+  // Lists logs. `argument` is "head", "agent", the id or id prefix of a node, slot, actor,
+  // executor, or job, or empty for all logs.
   void ask_logs(LinkId link, const ToolRequest& request);
-  // A part of a log: `argument` is {"node_id", "log"}, as an item of the list has them, `kind` the place.
+  // Reads a chunk of a log. `argument` is {"node_id", "log"} as in an item of the list, and `kind`
+  // is the position.
   void ask_log(LinkId link, const ToolRequest& request);
-  // What nodes and executors use: `argument` is the id of a node, or nothing.
+  // Returns the usage of nodes and executors. `argument` is the id of a node or empty.
   void ask_usage(LinkId link, const ToolRequest& request);
 
   void told(NodeId node, LogsListed&& listed);
@@ -45,30 +46,30 @@ class NodeQuestions {
   std::optional<Time> next_deadline() const;
 
  private:
-  static constexpr std::size_t max_gathering = 64;  // lists and usages
+  static constexpr std::size_t max_gathering = 64;  // lists of logs and usage
   static constexpr std::size_t max_reading = 128;
   static constexpr std::uint64_t part_bytes = 128u << 10;
-  static constexpr std::uint64_t max_logs = 4'000;  // of one node, and of one answer
-  static constexpr std::uint64_t max_usages = 10'000;  // executors of one answer
+  static constexpr std::uint64_t max_logs = 4'000;  // logs per node and per reply
+  static constexpr std::uint64_t max_usages = 10'000;  // executors per reply
 
-  // A log as it was found: where it is, and of whom.
+  // Location and subject of a log.
   struct Source {
     NodeId node;
     std::string log;
     JobId job{};
     ActorId actor{};
     ProcessId process{};
-    bool open = false;  // it is a slot, or an agent, that there is now
-    std::string fault{};  // why it cannot be read
+    bool open = false;  // its slot or agent exists now
+    std::string fault{};  // reason why it cannot be read
   };
   struct Question {
     enum class About : std::uint8_t { logs, usage };
     About about = About::logs;
     LinkId link = 0;
     std::uint64_t request = 0;
-    std::string subject;               // of logs; empty: all
-    bool by_job = false;               // the agents were asked for those of the subject alone
-    std::vector<Source> sources;       // known beforehand
+    std::string subject;               // subject of a list of logs; empty: all
+    bool by_job = false;               // the agents received a query for the logs of this job only
+    std::vector<Source> sources;       // known before the query
     std::set<NodeId> missing;
     std::map<NodeId, LogsListed> logs;
     std::map<NodeId, NodeUsage> usages;

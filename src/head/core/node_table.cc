@@ -20,7 +20,7 @@ const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
 constexpr Time never = Time::from_ns(std::numeric_limits<std::int64_t>::max());
-// Output waits for nobody: a node that has so many messages to take gets no more of it for now.
+// Output is never queued for long: a node with this backlog gets no output for now.
 constexpr std::size_t max_backlog_for_output = 256;
 
 }  // namespace
@@ -36,10 +36,10 @@ std::string_view to_string(NodeState state) {
   return "UNKNOWN";
 }
 
-// ---- what agents say ---------------------------------------------------------------------------
+// ---- messages of agents -------------------------------------------------------------------------
 
 void NodeTable::said(AgentSaid event) {
-  if (!parts_.serving) return;  // the agent repeats
+  if (!parts_.serving) return;  // the agent resends
   const Speaker speaker(parts_, event.principal);
   if (const auto* message = std::get_if<Register>(&event.message)) {
     register_node({event.link, event.principal, event.user_id, *message});
@@ -82,16 +82,17 @@ void NodeTable::take_frame(LinkId link, const Principal& principal, AgentFrame f
   if (counts && parts_.transfer_counts.told(frame.incarnation, node.id, frame.stored)) ++parts_.changes;
   if (counts) parts_.links.stated(node.id, frame.silent_peers);
   if (only_acknowledges && told_all) compare_slots(node, frame.applied_through, frame.slots_digest);
-  // Agents hear from the head as often as the head hears from them.
+  // The head sends to an agent as often as it receives from it.
   if (node.registered() && node.told + parts_.options.settings.heartbeat <= parts_.now) {
     send_frames(node, {node.session->acknowledgement()});
   }
 }
 
-// Frames without a message carry a digest of the agent's slots. It is compared only where the head
-// has taken all that the agent had told, and only up to the command the agent had carried out: so a
-// difference is never mere delay, and the agent is asked for all it knows. Once at a time, and not
-// again so soon: should an answer not mend it, another will not either.
+// Frames without a message carry a digest of the agent's slots. The digest is compared only if the
+// head has received all messages that the agent has sent, and only through the last command that
+// the agent has executed. A difference is therefore never a mere delay, and the agent is queried
+// for its full facts. One query is open at a time, and the next one follows only after
+// `suspect_after`, because an answer that fixes nothing will not fix it later.
 void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest) {
   const auto expected = parts_.slots.digest(node.id, applied_through);
   if (!expected || digest == *expected) return;
@@ -273,7 +274,7 @@ std::optional<Time> NodeTable::next_deadline() {
   return due;
 }
 
-// ---- to agents ---------------------------------------------------------------------------------
+// ---- messages to agents -------------------------------------------------------------------------
 
 std::uint64_t NodeTable::send(NodeId id, Kept<HeadMessage> message) {
   Node* node = nodes_.find(id);
@@ -325,7 +326,7 @@ void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
 }
 
 void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) {
-  if (node.link == 0 || frames.empty()) return;  // the session repeats
+  if (node.link == 0 || frames.empty()) return;  // the session resends
   node.told = parts_.now;
   for (auto& frame : frames) {
     parts_.commands.push_back(SendAgent{
@@ -334,7 +335,8 @@ void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) 
 }
 
 void NodeTable::refuse(LinkId link, Refused refused) {
-  if (refused.code != RefusalCode::unknown) {  // which is how agents find a head that was started anew
+  // `unknown` is the normal reply after a restart of the head, by which agents detect it.
+  if (refused.code != RefusalCode::unknown) {
     parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation}, refused.why);
   }
   parts_.commands.push_back(SendAgent{link, std::move(refused)});
@@ -384,14 +386,14 @@ void NodeTable::declare_dead(Node& node, DeathKind kind, const std::string& why)
   broadcast(news);
   node.refused_devices.clear();
   node.pressure = {};
-  // A replaced incarnation's devices pass on to the one that registers now.
+  // The devices of a replaced incarnation go to the one that registers now.
   if (kind != DeathKind::replaced && claims_.release(node.id)) offer_free_devices();
 }
 
 void NodeTable::note_death(const Node& node, DeathKind kind) {
   const bool planned = kind == DeathKind::left;
   const bool lost = kind == DeathKind::silent || kind == DeathKind::refused || kind == DeathKind::revoked;
-  // Drivers' own nodes come and go with them.
+  // Nodes of drivers join and leave with them.
   const Severity ordinary = node.slots_allowed() ? Severity::info : Severity::debug;
   parts_.events.note(lost ? Severity::error : planned ? ordinary : Severity::warning,
                      lost ? "NODE_DIED" : planned ? "NODE_LEFT" : "NODE_REPLACED", {.node = node.id},
@@ -403,7 +405,7 @@ void NodeTable::forget_oldest_dead() {
     const NodeId oldest = dead_.front();
     dead_.pop_front();
     const Node* node = nodes_.find(oldest);
-    // It may have come back, and died again: then a later entry is the one that counts.
+    // The node may have returned and died again. Only its later entry counts.
     if (node == nullptr || node->state != NodeState::dead) continue;
     if (std::find(dead_.begin(), dead_.end(), oldest) != dead_.end()) continue;
     for (const auto incarnation : node->fenced) fenced_.erase(incarnation);
@@ -488,7 +490,7 @@ void NodeTable::move_away(Node& node) {
   hasten(node);
 }
 
-// Commands that stay get their grace within the deadline, not after it.
+// Commands that cannot move get their grace before the deadline of the drain.
 void NodeTable::hasten(Node& node) {
   due_changed(node);
   node.entries_due.reset();

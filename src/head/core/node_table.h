@@ -1,10 +1,6 @@
-// Who belongs to the cluster: agents by node id and incarnation, their links and sequenced
-// conversations, silence, death and fencing. Tells the other tables when a node comes, goes or
-// falls silent; decides nothing about what runs there. Owned by one HeadCore; not thread-safe.
-//
-// A node is *expected* (the journal names it, it has not registered yet), *alive*, *suspect* after
-// `suspect_after` of silence, and *dead* after `dead_after`, or at once when its port refuses. A
-// dead incarnation never comes back: whatever it says is answered Refused{fenced}.
+// Members of the cluster: agents by node id and incarnation, their links and sessions, silence,
+// death, and fencing. Notifies the other tables when a node joins, dies, or becomes silent.
+// Thread: owner (one HeadCore). Not: decisions about the work on a node.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +25,14 @@ struct Parts;
 using AgentSession = Session<HeadMessage, AgentMessage>;
 
 enum class DeathKind : std::uint8_t {
-  silent,   // it may still run behind a broken network
-  refused,  // nobody listens on its port: its processes are gone, too
-  left,     // said farewell
+  silent,   // may still run behind a broken network
+  refused,  // no process listens on its port, so its processes have ended too
+  left,     // its agent sent a farewell
   replaced, // a newer incarnation of the node has registered
-  revoked,  // its key lets it in no more
+  revoked,  // its key was revoked
 };
 
-// A newer incarnation that waits until it is known whether the one before it still lives.
+// A newer incarnation that waits until the fate of the earlier one is known.
 struct Rival {
   LinkId link = 0;
   Principal principal;
@@ -48,46 +44,50 @@ struct Node {
   NodeId id;
   NodeState state = NodeState::expected;
   bool draining = false;
-  Duration drain_within{};         // as it was asked for; 0: without a deadline
-  std::optional<Time> entries_due{};  // when the next of its commands is told to end
-  std::optional<Time> drained_by;  // what is left there then is ended
+  Duration drain_within{};         // requested deadline; 0: none
+  std::optional<Time> entries_due{};  // time at which the next command is terminated
+  std::optional<Time> drained_by;  // deadline, after which remaining work is terminated
   std::string drain_why;
-  std::size_t drain_ended = 0;     // leases that its deadline has ended
-  bool leaving = false;            // its agent ends and has asked for the drain itself
+  std::size_t drain_ended = 0;     // leases that the deadline terminated
+  bool leaving = false;            // its agent stops and requested the drain itself
   Role role = Role::agent;
-  AgentAddress address;  // with the incarnation
+  AgentAddress address;  // includes the incarnation
   Principal principal;
-  std::string admitted_as;  // the key that it belongs to, as the table of keys calls it; empty: none is known
+  std::string admitted_as;  // user id of the key that owns the node; empty: unknown
   std::string host;
   std::string delegated_key;
-  std::string release;         // of Mobula there
-  std::uint32_t protocol = 0;  // that was agreed with its agent
-  std::optional<Time> ticket_due;  // when it is renewed
-  NodeShape shape;  // what is booked on; refused devices are empty in it
+  std::string release;         // release of Mobula on the node
+  std::uint32_t protocol = 0;  // version agreed with its agent
+  std::optional<Time> ticket_due;  // time of the next ticket renewal
+  NodeShape shape;  // shape for allocation, in which refused devices are empty
   std::vector<RefusedDevice> refused_devices;
   std::vector<ProcessId> fenced;
-  std::string death;  // why it is dead
-  MemoryPressure pressure;  // as its agent has said last
+  std::string death;  // reason of death
+  MemoryPressure pressure;  // last report of its agent
 
   LinkId link = 0;
-  Time heard;          // last sign of life
-  Time told;           // last frame to it
+  Time heard;          // time of the last sign of life
+  Time told;           // time of the last frame to it
   std::optional<AgentSession> session;
-  std::uint64_t queued = 0;   // number of the last message for it
-  std::uint64_t applied = 0;  // number of the last it has carried out
-  bool refused = false;       // its port refused while no deaths were declared
-  std::optional<Time> facts_asked;    // when; its slots differed from what the head believes
-  std::uint64_t facts_asked_by = 0;   // number of that question
-  std::uint64_t output_dropped = 0;   // lines of executors elsewhere
+  std::uint64_t queued = 0;   // number of the last message sent to it
+  std::uint64_t applied = 0;  // number of the last message that it has executed
+  bool refused = false;       // its port refused a connection while the head declared no deaths
+  // Time of the last query for full facts, sent after its slots differed from those of the head.
+  std::optional<Time> facts_asked;
+  std::uint64_t facts_asked_by = 0;   // number of that query
+  std::uint64_t output_dropped = 0;   // dropped output lines of executors on other nodes
   std::optional<Rival> rival;
-  std::vector<SlotId> unknown_slots;  // of its registration, in case the answer is lost
-  std::size_t due_at = 0;             // where NodeTable keeps its deadline
+  std::vector<SlotId> unknown_slots;  // reply to its registration, kept in case the reply is lost
+  std::size_t due_at = 0;             // index of its deadline in NodeTable
   bool due_changed = false;
 
   bool registered() const { return session.has_value(); }
   bool slots_allowed() const { return role == Role::agent; }
 };
 
+// A node is *expected* (in the journal, not registered yet), *alive*, *suspect* after
+// `suspect_after` of silence, or *dead* after `dead_after` or when its port refuses a connection. A
+// dead incarnation never returns: all its messages are answered with Refused{fenced}.
 class NodeTable {
  public:
   explicit NodeTable(Parts& parts) : parts_(parts) {}
@@ -97,43 +97,45 @@ class NodeTable {
   void serve();
 
   void said(AgentSaid event);
-  // All agents get their tickets again, because the wall clock has jumped.
+  // Renews the tickets of all agents after a jump of the wall clock.
   void renew_tickets();
-  // The raised epoch is durable: from now on this head has it.
+  // Adopts the raised epoch, which is durable now.
   void take_raised_epoch();
   void link_lost(LinkId link);
   void probed(const NodeProbed& event);
   void shift(Duration gap);
-  // The agent states all it knows; what it and the head do not agree on is mended.
+  // Reconciles the head with a full report of the agent.
   void stated(NodeId node, const FullFacts& message);
-  // Judges silence and repeats what is due.
+  // Judges silence, and resends messages that are due.
   void tick();
   std::optional<Time> next_deadline();
 
-  // Queues a message for the node's agent and returns its number; 0 if the node has no agent now.
+  // Queues a message for the agent of the node. Returns its number, or 0 if the node has no agent
+  // now.
   std::uint64_t send(NodeId node, Kept<HeadMessage> message);
   void broadcast(const Kept<HeadMessage>& message, NodeId except = {});
-  // Output of executors for the node's drivers; dropped, and counted, where it does not take it.
+  // Forwards output of executors to the drivers of the node. Drops and counts it if the backlog of
+  // the node is too large.
   void pass_output(NodeId node, const JobPrinted& output);
   void pressed(NodeId node, const MemoryPressure& message);
-  // Gives the node nothing more, recalls its tasks and moves its actors; `within` so long, if that is
-  // positive, what is left is ended. Lasts as long as this incarnation of the node, and is written: a
-  // head that is started anew goes on with it, its deadline counted from the end of recovery. Why not,
-  // if there is no such node.
+  // Drains the node: it gets no more work, slots are recalled, and actors move. If `within` is
+  // positive, remaining work is terminated after it. The drain lasts as long as this incarnation of
+  // the node and is in the journal. After a restart of the head the deadline counts from the end of
+  // recovery. Errors: not_found.
   Result<void> drain(NodeId node, Duration within, const std::string& why);
-  // Its agent has said that it ends: a drain that nobody takes back.
+  // The agent announced that it stops: a drain that cannot be cancelled.
   void leaves(NodeId node, Duration within);
-  // The node gets work again, before its deadline or after it; written as a drain is. What was moved or told to
-  // end stays so. Whether it was draining; not_found where no agent is there for it, invalid_argument where the
-  // agent ends.
+  // Ends a drain, before or after its deadline, also in the journal. Work that was moved or
+  // terminated stays so. Returns whether the node was draining. Errors: not_found without an agent;
+  // unavailable before it has registered; invalid_argument if the agent is stopping.
   Result<bool> undrain(NodeId node);
 
-  // This key lets nobody in any more (VoidKeys): its nodes are dead at once, and all agents hear of it.
+  // A key was revoked (VoidKeys): its nodes are dead immediately, and all agents are notified.
   void key_voided(const std::string& user_id, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
   const Node* find(NodeId node) const { return nodes_.find(node); }
-  // Whose agent it is now; empty: nobody's.
+  // Node of the incarnation; empty: none.
   NodeId of_incarnation(ProcessId incarnation) const {
     const NodeId* node = incarnations_.find(incarnation);
     return node == nullptr ? NodeId{} : *node;
@@ -160,9 +162,9 @@ class NodeTable {
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
   std::uint64_t send(Node& node, Kept<HeadMessage> message);
-  // When something is to be done for the node if it says nothing.
+  // Time of the next action for the node if it stays silent.
   Time due_of(const Node& node) const;
-  // What its deadline depends on has changed, or that of all nodes.
+  // Marks the deadline of one node, or of all nodes, for recomputation.
   void due_changed(Node& node);
   void all_due_changed();
   std::size_t place_for_due();
@@ -178,7 +180,7 @@ class NodeTable {
   void end_drain(Node& node);
   void hasten(Node& node);
   void end_recovery_if_due();
-  // Devices that no node has any more go to one that offers them, too.
+  // Allocates devices that became free to other nodes that offer them.
   void offer_free_devices();
   void write_row(const Node& node);
   void forget_oldest_dead();
@@ -186,15 +188,15 @@ class NodeTable {
 
   Parts& parts_;
   Table<NodeId, Node> nodes_;
-  Table<ProcessId, NodeId> incarnations_;  // live ones
+  Table<ProcessId, NodeId> incarnations_;  // live incarnations
   Table<ProcessId, NodeId> fenced_;
   std::map<LinkId, NodeId> links_;
   DeviceClaims claims_;
   std::deque<NodeId> dead_;  // oldest first
   std::optional<Time> recovering_until_;
-  // Deadlines side by side: to find the first, not all that is known of a thousand nodes is gone over.
+  // Deadlines in one vector: finding the earliest one must not touch the rows of a thousand nodes.
   std::vector<Time> due_;
-  std::vector<std::size_t> due_free_;  // places of forgotten nodes
+  std::vector<std::size_t> due_free_;  // free indices of removed nodes
   std::vector<NodeId> due_changed_;
 };
 

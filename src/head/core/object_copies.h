@@ -1,5 +1,6 @@
-// Which nodes have copies of objects whose home is elsewhere, so that a copy is found when the home
-// has died. Knows nothing of holds: those are the agents'. Owned by one HeadCore; not thread-safe.
+// Nodes that hold replicas of objects whose home is another node, so that a replica is found after
+// the home has died.
+// Thread: owner (one HeadCore). Not: holds, which agents keep.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ class CopyTable {
  public:
   explicit CopyTable(Parts& parts) : parts_(parts) {}
 
-  // At most `max_copies_per_node` are kept; further ones cannot be found.
+  // Keeps at most `max_copies_per_node` replicas. Further ones cannot be found.
   void changed(NodeId node, const ObjectCopies& news);
   void node_died(NodeId node) { on_node_.erase(node); }
-  // Answers LocateObject of `node` with the other nodes that have a copy.
+  // Answers LocateObject of `node` with the other nodes that hold a replica.
   void locate(NodeId node, ObjectId object) const;
   std::int64_t count() const;
 

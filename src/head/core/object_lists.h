@@ -1,6 +1,6 @@
-// Questions about the objects in the nodes' stores: asks the agents, gathers what they answer, and
-// replies when all have, or after `list_within` with what has come and a warning about the rest.
-// Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+// Queries for the objects in the nodes' stores. A query goes to all agents. The reply is sent when
+// all have answered, or after `list_within` with the results so far and a warning about the rest.
+// Thread: owner (one HeadCore). Not: state between queries.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ class ObjectLists {
     NodeId node;
     StoreFact fact;
   };
-  // What the question is about.
+  // Subject of a query.
   enum class About : unsigned char { objects, one_object, memory, holders };
 
-  // `id`: of one object, or its beginning; holders: whole ids with commas between them. Refused when too many questions
-  // are open.
+  // `id` is the id of one object or its prefix; for holders, whole ids with commas between them.
+  // Fails if too many queries are open.
   Result<void> ask(Asker asker, About about, std::string id);
   void listed(NodeId node, const ObjectsListed& message);
   void node_died(NodeId node);

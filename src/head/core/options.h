@@ -1,4 +1,5 @@
-// Settings of the head's core. Plain values; a recording keeps them beside its inputs.
+// Options of the head's core. Plain values, which a recording stores with its inputs.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +13,52 @@ namespace mobula::internal::head {
 
 struct HeadOptions {
   ClusterSettings settings;
-  Duration recovery = Duration(30s);         // above the agents' back-off cap
-  Duration exclusive_margin = Duration(2s);  // on top of fence_after, before such an actor restarts
-  Duration publish_after = Duration(10ms);   // deaths of processes are gathered so long
-  Duration persist_again = Duration(1s);     // a failed write of what nobody waits for is repeated
-  Duration driver_absence = Duration(120s);  // a driver may attach again when its node has died or was cut off
-  Duration orphan_watch = Duration(10s);     // a watcher may come before its actor by so much
-  Duration list_within = Duration(2s);       // for agents and owners to say what they have
-  Duration store_results_within = Duration(40s);  // for an executor that ends and holds results
-  Duration start_again_after = Duration(100ms);  // of an actor that could not be started twice, doubled
-  Duration start_again_cap = Duration(5s);       // each time in a row up to this
-  Duration memory_restart_after = Duration(500ms);  // of an actor that was ended for lack of memory,
-  Duration memory_restart_cap = Duration(60s);      // doubled each time up to this
-  // Bounds. At each the newcomer is refused with a text that names the bound, except where noted.
+  // Wait for known nodes after a restart. Must exceed the agents' maximum backoff.
+  Duration recovery = Duration(30s);
+  // Added to fence_after before an exclusive actor restarts.
+  Duration exclusive_margin = Duration(2s);
+  Duration publish_after = Duration(10ms);   // deaths of processes are collected for this time
+  Duration persist_again = Duration(1s);     // retry of a failed write that no reply waits for
+  // Time for a driver to attach again after its node died or was cut off.
+  Duration driver_absence = Duration(120s);
+  Duration orphan_watch = Duration(10s);     // a watcher may precede its actor by this time
+  Duration list_within = Duration(2s);       // for replies of agents and owners to a query
+  Duration store_results_within = Duration(40s);  // for an executor that must end and holds results
+  // Backoff of an actor after its second failed start in a row. It doubles with each further one,
+  // up to start_again_cap.
+  Duration start_again_after = Duration(100ms);
+  Duration start_again_cap = Duration(5s);       // maximum backoff
+  // Backoff of an actor that was terminated for lack of memory. It doubles each time, up to
+  // memory_restart_cap.
+  Duration memory_restart_after = Duration(500ms);
+  Duration memory_restart_cap = Duration(60s);      // maximum backoff
+  // Limits. A request above a limit is rejected with a text that names the limit, except as noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
   std::uint64_t max_actors = 100'000;
   std::uint64_t max_groups = 100'000;
   std::uint64_t max_classes_per_lessee = 4096;
   std::uint64_t max_tokens = 10'000;
-  std::uint64_t max_ended_kept = 1000;  // of jobs, actors, nodes and tokens each; the oldest are forgotten
-  std::uint64_t max_copies_per_node = 1'000'000;  // further ones are not found if their home dies
-  std::uint64_t max_backlog = 100'000;  // messages for one agent; beyond it the node is dead
-  std::uint64_t max_listed = 10'000;    // items of one answer; a warning says how many are left out
-  std::uint64_t max_tasks_per_owner = 1000;  // of one answer; it says how many are left out
-  std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // of the planner's state, as a whole
-  // Tickets of agents are in force for ticket_life, and renewed when a third of it has passed.
+  // Limit for ended jobs, actors, nodes, and tokens each. The oldest are removed.
+  std::uint64_t max_ended_kept = 1000;
+  // Further replicas of a node are not found after the death of their home.
+  std::uint64_t max_copies_per_node = 1'000'000;
+  std::uint64_t max_backlog = 100'000;  // messages for one agent; above it the node is dead
+  std::uint64_t max_listed = 10'000;    // items per reply; a warning states how many are left out
+  std::uint64_t max_tasks_per_owner = 1000;  // per reply, which states how many are left out
+  std::uint64_t max_planner_bytes = std::uint64_t{15} << 20;  // size of the whole planner state
+  // Tickets of agents are valid for ticket_life and renewed after a third of it.
   Duration ticket_life = std::chrono::hours(24);
-  Duration lasting_ticket_life = std::chrono::hours(24 * 365);  // of agents that cannot be told of another one
-  Duration clock_skew = std::chrono::minutes(5);  // that tokens' ends allow for
-  // Questions of one key (protocol/roles.h): so many at once, so many a second; 0: without a bound.
+  // Life of tickets for agents whose protocol has no renewal.
+  Duration lasting_ticket_life = std::chrono::hours(24 * 365);
+  Duration clock_skew = std::chrono::minutes(5);  // tolerance for the expiry of tokens
+  // Rate limit of queries per key (protocol/roles.h): burst, and queries per second. 0: no limit.
   std::uint64_t questions_at_once = 2000;
   std::uint64_t questions_per_second = 200;
-  // What waits so long has retryable tasks of jobs of a lower priority ended; nothing: never.
+  // Waiting time after which a request preempts retryable tasks of jobs with a lower priority.
+  // None: never.
   std::optional<Duration> preempt_after{};
-  // For `status` only.
+  // Shown by `status`.
   std::string address;
   std::string version;
   std::string http_url;

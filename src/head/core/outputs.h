@@ -1,5 +1,6 @@
-// What the head's core wants done. Every command may be carried out late, and sent again without
-// harm. Plain structs with field lists, so that a replay can compare them.
+// Commands of the head's core. Each may be executed late and repeated without harm. Plain structs
+// with field lists, so that a replay can compare them.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace mobula::internal::head {
 
 struct SendAgent {
   LinkId link = 0;
-  HeadToAgent message;  // never Registered: that is Admit
+  HeadToAgent message;  // any message except Registered, which is sent by Admit
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &SendAgent::link), field("message", &SendAgent::message));
@@ -21,16 +22,16 @@ struct SendAgent {
   friend bool operator==(const SendAgent&, const SendAgent&) = default;
 };
 
-// Send `registered` after filling in `ticket` (signed by the head for the agent, with its delegated
-// key) and `head_signing_key`.
+// Sends `registered` after filling in `ticket` (signed by the head for the agent, with its
+// delegated key) and `head_signing_key`.
 struct Admit {
   LinkId link = 0;
   Registered registered;
   Principal principal;
   AgentAddress address;
   std::string delegated_key;
-  std::string admitted_as;      // of the ticket
-  std::int64_t expires_ms = 0;  // likewise
+  std::string admitted_as;      // for the ticket
+  std::int64_t expires_ms = 0;  // for the ticket; milliseconds since 1970
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("link", &Admit::link), field("registered", &Admit::registered),
@@ -41,7 +42,7 @@ struct Admit {
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 
-// Sign a ticket as for Admit, and send it as TicketRenewed.
+// Signs a ticket as for Admit, and sends it as TicketRenewed.
 struct RenewTicket {
   LinkId link = 0;
   std::uint64_t epoch = 0;
@@ -84,8 +85,8 @@ struct JournalChange {
   friend bool operator==(const JournalChange&, const JournalChange&) = default;
 };
 
-// Make the changes durable, all or none, after all batches with lower numbers; then say Persisted.
-// Numbers rise by one from 1 in each run.
+// Makes the changes durable, all or none, after all batches with lower numbers. The shell replies
+// with Persisted. Numbers are consecutive from 1 in each run.
 struct Persist {
   std::uint64_t n = 0;
   std::vector<JournalChange> changes;
@@ -96,8 +97,8 @@ struct Persist {
   friend bool operator==(const Persist&, const Persist&) = default;
 };
 
-// Try to connect to `address` (NAME:PORT), then say NodeProbed. No answer in about a second: not
-// refused.
+// Tries to connect to `address` (NAME:PORT). The shell replies with NodeProbed. No answer within
+// about a second means not refused.
 struct ProbeNode {
   ProcessId incarnation;
   std::string address;
@@ -109,7 +110,7 @@ struct ProbeNode {
   friend bool operator==(const ProbeNode&, const ProbeNode&) = default;
 };
 
-// Everything for this link has been said; the shell may close it after sending.
+// The core sends nothing more on this link. The shell may close it after sending.
 struct CloseLink {
   LinkId link = 0;
   template <class Visit>
@@ -119,7 +120,7 @@ struct CloseLink {
   friend bool operator==(const CloseLink&, const CloseLink&) = default;
 };
 
-// Let connections with this key in, as `user_id`; no more, where that is empty.
+// Accepts connections with this key as `user_id`. An empty `user_id` removes the key.
 struct AdmitKey {
   std::string public_key;
   std::string user_id;
@@ -130,7 +131,7 @@ struct AdmitKey {
   friend bool operator==(const AdmitKey&, const AdmitKey&) = default;
 };
 
-// A line for the head's log.
+// Writes a line to the head's log.
 struct WriteLog {
   std::string text;
   template <class Visit>

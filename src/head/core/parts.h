@@ -1,6 +1,6 @@
-// The tables of one head core and what they share: settings, the time of this step, the commands of
-// this step. Tables reach each other through here and refer to each other's rows by id. Not
-// thread-safe; nothing outside head/core sees it.
+// Tables of one head core and their shared state: options, and the time and commands of the current
+// step. Tables reach each other through this struct and refer to rows by id.
+// Thread: owner (one HeadCore). Not: for code outside this directory.
 #pragma once
 
 #include <optional>
@@ -49,17 +49,18 @@ struct Parts {
 
   const HeadOptions options;
   Time now;
-  std::vector<Command> commands;  // of this step
+  std::vector<Command> commands;  // commands of this step
 
   std::uint64_t epoch = 0;
-  std::uint64_t raised_epoch = 0;  // written to the journal instead; 0: no raise
+  // Epoch that was written to the journal to replace `epoch`; 0: none.
+  std::uint64_t raised_epoch = 0;
   Hash128 epoch_id;
   Time started_at;
   std::int64_t wall_at_start_ms = 0;
   bool serving = false;           // the epoch is durable
   std::string asking_user;        // user id of the tool whose request is handled; empty: none
-  std::optional<Time> epoch_due;  // when to try again to make it so
-  std::uint64_t changes = 0;      // steps of this epoch after which a list or the status may differ
+  std::optional<Time> epoch_due;  // next attempt to make the epoch durable
+  std::uint64_t changes = 0;      // steps of this epoch that may have changed a list or the status
 
   scheduler::Scheduler scheduler{settings_of(options)};
   Journal journal;
@@ -88,12 +89,12 @@ struct Parts {
   StateReader reader{*this};
 };
 
-// The wall clock of this step, in milliseconds since 1970.
+// Wall clock of this step, in milliseconds since 1970.
 inline std::int64_t wall_ms(const Parts& parts, Time now) {
   return parts.wall_at_start_ms + (now - parts.started_at) / std::chrono::milliseconds(1);
 }
 
-// The earlier of two deadlines, of which either may be missing.
+// Returns the earlier of two optional deadlines.
 inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
   if (!a) return b;
   if (!b) return a;

@@ -64,13 +64,13 @@ Json shape_json(const NodeShape& shape) {
           {"actor_executors", shape.actor_executors}};
 }
 
-// Bundles of a group that still waits are stated with the group.
+// Bundles of an incomplete group are listed with the group.
 bool waits(const Parts& parts, GroupId group) {
   const auto* row = parts.scheduler.groups().find(group);
   return row != nullptr && !row->complete();
 }
 
-// What is booked there, in sums.
+// Sums of the allocations on the node.
 void add_use(const Parts& parts, const scheduler::Node& node, Json& json) {
   using Key = std::pair<std::string, std::uint32_t>;
   std::map<Key, std::pair<Quantity, std::int64_t>> held;
@@ -86,7 +86,7 @@ void add_use(const Parts& parts, const scheduler::Node& node, Json& json) {
         if (waits(parts, slot.bundle_of)) continue;
         break;
     }
-    if (!slot.allocation.group.empty()) continue;  // its bundle holds it
+    if (!slot.allocation.group.empty()) continue;  // counted with its bundle
     for (const auto& resource : slot.allocation.resources) {
       if (slot.lent && resource.name == resource::cpu) continue;
       for (const auto& each : resource.shares) {
@@ -107,7 +107,7 @@ void add_use(const Parts& parts, const scheduler::Node& node, Json& json) {
   json["idle_ms"] = quiet && last ? Json((parts.now - *last) / 1ms) : Json(nullptr);
 }
 
-// The document, written item by item, so that one that grows too long is given up early.
+// Writes the document item by item, so that an oversized one is abandoned early.
 class Writer {
  public:
   explicit Writer(std::uint64_t most_bytes) : most_bytes_(most_bytes) {
@@ -125,7 +125,7 @@ class Writer {
     text_ += text_of(item);
   }
   void end() { text_ += ']'; }
-  // Nothing more is to be added.
+  // Whether no more items may be added.
   bool is_too_long() const { return text_.size() >= most_bytes_; }
   Result<std::string> finish() && {
     if (!is_too_long()) return std::move(text_) + "}";
@@ -138,7 +138,7 @@ class Writer {
  private:
   std::uint64_t most_bytes_;
   std::string text_;
-  std::string list_;  // the last that was begun
+  std::string list_;  // the latest list
   std::size_t count_ = 0;
 };
 
@@ -159,13 +159,13 @@ void write_nodes(const Parts& parts, Writer& out) {
   }
 }
 
-// Slots of one class that are not held, for whomever they are.
+// Missing slots of one class, over all lessees.
 struct Missing {
   const DemandClass* demand = nullptr;
   std::string name;
   std::int64_t count = 0;
 };
-using MissingByClass = std::map<std::tuple<JobId, ClassId, bool>, Missing>;  // and whether for actors
+using MissingByClass = std::map<std::tuple<JobId, ClassId, bool>, Missing>;  // bool: for actors
 
 void add(MissingByClass& missing, const DemandClass& demand, const std::string& name, bool actor,
          std::int64_t count) {
@@ -200,7 +200,7 @@ void write_slots(const Parts& parts, Writer& out) {
   }
 }
 
-// Those that lost bundles first, then by priority, then in the order in which they came.
+// Order: groups that lost bundles, then by priority, then by arrival.
 void write_groups(const Parts& parts, Writer& out) {
   std::vector<const scheduler::Groups::Row*> waiting;
   for (const auto& [id, row] : parts.scheduler.groups().rows()) {

@@ -1,9 +1,10 @@
-// All that a plan of nodes to launch and to give back is made from, as one JSON document: nodes with
-// what is booked there, what waits for slots (a row for each class of each job, however many wait for
-// it), groups without places. Read only.
+// One JSON document with all inputs of a plan of nodes to launch and remove: nodes and their
+// allocations, waiting requests (one row per class and job), and groups without bundles.
+// Thread: any. Read-only.
+// Units: amounts are exact to 1/10000, ids are hexadecimal, idle_ms is null if the node has
+// allocations.
 //
-// {"kind": "PlannerState", "nodes": […], "slots": […], "groups": […], "warnings": […]}; amounts are
-// exact to 1/10000, ids are in hex, idle_ms is null where something is booked.
+//   {"kind": "PlannerState", "nodes": […], "slots": […], "groups": […], "warnings": […]}
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// resource_exhausted, with what there is too much of, where it would be longer than
-// HeadOptions::max_planner_bytes: a part of it would be another cluster.
+// Errors: resource_exhausted, with the largest list, if the document would exceed
+// HeadOptions::max_planner_bytes. A truncated document would describe another cluster.
 Result<std::string> planner_json(const Parts& parts);
 
 }  // namespace mobula::internal::head

@@ -58,7 +58,8 @@ void ProcessTable::ended(ProcessId process, const EndCause& cause) {
   bury(process, cause);
 }
 
-// Of executors, and what was not meant to happen; what drivers do is their jobs' news.
+// Notes the end of an executor, as a warning if it was not planned. Ends of drivers are events of
+// their jobs.
 void ProcessTable::note_end(ProcessId process, const Process& row, const EndCause& cause) const {
   if (row.principal.role != Role::executor) return;
   const bool failed = cause.kind == EndKind::signalled || cause.kind == EndKind::out_of_memory ||
@@ -96,7 +97,7 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
       gone.push_back(process);
     }
   }
-  // All at once: one by one would be a step for each other one.
+  // Updates the index once, because removing processes one by one takes quadratic time.
   if (drivers.empty()) {
     by_node_.erase(node);
   } else {
@@ -109,8 +110,8 @@ std::vector<ProcessId> ProcessTable::node_died(NodeId node, const EndCause& caus
   return gone;
 }
 
-// The row goes first, so that nobody is told anything through it. A driver takes its job along, and
-// with the job what the driver held.
+// Removes the row first, so that no message is sent through it. The end of a driver also ends its
+// job and the resources of the job.
 void ProcessTable::bury(ProcessId process, const EndCause& cause) {
   const Process row = rows_.at(process);
   const bool driver = row.principal.role == Role::driver;

@@ -1,6 +1,6 @@
-// The processes that agents speak for (drivers and executors): on which node each is, how messages
-// reach it, and the news that some are gone, gathered for a moment and then told to all agents.
-// Owned by one HeadCore; not thread-safe.
+// Processes that agents report (drivers and executors): the node of each, the path of messages to
+// it, and the deaths of processes, which are collected briefly and then sent to all agents.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Process {
   NodeId node;
   Principal principal;
   std::int64_t pid = 0;
-  SlotId slot{};  // of an executor, once it is known
+  SlotId slot{};  // slot of an executor, once known
 };
 
 class ProcessTable {
@@ -28,32 +28,34 @@ class ProcessTable {
   explicit ProcessTable(Parts& parts) : parts_(parts) {}
 
   void attached(NodeId node, const ProcessFact& fact);
-  // Everything that lived by the process ends. Others are told of it even if it is not known here:
-  // an earlier head may have died before it told all of them.
+  // Ends the slots, actors, jobs, groups, and queries of the process. Agents are notified even if
+  // the process is unknown, because an earlier head may have died before it had notified all of
+  // them.
   void ended(ProcessId process, const EndCause& cause);
-  // The executor of a slot's generation, known from its endpoint; and its end.
+  // Adds the executor of a slot's generation, known from its endpoint.
   void executor_seen(NodeId node, const Endpoint& endpoint, JobId job, SlotId slot);
-  // The node's agent states who is there: who is not has ended. A driver may still come back.
+  // Compares with the agent's list: a missing process has ended. A driver may still return.
   void reconcile(NodeId node, const Facts& facts);
-  // All processes of a node at once; returns those that have ended, for the news of its death.
-  // Drivers may live on without their agent, if `drivers_return`: they end if they attach nowhere in time.
+  // Ends all processes of a node at once, and returns them for the notification of its death. If
+  // `drivers_return`, drivers may survive their agent. They end if they do not attach to another
+  // agent in time.
   std::vector<ProcessId> node_died(NodeId node, const EndCause& cause, bool drivers_return);
 
-  // A driver that has a job and is not here after a restart of the head: its agent may have died with the
-  // head. The job ends if it attaches nowhere in time.
+  // Expects a driver whose job the journal names but that is absent after a restart of the head:
+  // its agent may have died with the head. The job ends if the driver attaches nowhere in time.
   void expect(ProcessId driver);
   bool expected(ProcessId process) const { return expected_.contains(process); }
 
-  // Its node has died, and it has not attached to another agent yet.
+  // Whether its node died and it has not attached to another agent yet.
   bool lost(ProcessId process) const { return lost_.contains(process); }
 
-  // Through the process's agent; dropped if the process is not known.
+  // Sends through the agent of the process. Drops the message if the process is unknown.
   void tell(ProcessId process, HeadToProcess message);
   const Process* find(ProcessId process) const { return rows_.find(process); }
   NodeId node_of(ProcessId process) const;
   const Table<ProcessId, Process>& rows() const { return rows_; }
 
-  // Ends drivers that did not come back; tells all agents what died, once it is time.
+  // Ends drivers that did not return in time, and sends the collected deaths to all agents.
   void tick();
   std::optional<Time> next_deadline() const;
 
@@ -72,9 +74,9 @@ class ProcessTable {
 
   Parts& parts_;
   Table<ProcessId, Process> rows_;
-  std::map<NodeId, std::vector<ProcessId>> by_node_;  // as they came
-  std::map<ProcessId, Lost> lost_;  // drivers
-  std::map<ProcessId, Time> expected_;  // drivers, and until when
+  std::map<NodeId, std::vector<ProcessId>> by_node_;  // in the order of arrival
+  std::map<ProcessId, Lost> lost_;  // drivers of dead nodes
+  std::map<ProcessId, Time> expected_;  // drivers and their deadlines
   std::vector<ProcessId> news_;
   std::optional<Time> publish_at_;
 };

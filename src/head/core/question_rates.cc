@@ -23,9 +23,9 @@ QuestionRates::Left& QuestionRates::left(Time now, const std::string& user_id) {
   };
   auto at = keys_.find(user_id);
   if (at == keys_.end()) {
-    // Whoever has all of its questions left is as one who has never asked.
+    // A key with its full budget is equivalent to an unknown key.
     if (keys_.size() >= max_keys) std::erase_if(keys_, [&](const auto& each) { return grown(each.second) >= most; });
-    if (keys_.size() >= max_keys) return keys_[""];  // beyond, those that come share one
+    if (keys_.size() >= max_keys) return keys_[""];  // further keys share one budget
     at = keys_.emplace(user_id, Left{now, most}).first;
   }
   at->second = {now, grown(at->second)};

@@ -1,6 +1,7 @@
-// How often each key may ask: so many questions at once, and so many a second after that, so that none
-// who may look holds up the head for the others. A question costs by what it makes the head do. Bounded:
-// keys that have not asked for long are forgotten, as if they had never. One thread.
+// Rate limiter of queries per key: a burst, and a rate after it, so that no reader blocks the head
+// for others. The cost of a query depends on the work of the head. At the limit of keys, those
+// with a full budget are removed.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,10 @@ class QuestionRates {
  public:
   QuestionRates(std::uint64_t at_once, std::uint64_t per_second) : at_once_(at_once), per_second_(per_second) {}
 
-  // Takes what the question costs from what the key has left. Nothing: go on; else when to ask again.
+  // Takes `cost` from the budget of the key. Returns nothing on success, otherwise the time until
+  // the next attempt.
   std::optional<Duration> ask(Time now, const std::string& user_id, std::uint64_t cost);
-  // Of an answer that was made meanwhile: the next question waits for it.
+  // Takes the cost of a finished reply. The next query waits for it.
   void charge(Time now, const std::string& user_id, std::uint64_t cost);
   std::uint64_t refused() const { return refused_; }
 
@@ -28,7 +30,7 @@ class QuestionRates {
 
   struct Left {
     Time at;
-    double questions = 0;  // below 0: owed
+    double questions = 0;  // below 0: debt
   };
   Left& left(Time now, const std::string& user_id);
 
@@ -38,10 +40,10 @@ class QuestionRates {
   std::uint64_t refused_ = 0;
 };
 
-// What a question costs before it is answered: those that the head passes on to every node or process
-// cost more.
+// Cost of a query before its reply. Queries that the head forwards to all nodes or processes cost
+// more.
 std::uint64_t cost_of(std::string_view verb, std::string_view kind);
-// What an answer of so many bytes costs beside.
+// Additional cost of a reply of this size.
 std::uint64_t cost_of_answer(std::size_t bytes);
 
 }  // namespace mobula::internal::head

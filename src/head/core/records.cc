@@ -11,7 +11,7 @@ template <class Row>
 void scrub_row(Bytes& value, const Scrubber& scrubber) {
   auto row = decode<Row>(value);
   if (!row) {
-    // The core cannot read it either; it must not be able to read what is written in its place.
+    // The core cannot decode it either. The replacement must stay undecodable.
     value.assign(1, std::byte{0});
     return;
   }
@@ -19,14 +19,14 @@ void scrub_row(Bytes& value, const Scrubber& scrubber) {
   value = encode(*row);
 }
 
-// Rows of the journal travel encoded; their keys are ids.
+// Rows of the journal are encoded bytes. Their keys are ids.
 void scrub_value(const std::string& table, Bytes& value, const Scrubber& scrubber) {
   if (table == "jobs") scrub_row<JobRow>(value, scrubber);
   if (table == "actors") scrub_row<ActorRow>(value, scrubber);
   if (table == "submissions") scrub_row<SubmissionRow>(value, scrubber);
 }
 
-// The environment of a job that a tool submits travels as text.
+// The environment of a submitted job is part of a JSON text.
 void scrub_submission(std::string& text, const Scrubber& scrubber) {
   auto json = nlohmann::ordered_json::parse(text, nullptr, false);
   const auto env = json.is_object() ? json.find("env") : json.end();

@@ -1,5 +1,6 @@
-// Which refusals are worth a line in the log: of each source the first in a minute, so that whoever
-// knocks without end fills no disk. Counts all of them. One thread.
+// Decides which rejections are logged: the first of each source per minute, so that a peer that
+// retries without end does not fill the disk. Counts all of them.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,14 @@ namespace mobula::internal::head {
 
 class RefusalLog {
  public:
-  // How many of this source have gone unsaid since its last line, if this one is to be said.
+  // Returns the number of suppressed lines of this source since its last line, or nothing if this
+  // one is suppressed too.
   std::optional<std::uint64_t> refused(Time now, const std::string& source);
   std::uint64_t count() const { return count_; }
 
  private:
   static constexpr Duration quiet = 60s;
-  static constexpr std::size_t max_sources = 1024;  // beyond, those of one minute share one line
+  static constexpr std::size_t max_sources = 1024;  // sources beyond it share one line per minute
 
   struct Source {
     Time said;

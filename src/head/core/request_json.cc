@@ -22,7 +22,7 @@ Failure wrong(const std::string& member, const std::string& rule) {
   return failure(ErrorCode::invalid_argument, fmt::format("request: {}{}{}", member, member.empty() ? "" : " ", rule));
 }
 
-// What is known of a request or a bundle, as it is written.
+// Members of a request or a bundle, as written.
 struct Members {
   std::optional<double> num_cpus;
   AskedResources asked;
@@ -39,7 +39,7 @@ Result<void> read(const std::string& name, const Json& value, double& amount) {
   return {};
 }
 
-// A whole number, also one that is written with an exponent.
+// Parses a whole number, with or without an exponent.
 Result<void> read(const std::string& name, const Json& value, std::int64_t& bytes) {
   if (!value.is_number()) return wrong(name, "is not a whole number of bytes");
   if (auto broken = read_bytes(name, value.get<double>(), bytes)) return wrong("", to_string(*broken));
@@ -63,7 +63,7 @@ Result<void> read(const std::string& name, const Json& value, Id<Tag>& id) {
 
 Result<void> read(const std::string& name, const Json& value, std::int32_t& priority) {
   if (!value.is_number_integer()) return wrong(name, "is not a whole number");
-  // Larger numbers do not fit, and are not in the range either.
+  // A larger number does not fit and is out of range too.
   const auto number =
       value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{greatest_priority}
           ? std::int64_t{greatest_priority} + 1
@@ -82,7 +82,7 @@ Result<void> read(const std::string& name, const Json& value, bool& fact) {
   return {};
 }
 
-// "Default", "Spread", or the node of an affinity.
+// Parses "Default", "Spread", or the node of an affinity.
 Result<void> read(const std::string& name, const Json& value, Strategy& strategy) {
   constexpr auto rule =
       R"(is none of "Default", "Spread" and {"node_id": ID, "soft": true or false})";
@@ -133,7 +133,7 @@ Result<void> read(const std::string& name, const Json& value, std::vector<Labels
   return {};
 }
 
-// The one list of members; those that a bundle has not come last.
+// All members. The members that a bundle does not have are the last ones.
 struct Member {
   const char* name;
   Result<void> (*read_into)(const std::string& name, const Json& value, Members& members);
@@ -180,7 +180,7 @@ Result<Members> read_members(const Json& json, std::size_t known) {
   return members;
 }
 
-// `cpus`: those of one that says nothing.
+// `cpus` is the default of num_cpus.
 Result<Request> request_of(const Members& members, Asks asks, double cpus) {
   ExactResources exact;
   std::int64_t cpu_units = 0;
@@ -250,9 +250,9 @@ Result<GroupSpec> group_of(const Json& json) {
   return spec;
 }
 
-// The library would keep the last of two members with the same name.
+// Rejects duplicate members, of which the library would keep the last.
 Result<Json> json_of(const std::string& text) {
-  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::vector<std::set<std::string>> names;  // member names of the open objects
   std::string twice;
   const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) names.emplace_back();

@@ -16,14 +16,14 @@ const Mark mark_out_of_role("head.message_out_of_role");
 const Mark mark_other_job("head.process_speaks_for_another_job");
 const Mark mark_beyond_limits("head.request_beyond_limits");
 
-// One message of one process, whose principal its agent has stamped.
+// One message of one process. Its agent has set the principal.
 struct ProcessVoice {
   Parts& parts;
   NodeId node;
   ProcessId process;
   const Principal& principal;
 
-  // False, with an answer, if `job` is not the speaker's or nothing may be asked for in its name.
+  // Returns false, after a rejection, if `job` is not the job of the sender or accepts no requests.
   bool own_live_job(JobId job) const {
     if (principal.job != job) {
       mark_other_job.hit();
@@ -35,7 +35,7 @@ struct ProcessVoice {
     refuse(job, fmt::format("job {} does not run", job.brief()));
     return false;
   }
-  // False, with an answer, if a limit is exceeded that the client should have kept.
+  // Returns false, after a rejection, if a limit is exceeded that the client should have enforced.
   bool within_limits(const DemandClass& demand) const {
     auto broken = check_request(demand.request);
     if (!broken) broken = check_environment(demand.env);
@@ -120,7 +120,7 @@ struct ProcessVoice {
   }
 };
 
-// A driver whose agent has died speaks through another one.
+// Whether a driver whose agent has died sends through another agent.
 bool came_back(const Parts& parts, ProcessId process, const Principal& principal) {
   const Process* known = parts.processes.find(process);
   return known != nullptr && parts.processes.lost(process) && known->principal.job == principal.job;
@@ -130,7 +130,7 @@ void take_process_message(Parts& parts, NodeId node, const FromProcess& message)
   const bool driver = message.principal.role == Role::driver;
   if (!driver && message.principal.role != Role::executor) return;
   const Node* from = parts.nodes.find(node);
-  if (!driver && !from->slots_allowed()) return;  // there are no executors on a driver's own node
+  if (!driver && !from->slots_allowed()) return;  // the node of a driver has no executors
   if (!may_send(message.principal.role, message.message)) {
     mark_out_of_role.hit();
     (void)note_refusal(parts, message.principal,
@@ -171,7 +171,7 @@ struct AgentVoice {
     }
   }
   void operator()(const ProcessEnded& message) const {
-    // One that is not known died before this head was started, or while there was none.
+    // An unknown process died before this head was started, or while no head was running.
     const NodeId known = parts.processes.node_of(message.process);
     if (known == node || known.empty()) parts.processes.ended(message.process, message.cause);
   }
@@ -180,7 +180,7 @@ struct AgentVoice {
     parts.actors.entrusted(message.entrusted);
   }
   void operator()(const LocateObject& message) const { parts.copies.locate(node, message.object); }
-  // Output is not worth a queue: what a slow node of the driver's does not take is dropped there.
+  // Output has no queue: if the node of the driver is slow, the head drops it.
   void operator()(const JobPrinted& message) const {
     const Job* job = parts.jobs.find(message.job);
     if (job != nullptr && !job->node.empty()) parts.nodes.pass_output(job->node, message);
@@ -228,7 +228,7 @@ bool note_refusal(Parts& parts, const Principal& principal, const std::string& w
 }
 
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message) {
-  // A driver's own agent has no slots to speak of, whatever key it has.
+  // The agent of a driver has no slots, regardless of its key.
   const Node& from = *parts.nodes.find(node);
   if (!may_send(from.role, message)) {
     mark_out_of_role.hit();

@@ -1,5 +1,6 @@
-// Sorts what agents say, and what processes say through them, to the tables, after checking that
-// the speaker may say it. Stateless.
+// Dispatches messages of agents, and of processes through their agents, to the tables, after it has
+// checked that the sender may send them. Stateless.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <string>
@@ -13,13 +14,14 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// What is told who may not ask or order that, and what to do.
+// Returns the text for a principal that may not use the verb, with the remedy.
 std::string may_not(std::string_view verb, const Principal& principal);
 
-// Counts what somebody may not do, and says so in the log, once a minute of each source; whether it did.
+// Counts a rejection and logs it, at most once per minute and source. Returns whether it was
+// logged.
 bool note_refusal(Parts& parts, const Principal& principal, const std::string& what);
 
-// The next message of the agent that is registered for `node`.
+// Handles the next message of the agent that is registered for `node`.
 void take_agent_message(Parts& parts, NodeId node, AgentMessage message);
 
 }  // namespace mobula::internal::head

@@ -1,5 +1,6 @@
-// The rows of the journal as the head's core writes them; encoded with the protocol's codec, so
-// fields are appended, never reordered. Plain structs.
+// Rows of the journal, encoded with the protocol's codec: fields are appended, never reordered.
+// Plain structs.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace mobula::internal::head {
 
-// table "meta", key "epoch".
+// Table "meta", key "epoch".
 struct EpochRow {
   std::uint64_t epoch = 0;
   template <class Visit>
@@ -20,17 +21,17 @@ struct EpochRow {
   }
 };
 
-// table "nodes". A dead node stays as long as its incarnations have to be kept out.
+// Table "nodes". The row of a dead node stays as long as its incarnations must be rejected.
 struct NodeRow {
   AgentAddress address;
   std::string host;
   Role role = Role::agent;
   bool dead = false;
   std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
-  bool draining = false;          // this incarnation is to get nothing more
-  Duration drain_within{};        // what is left there after so long is ended; 0: it stays
+  bool draining = false;          // this incarnation gets no more work
+  Duration drain_within{};        // time until remaining work is terminated; 0: never
   std::string drain_why;
-  std::string admitted_as;  // the key that the node belongs to, as the table of keys calls it
+  std::string admitted_as;  // user id of the key that owns the node
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
@@ -42,12 +43,12 @@ struct NodeRow {
   }
 };
 
-// table "jobs".
+// Table "jobs".
 struct JobRow {
   StartJob start;
-  NodeId node;         // of the driver
-  bool ended = false;  // only its detached actors go on
-  std::int64_t absent_since_ms = 0;  // wall clock, since its driver is missing; 0: it is not
+  NodeId node;         // node of the driver
+  bool ended = false;  // only its detached actors continue
+  std::int64_t absent_since_ms = 0;  // wall clock of the start of the driver's absence; 0: present
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("start", &JobRow::start), field("node", &JobRow::node),
@@ -55,11 +56,11 @@ struct JobRow {
   }
 };
 
-// table "groups".
+// Table "groups".
 struct GroupRow {
   GroupSpec spec;
   std::vector<BundlePlace> places;  // by bundle
-  bool created = false;             // all bundles have had a place, which some may have lost
+  bool created = false;             // all bundles were placed once; some may be lost
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &GroupRow::spec), field("places", &GroupRow::places),
@@ -67,12 +68,13 @@ struct GroupRow {
   }
 };
 
-// That a command is to be started, written before anybody is told to: an attempt that nobody knows of but this row
-// may have run.
+// Order to start a command, written before it is sent. An attempt that only this row shows may have
+// run.
 struct StartOrder {
-  std::uint32_t attempt = 0;  // incarnation that it makes; of `ActorRow::incarnation` or less: over
+  // Incarnation that it creates; settled if `ActorRow::incarnation` has reached it.
+  std::uint32_t attempt = 0;
   NodeId node;
-  ProcessId agent;  // that node's, which is told
+  ProcessId agent;  // agent of the node, which receives the order
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("attempt", &StartOrder::attempt), field("node", &StartOrder::node),
@@ -80,15 +82,15 @@ struct StartOrder {
   }
 };
 
-// table "actors": detached and named ones. A detached one outlives its job, so the row has what its
-// executor needs of it.
+// Table "actors": detached and named actors. A detached actor outlives its job, so the row contains
+// the program and the environment for its executor.
 struct ActorRow {
   ActorSpec spec;
   ProgramRecord program;
   Environment job_env;
   std::int64_t restarts_used = 0;
   std::uint32_t incarnation = 0;
-  StartOrder order{};  // of a command
+  StartOrder order{};  // order of a command
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &ActorRow::spec), field("program", &ActorRow::program),
@@ -98,19 +100,19 @@ struct ActorRow {
   }
 };
 
-// table "tokens": the public half of what somebody was given, and what became of it. Of role agent it
-// is a ticket: with it one machine is let in once, under a key of its own.
+// Table "tokens": the public half of a token and its state. A token with role agent is a join
+// token: it admits one machine once, under that machine's own key.
 struct TokenRow {
-  std::string id;  // 16 hex digits
+  std::string id;  // 16 hexadecimal digits
   std::string name;
   Role role = Role::observer;
-  std::string public_key;        // CURVE, Z85
+  std::string public_key;        // CURVE key, Z85
   std::int64_t created_ms = 0;   // wall clock of the head
   std::int64_t expires_ms = 0;   // 0: never
-  std::int64_t revoked_ms = 0;   // 0: it is not
-  std::int64_t used_ms = 0;      // of a ticket; 0: it is not
-  std::string used_by;           // the machine that says it has joined by it
-  std::string member_key;        // that machine's
+  std::int64_t revoked_ms = 0;   // 0: not revoked
+  std::int64_t used_ms = 0;      // time of use of a join token; 0: not used
+  std::string used_by;           // host name that the joined machine reports
+  std::string member_key;        // key of that machine
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("id", &TokenRow::id), field("name", &TokenRow::name),
@@ -122,30 +124,30 @@ struct TokenRow {
   }
 };
 
-// In the order of a submitted job's life; those after `running` are its ends.
+// States in the order of a submitted job's life. Those after `running` are final.
 enum class SubmissionState : std::uint8_t { pending = 0, running = 1, succeeded = 2, failed = 3, stopped = 4, lost = 5 };
 
-// table "submissions": what was asked for, and what became of it.
+// Table "submissions": the request of a submitted job, and its state.
 struct SubmissionRow {
   JobId job;
   EntryPoint entry;
   std::string name;
-  Labels labels;  // for people
+  Labels labels;  // for users
   Environment env;
   Request request;
   JobTerms terms;
-  std::int64_t retries = 0;  // -1: for ever
+  std::int64_t retries = 0;  // -1: unlimited
   SubmissionState state = SubmissionState::pending;
-  std::int32_t exit_code = -1;  // of the last attempt; -1: none
+  std::int32_t exit_code = -1;  // exit code of the last attempt; -1: none
   std::int32_t signal = 0;
-  std::string reason;    // it waits, or ended so
-  std::string stop_why;  // it was told to end
-  NodeId node;           // where it ran last
+  std::string reason;    // reason for waiting or for the end
+  std::string stop_why;  // reason of a requested stop
+  NodeId node;           // node of the last attempt
   std::uint32_t attempts = 0;
   std::int64_t submitted_ms = 0;  // wall clock
-  std::int64_t started_ms = 0;    // of the last attempt
+  std::int64_t started_ms = 0;    // start of the last attempt
   std::int64_t ended_ms = 0;
-  std::string owner;  // who has submitted it, as the table of keys calls that key
+  std::string owner;  // user id of the submitting key
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("job", &SubmissionRow::job), field("entry", &SubmissionRow::entry),

@@ -1,5 +1,6 @@
-// What agents are told to start. Tasks and actors at once: they may run again. A command runs at most once
-// unless more was asked for, so the journal has it before its agent does (ActorRow::order). Part of SlotTable.
+// Start orders. Orders for tasks and actors are sent at once, because they may run again. A command
+// runs at most once unless retries were requested, so its order is durable before it is sent
+// (ActorRow::order). Part of SlotTable.
 #include "base/mark.h"
 #include "head/core/parts.h"
 #include "head/core/slot_table.h"
@@ -35,7 +36,7 @@ void SlotTable::order_durable(SlotId id) {
   held_orders_.erase(at);
 }
 
-// It never ran, and is placed again.
+// The command never ran and is placed again.
 void SlotTable::order_not_durable(SlotId id, const std::string& why) {
   if (!held_orders_.contains(id)) return;
   mark_order_not_durable.hit();

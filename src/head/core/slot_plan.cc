@@ -1,4 +1,4 @@
-// Slots that the scheduler grants, recalls and preempts.
+// Grants, recalls, and preemptions of the scheduler. Part of SlotTable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void SlotTable::plan() {
   report_plans();
 }
 
-// Answers demands that asked for it, once the scheduler has no more to place.
+// Answers the demands that requested a report, after the scheduler has finished placing.
 void SlotTable::report_plans() {
   constexpr std::size_t most_slots = 1024;
   if (plan_reports_.empty() || !parts_.scheduler.is_settled()) return;
@@ -93,7 +93,8 @@ void SlotTable::carry_out(scheduler::Slot grant) {
     return;
   }
   if (!parts_.jobs.runs(start.demand_class.job)) {
-    // Its driver's node may have forgotten the program: it is had from where it runs.
+    // The node of the driver may no longer have the program. A node that runs it becomes the
+    // source.
     for (const auto& [id, other] : rows_) {
       if (!other.ready || other.program != start.program.id) continue;
       start.program.source = other.node;
@@ -115,7 +116,7 @@ void SlotTable::recall(Slot& slot, const std::string& why) {
   parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
 }
 
-// Said again of a slot that was recalled already, or asked for before.
+// Repeats the recall for a slot that was recalled or subject to preemption before.
 void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
   if (slot.stopping || slot.lessee.empty()) return;
   slot.recalled = true;
@@ -153,7 +154,7 @@ void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& me
                            message.slot.hex(), message.task_name)});
 }
 
-// Lessees hear of it from here first: it is a reason to fail, and not to try again.
+// The head notifies lessees first, because the removal is a reason to fail and not to retry.
 void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why) {
   EndCause cause;
   cause.kind = EndKind::group_removed;
@@ -188,7 +189,7 @@ std::size_t SlotTable::stop_all(NodeId node, const std::string& why) {
   std::size_t stopped = 0;
   for (const auto id : slots_on(node)) {
     const Slot& slot = rows_.at(id);
-    if (slot.lessee.empty() && !slot.departed) continue;  // ActorTable ends an actor that lives
+    if (slot.lessee.empty() && !slot.departed) continue;  // ActorTable ends live actors
     if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
     stop(id, false, why);
     ++stopped;

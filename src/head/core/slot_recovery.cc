@@ -1,5 +1,5 @@
-// What becomes of slots when nodes come, change, die or state their facts, and what is said of
-// demand that can never be met. Part of SlotTable.
+// Slots when nodes join, change, die, or report facts, and reports about infeasible demands. Part
+// of SlotTable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ EndCause lost(const std::string& why) {
 
 }  // namespace
 
-// ---- nodes -------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 void SlotTable::node_reshaped(const Node& node) {
   if (node.slots_allowed()) parts_.scheduler.add_node(node.id, node.shape, scheduler_state(node));
@@ -51,7 +51,7 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
     unknown.push_back(fact.slot);
     add_stranger(node.id, fact, 0);
   };
-  // What runs comes before what is on record, and bundles before what is in them.
+  // Running slots precede the bundles of the journal, and bundles precede the slots in them.
   for (const auto& fact : facts.slots) {
     if (fact.allocation.group.empty()) take(fact);
   }
@@ -63,7 +63,7 @@ std::vector<SlotId> SlotTable::node_joined(const Node& node, const Facts& facts)
   return unknown;
 }
 
-// A task slot needs its job, and its lessee, who may still be on its way while the head recovers.
+// A task slot needs its job and its lessee. During recovery the lessee may still be absent.
 bool SlotTable::may_go_on(const SlotFact& fact) const {
   if (fact.slot.empty() || rows_.contains(fact.slot)) return false;
   if (fact.departed) return parts_.jobs.works(fact.demand_class.job);
@@ -72,7 +72,8 @@ bool SlotTable::may_go_on(const SlotFact& fact) const {
   return parts_.nodes.recovering() || parts_.processes.find(fact.lessee) != nullptr;
 }
 
-// What it holds is nobody's until it is gone: its process may still use it.
+// The resources of an unknown slot stay allocated until its removal, because its process may still
+// use them.
 void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t ends_by) {
   strangers_[node].insert_or_assign(fact.slot, ends_by);
   scheduler::Slot booked;
@@ -81,7 +82,7 @@ void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t en
   booked.allocation = fact.allocation;
   if (rows_.contains(fact.slot) || fact.departed) return;
   if (!parts_.scheduler.restore_leaving(booked)) {
-    booked.allocation.group = {};  // which is gone, with its bundle
+    booked.allocation.group = {};  // the group was removed with its bundle
     booked.allocation.bundle = -1;
     parts_.scheduler.restore_leaving(booked);
   }
@@ -137,7 +138,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   parts_.processes.executor_seen(node, fact.endpoint, fact.demand_class.job, fact.slot);
   add(slot);
   if (slot.residence.any()) parts_.scheduler.set_resident(slot.id, true);
-  if (slot.departed) return true;  // its lessee, or its actor, has no use for it
+  if (slot.departed) return true;  // unusable for its lessee or actor
   if (!slot.actor.empty()) {
     parts_.actors.adopt(fact, node);
     return true;
@@ -154,7 +155,8 @@ void SlotTable::announce() {
       ++at;
       continue;
     }
-    // To lessees on the slot's node as well: what they gave back meanwhile nobody has heard.
+    // Lessees on the node of the slot are notified too, because no head received their returns
+    // while it was away.
     parts_.processes.tell(slot.lessee, ready_of(slot));
     at = unannounced_.erase(at);
   }
@@ -165,7 +167,7 @@ void SlotTable::announce_to(ProcessId lessee) {
   if (at == by_lessee_.end()) return;
   for (const auto id : at->second) {
     const Slot& slot = rows_.at(id);
-    // On its own node as well: the agent there may have had the slot before it had the lessee.
+    // Notified on its own node too: the agent may have had the slot before it had the lessee.
     const bool told = !unannounced_.contains(id);
     if (!slot.ready || slot.stopping || !told) continue;
     parts_.processes.tell(lessee, ready_of(slot));
@@ -181,7 +183,7 @@ void SlotTable::node_changed(const Node& node) {
 
 void SlotTable::node_died(NodeId node, bool silently, const EndCause& cause) {
   parts_.actors.node_died(node, silently);
-  // Off the scheduler first, so that nothing is placed there again.
+  // The scheduler removes the node first, so that no request is placed on it again.
   parts_.scheduler.remove_node(node);
   strangers_.erase(node);
   for (const auto id : slots_on(node)) remove(id, cause, true);
@@ -196,7 +198,8 @@ void SlotTable::recovery_ended() {
   }
   std::vector<SlotId> orphans;
   for (const auto& [id, slot] : rows_) {
-    // Also one whose lessee is still expected: it may have given it back while nobody could hear.
+    // Includes slots whose lessee is still expected: a return may have been lost while the head was
+    // away.
     const bool orphan = !slot.lessee.empty() && parts_.processes.find(slot.lessee) == nullptr;
     if (orphan && !slot.stopping) orphans.push_back(id);
   }
@@ -209,7 +212,7 @@ void SlotTable::recovery_ended() {
   report_held_back();
 }
 
-// A slot whose StartSlot the agent had not carried out yet is not missed.
+// A slot is missing only if the agent had executed its StartSlot.
 void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through) {
   std::set<SlotId> stated;
   for (const auto& fact : facts.slots) {
@@ -220,7 +223,8 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
     }
     const auto& strange = strangers_[node];
     const auto known = strange.find(fact.slot);
-    if (known != strange.end() && known->second > applied_through) continue;  // it has not heard yet
+    // The command to end it is on its way.
+    if (known != strange.end() && known->second > applied_through) continue;
     mark_unknown_slot.hit();
     const StopSlot stop{fact.slot, false, "the head does not know this slot"};
     add_stranger(node, fact, fact.stopping ? 0 : parts_.nodes.send(node, stop));
@@ -237,13 +241,13 @@ void SlotTable::reconcile(NodeId node, const Facts& facts, std::uint64_t applied
   }
   for (const auto id : missing) {
     mark_facts_lack.hit();
-    // Nobody hears of a slot twice: an actor's lost it with its generation, and to whom returned it
-    // there is nothing to say.
+    // No process is notified twice. An actor lost the slot with its generation, and a lessee that
+    // returned it needs no notification.
     remove(id, lost("its agent does not know the slot"), !rows_.at(id).stopping);
   }
 }
 
-// News of the slot that did not arrive is made up for, as if it had.
+// Applies missed reports of the slot as if they had arrived.
 void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applied_through) {
   Slot* slot = &rows_.at(fact.slot);
   EndCause departed_as;
@@ -268,7 +272,7 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
   }
 }
 
-// ---- what can never be met ---------------------------------------------------------------------
+// ---- infeasible requests ------------------------------------------------------------------------
 
 void SlotTable::report(const scheduler::Infeasible& infeasible) {
   if (!infeasible.actor.empty()) return parts_.actors.infeasible(infeasible);
@@ -323,7 +327,7 @@ std::string summary_of(const Request& request, const std::vector<NodeReason>& re
                        "joins by `mobula start --address HOST:PORT`, with the head's as `mobula status` says it",
                        asked);
   }
-  // What its job may have decides before any node does.
+  // The quota of the job precedes all nodes.
   if (is_forbidden(reasons)) {
     return fmt::format("this can never run: it asks for {}; {}", asked, to_string(reasons.front().reason));
   }
@@ -332,7 +336,7 @@ std::string summary_of(const Request& request, const std::vector<NodeReason>& re
   if (!request.accelerator_type.empty()) {
     text += fmt::format(", accelerator type {}", request.accelerator_type);
   }
-  // Nodes alike are told of once.
+  // Equal reasons are reported once, with the number of nodes.
   std::map<std::string, std::int64_t> counts;
   for (const auto& each : reasons) ++counts[to_string(each.reason)];
   for (const auto& [reason, count] : counts) {

@@ -18,7 +18,7 @@ const Mark mark_gone_unasked("head.slot_gone_unasked");
 const Mark mark_hold_unknown("head.hold_of_unknown_slot");
 const Mark mark_departed("head.slot_without_resources_awaits_submitted_calls");
 
-// What one may want of a class, and how long it may have waited: more has only been made up.
+// Limits of the wanted slots and the waiting time of a demand. A larger value is forged.
 constexpr std::int64_t most_wanted_slots = 1'000'000'000;
 constexpr Duration longest_wait = std::chrono::hours(24 * 365);
 
@@ -63,8 +63,8 @@ Slot* SlotTable::on_node(NodeId node, SlotId id) {
   return slot != nullptr && slot->node == node ? slot : nullptr;
 }
 
-// A lessee counts a slot it knows among what it has; with the slot gone its total is one less,
-// until it states its demand again. What it gave back before it knew it, it wants still.
+// The lessee counts a known slot among its slots. After its removal the total is one less
+// until the next demand. A slot that was returned before it was known is still wanted.
 void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   const Slot slot = std::move(rows_.at(id));
   rows_.erase(id);
@@ -93,7 +93,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
-  // Its agent does not know of it: it is gone when the disk has answered.
+  // The agent does not know the slot. It is removed when the journal has replied.
   if (const auto held = held_orders_.find(id); held != held_orders_.end()) {
     held->second.stop_why = why;
     return;
@@ -104,7 +104,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
 
 // ---- lessees -----------------------------------------------------------------------------------
 
-// Those of its slots that a demand stated now does not mean.
+// Counts the slots of the lessee that a new demand does not include.
 std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
   const auto at = by_lessee_.find(lessee);
   if (at == by_lessee_.end()) return 0;
@@ -118,7 +118,7 @@ std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
   return count;
 }
 
-// A slot of an earlier epoch that its lessee did not count when it stated its demand, but has.
+// A slot of an earlier epoch that its lessee has but did not count when it sent its demand.
 void SlotTable::learn(Slot& slot) {
   const bool counted = std::exchange(slot.counted, false);
   if (std::exchange(slot.known, true) || counted) return;
@@ -128,7 +128,7 @@ void SlotTable::learn(Slot& slot) {
   set_demand(slot.lessee, at->second);
 }
 
-// With the Demand that names them: what it asks for, it asks for besides them.
+// Called with the Demand that names the slots. It requests further slots in addition to them.
 void SlotTable::learn_heard(ProcessId lessee, const std::vector<SlotId>& heard) {
   for (const SlotId id : heard) {
     Slot* const slot = rows_.find(id);
@@ -178,7 +178,7 @@ void SlotTable::demand(ProcessId lessee, const Demand& message) {
   if (closed != nullptr) refuse_demand(lessee, id, *closed);
   const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
   DemandRow row{message, 0, parts_.now - waited};
-  // What it has not heard of yet was granted for this very demand, however ready it is.
+  // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
   learn_heard(lessee, message.heard);
   if (closed == nullptr)
     row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
@@ -210,7 +210,7 @@ void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
   if (Slot* slot = rows_.find(message.slot)) {
     if (slot->lessee != lessee) return;
     learn(*slot);
-    // Another process may run there by now than the one the lessee knows.
+    // The executor in the slot may differ from the one that the lessee knows.
     if (slot->ready && !slot->stopping) parts_.processes.tell(lessee, ready_of(*slot));
     return;
   }
@@ -233,7 +233,8 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   parts_.scheduler.drop_lessee(lessee);
   if (at == by_lessee_.end()) return;
   const std::set<SlotId> slots = at->second;
-  // To what it has asked for others may refer as well. With a driver all of its job ends: that is said next.
+  // Other processes may refer to results of the lessee, so they are stored. If a driver ended, the
+  // end of its job follows.
   const Duration store_within = parts_.options.store_results_within;
   for (const auto id : slots) {
     if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_within);
@@ -285,10 +286,10 @@ bool SlotTable::ends_in(JobId job) const {
   });
 }
 
-// ---- what agents say ---------------------------------------------------------------------------
+// ---- reports of agents --------------------------------------------------------------------------
 
 void SlotTable::relay(const Slot& slot, HeadToProcess message) {
-  if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has told it
+  if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has sent it
   parts_.processes.tell(slot.lessee, std::move(message));
 }
 
@@ -320,7 +321,8 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
     parts_.actors.started(slot->actor, *slot);
   } else if (!slot->stopping) {
     tell_ready(*slot, message.previous);
-    // Its agent may have told of it before it was heard here, and what was answered then was lost.
+    // Its agent may have notified the lessee before this report arrived, and the reply of the
+    // lessee was lost.
     if (unannounced_.contains(message.slot)) announce();
   }
 }
@@ -328,7 +330,7 @@ void SlotTable::started(NodeId node, const SlotStarted& message) {
 void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message) {
   Slot* slot = on_node(node, message.slot);
   const bool known = slot != nullptr && message.generation >= slot->generation;
-  // A lessee hears why it ended before all hear that it did.
+  // The lessee receives the cause before all agents receive the death.
   if (known && !slot->lessee.empty()) {
     slot->generation = message.generation + 1;
     relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
@@ -346,7 +348,7 @@ void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message
   slot->ready = false;
   slot->over_share.clear();
   if (!slot->lessee.empty()) return;
-  // Books of the slot stay until SlotGone; what becomes of the actor need not wait for that.
+  // The allocation of the slot stays until SlotGone, but the actor continues at once.
   slot->stopping = true;
   slot->ends_there = true;
   parts_.actors.slot_gone(slot->actor, message.slot, message.cause);
@@ -366,7 +368,7 @@ void SlotTable::gone(NodeId node, const SlotGone& message) {
   }
   const bool unasked = !slot->stopping;
   if (unasked) mark_gone_unasked.hit();
-  // Of a slot where nothing ever started the lessee does not know.
+  // The lessee does not know a slot in which no executor started.
   const bool told = slot->known || slot->reported || !slot->endpoint.process.empty();
   remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
 }
@@ -420,7 +422,7 @@ void SlotTable::resides(NodeId node, const SlotResides& message) {
   if (!slot->residence.any()) slot->resident_since = parts_.now;
   slot->residence = message.residence;
   parts_.scheduler.set_resident(message.slot, slot->residence.any());
-  // An idle slot comes back of its own accord, whatever its lessee has heard; this one does not.
+  // An idle slot returns automatically, with or without a recall. A resident slot does not.
   if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
   parts_.processes.tell(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
 }

@@ -1,9 +1,9 @@
-// The leases: which slots are out, on which node, for which lessee or actor, and what lessees still
-// want. Carries the scheduler's plan to agents and lessees and the agents' news to lessees and the
-// scheduler. Books nothing itself: a slot's resources are free when its agent says it is gone, or
-// when its node is dead. Owned by one HeadCore; not thread-safe.
-//
-// An agent tells a lessee on its own node what becomes of a slot; the head tells lessees elsewhere.
+// Leases: the allocated slots with their nodes, lessees, and actors, and the demands of lessees.
+// Sends the scheduler's plan to agents and lessees, and the reports of agents to lessees and the
+// scheduler. The agent notifies lessees on its own node about a slot; the head notifies the others.
+// Thread: owner (one HeadCore).
+// Not: accounting, which the scheduler does. The resources of a slot are free when its agent
+// reports its removal or its node is dead.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// What it holds of its node stands in the scheduler's books.
+// One slot. The scheduler accounts its resources.
 struct Slot {
   SlotId id;
   NodeId node;
@@ -31,38 +31,43 @@ struct Slot {
   ClassId class_id;
   ProgramId program;
   ProgramId start_identity;  // the program with its environment
-  std::string name;  // of a task for which it was granted, for people; not known after a head restart
-  ProcessId lessee;  // empty: an actor's slot
+  // Name of one task of its demand, for users; unknown after a restart of the head.
+  std::string name;
+  ProcessId lessee;  // empty: slot of an actor
   ActorId actor;
   std::uint32_t generation = 0;
-  bool ready = false;      // the generation answers calls
-  bool reported = false;   // the lessee knows from DemandPlanned that it starts
-  bool known = false;      // the lessee counts it among what it holds
-  bool counted = false;    // in the total of its lessee's demand, though not known: it was stopping
+  bool ready = false;      // this generation answers calls
+  bool reported = false;   // DemandPlanned has reported its start to the lessee
+  bool known = false;      // acknowledged by the lessee
+  // Part of the total of its lessee's demand although not known: it was stopping.
+  bool counted = false;
   bool lent = false;
-  bool departed = false;   // stopping: its executor awaits calls that it has submitted, and holds no resources
+  // Stopping without resources, while its executor awaits calls that it has submitted.
+  bool departed = false;
   bool stopping = false;
-  bool ends_there = false;  // its agent ends it of its own accord
+  bool ends_there = false;  // its agent ends it without a command
   bool recalled = false;
-  bool preempting = false;  // its lessee was asked about what runs in it, or to end it, and has not refused
-  Residence residence;     // what its executor, which runs nothing, holds of its results
-  Time resident_since;     // with any
-  std::string over_share;  // its executor has more of a device than its share: in words
+  bool preempting = false;  // its lessee received a preemption request and has not refused
+  Residence residence;     // results that its idle executor holds
+  Time resident_since;     // start of its residence
+  std::string over_share;  // report that its executor exceeds its share of a device
   Endpoint endpoint;
-  std::uint64_t started_by = 0;  // number of its StartSlot; 0: stated by the agent; not_ordered: it waits for the disk
+  // Number of its StartSlot; 0: reported by the agent; not_ordered: waits for the journal.
+  std::uint64_t started_by = 0;
   std::uint64_t stopped_by = 0;  // number of its first StopSlot; 0: none was sent
 };
 
 inline constexpr std::uint64_t not_ordered = ~std::uint64_t{0};
 
-// An order that waits for the disk; what ended it meanwhile.
+// A start order that waits for the journal. `stop_why` is set if the slot was stopped before the
+// order was durable.
 struct HeldOrder {
   StartSlot start;
   std::string stop_why;
 };
 
-// What of a job lives on when it ends: the slots of its detached actors, and of what those, and what
-// they have started, have asked for.
+// Parts of a job that outlive its end: its detached actors, and the slots and processes that these
+// requested, directly or indirectly.
 struct Survivors {
   std::set<SlotId> slots;
   std::set<ProcessId> processes;
@@ -70,14 +75,14 @@ struct Survivors {
 
 struct DemandRow {
   Demand demand;
-  std::int64_t total = 0;  // slots in all: booked ones included
+  std::int64_t total = 0;  // wanted slots, including allocated ones
   Time oldest_waiting;
 };
 
-// Since the head was started.
+// Counts since the start of the head.
 struct PreemptionCounts {
-  std::uint64_t asked = 0;    // slots whose task was to be ended, or asked about
-  std::uint64_t refused = 0;  // of those, what ran in them may not run again
+  std::uint64_t asked = 0;    // slots whose running task was subject to preemption
+  std::uint64_t refused = 0;  // slots whose running task may not run again
 };
 
 class SlotTable {
@@ -86,22 +91,23 @@ class SlotTable {
 
   explicit SlotTable(Parts& parts) : parts_(parts) {}
 
-  // Nodes. `node_joined` returns the stated slots that may not go on.
+  // Changes of nodes. node_joined() returns the reported slots that may not continue.
   std::vector<SlotId> node_joined(const Node& node, const Facts& facts);
   void node_changed(const Node& node);
-  // Devices have come to it; what it holds stays booked.
+  // The node has more devices. Existing allocations stay.
   void node_reshaped(const Node& node);
   void node_died(NodeId node, bool silently, const EndCause& cause);
   void recovery_ended();
   void recall_all(NodeId node, const std::string& why);
-  // What is left on the node, whatever it does.
+  // Terminates all slots on the node. Returns their number.
   std::size_t stop_all(NodeId node, const std::string& why);
-  // Tells lessees of slots that they may not know of, since a head before this one granted them.
+  // Notifies lessees of slots that an earlier head granted and that they may not know.
   void announce();
-  // The same for all slots of a lessee, to which news may have been lost with its agent.
+  // Does the same for all slots of one lessee, because notifications may have been lost with its
+  // agent.
   void announce_to(ProcessId lessee);
 
-  // Lessees.
+  // Requests of lessees.
   void demand(ProcessId lessee, const Demand& message);
   void returned(ProcessId lessee, SlotId slot);
   void preemption_answered(ProcessId lessee, const PreemptionAnswer& message);
@@ -109,35 +115,35 @@ class SlotTable {
   void lessee_ended(ProcessId lessee, const EndCause& cause);
   Survivors survivors(JobId job) const;
   void job_ended(JobId job, const Survivors& kept);
-  // Whether a slot of the job still ends: its agent has not said that it is gone.
+  // Whether a slot of the job is still stopping: its agent has not reported its removal.
   bool ends_in(JobId job) const;
 
-  // Agents.
+  // Reports of agents.
   void started(NodeId node, const SlotStarted& message);
   void generation_ended(NodeId node, const SlotGenerationEnded& message);
   void gone(NodeId node, const SlotGone& message);
   void lent(NodeId node, const SlotLent& message);
   void resides(NodeId node, const SlotResides& message);
   void over_share(NodeId node, const SlotOverShare& message);
-  // The agent's word, after the command `applied_through`, against the head's: what only one of
-  // them knows ends, and what the head has missed is made up for.
+  // Reconciles the head with the agent's facts after the command `applied_through`. Slots that only
+  // one side knows end, and missed reports are applied.
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
-  // Ends what runs in the slot; its books stay until its agent says it is gone.
+  // Terminates the processes in the slot. Its allocation stays until its agent reports its removal.
   void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {}, bool orderly = false);
-  // Ends `users`, which are in bundles of the group, and what waits for one.
+  // Terminates `users`, which run in bundles of the group, and rejects demands for its bundles.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
-  // What is started at most once is told to its agent when that is on disk.
+  // Results of the journal for start orders, which are sent only when they are durable.
   void order_durable(SlotId slot);
   void order_not_durable(SlotId slot, const std::string& why);
-  // Grants what can be granted, once the tables have settled for this step.
+  // Grants slots after the tables have settled in this step.
   void plan();
 
-  // What an agent that agrees with the head states of its slots (AgentFrame::slots_digest) when it
-  // has carried out the commands up to `applied_through`. Nothing where that cannot be told: it has
-  // slots that the head never knew, and has not been told yet to end them.
+  // Returns the digest of the slots (AgentFrame::slots_digest) that a consistent agent reports
+  // after it has executed the commands through `applied_through`. Returns nothing if the agent has
+  // slots that the head does not know and the command to end them is still on its way.
   std::optional<std::uint64_t> digest(NodeId node, std::uint64_t applied_through) const;
-  // Programs that could not be started may be tried again.
+  // Allows another attempt for programs that failed to start.
   void tick();
   std::optional<Time> next_deadline() const { return failed_starts_.next_deadline(); }
   const Slot* find(SlotId slot) const { return rows_.find(slot); }
@@ -182,11 +188,12 @@ class SlotTable {
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
   std::map<NodeId, std::set<SlotId>> by_node_;
   std::map<DemandKey, DemandRow> demands_;
-  std::set<DemandKey> plan_reports_;  // demands to answer with DemandPlanned
-  std::map<SlotId, ProcessId> unseen_holds_;  // claimed while their nodes are still expected
-  std::vector<scheduler::Infeasible> held_back_;  // until all nodes are there
+  std::set<DemandKey> plan_reports_;  // demands that DemandPlanned must answer
+  // Slots that lessees claim while their nodes are expected.
+  std::map<SlotId, ProcessId> unseen_holds_;
+  std::vector<scheduler::Infeasible> held_back_;  // deferred until all nodes have registered
   std::set<SlotId> unannounced_;
-  // Slots that the head does not know and that end, with the number of the command that says so.
+  // Slots that the head does not know and that end, with the number of the command that ends them.
   std::map<NodeId, std::map<SlotId, std::uint64_t>> strangers_;
   std::map<SlotId, HeldOrder> held_orders_;
   FailedStarts failed_starts_;
@@ -194,11 +201,11 @@ class SlotTable {
   std::uint64_t counter_ = 0;
 };
 
-// Whether no other node will do.
+// Whether the request accepts only one node.
 bool insists_on_node(const Request& request);
-// Whether no node decides, but the job, which may never have so much.
+// Whether the quota of the job forbids the request on every node.
 bool is_forbidden(const std::vector<NodeReason>& reasons);
-// One sentence for people: what was asked and why no node can ever give it.
+// Returns one sentence for users: the request, and why no node can ever serve it.
 std::string summary_of(const Request& request, const std::vector<NodeReason>& reasons);
 
 }  // namespace mobula::internal::head

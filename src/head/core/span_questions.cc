@@ -44,7 +44,7 @@ void SpanQuestions::ask(LinkId link, const ToolRequest& request) {
   question.job = job;
   question.task = task;
   question.missing = processes_to_ask(parts_, job, question.warnings);
-  // A task has lines that it printed, which is what is asked for; not what came for it.
+  // A query for one task concerns the lines that it printed, not its transfers.
   if (task.empty()) add_agents(parts_, question.missing, question.warnings);
   std::vector<ProcessId> processes;
   for (const auto& [process, name] : question.missing) processes.push_back(process);
@@ -65,7 +65,7 @@ SpanQuestions::Teller SpanQuestions::teller_of(ProcessId teller, NodeId id) cons
   return {node == nullptr ? Role::unproven : node->role, 0, {}, id, host, false};
 }
 
-// A process says so once; where it says it again, the last word stands.
+// A process reports its last spans once. If it repeats them, the last report counts.
 void SpanQuestions::keep(ProcessId process, NodeId node, const SpansTold& message) {
   const std::size_t bytes = encode(message).size() + 256;
   if (bytes > max_ended_each) {
@@ -154,7 +154,7 @@ void SpanQuestions::settle(std::uint64_t number) {
     if (of_agent && told.second.transfers.empty() && told.second.transfers_forgotten == 0) continue;
     add(process, told.first, std::move(told.second));
   }
-  // The latest first, as far as there is room.
+  // The latest processes come first, within the size limit.
   for (auto each = ended_.rbegin(); each != ended_.rend(); ++each) {
     const bool of_job = question.job.empty() || each->teller.job.empty() || each->teller.job == question.job;
     const bool has = question.task.empty() || std::ranges::find(each->spans.ran, question.task, &RanSpan::task) != each->spans.ran.end() ||

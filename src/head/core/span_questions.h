@@ -1,8 +1,9 @@
-// Questions of tools about when calls were: asks the processes that own and run them, and the agents to whose
-// nodes objects came, gathers what they
-// answer, and passes it on as it came when all have, or after `list_within`, naming who is missing. Of
-// processes that have ended it keeps what they have told last, up to a bound. Owned by one HeadCore; not
-// thread-safe.
+// Queries of tools for the times of calls. A query goes to the processes that own and run calls,
+// and to the agents of nodes that received objects. The reply is sent when all have answered, or
+// after `list_within` with the names of the missing ones. Results are forwarded
+// unchanged.
+// Thread: owner (one HeadCore).
+// Not: live state. It keeps only the last results of exited processes, up to a limit.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +25,24 @@ class SpanQuestions {
  public:
   explicit SpanQuestions(Parts& parts) : parts_(parts) {}
 
-  // `argument` of the request: the id of a job in hex, or nothing; `kind`: that of a task, or nothing.
+  // `argument` of the request is the id of a job in hexadecimal or empty. `kind` is the id of a
+  // task or empty.
   void ask(LinkId link, const ToolRequest& request);
-  // A process of the node, or the incarnation of its agent.
+  // `teller` is a process of the node or the incarnation of its agent.
   void told(ProcessId teller, NodeId node, const SpansTold& message);
-  // What it knew is gone with it: nobody waits for it.
+  // The spans of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
   std::optional<Time> next_deadline() const;
 
  private:
   static constexpr std::size_t max_open = 16;
-  static constexpr std::uint64_t max_spans = 100'000;  // asked for, of all processes
-  static constexpr std::uint64_t min_limit = 256;      // of one process
+  static constexpr std::uint64_t max_spans = 100'000;  // requested from all processes together
+  static constexpr std::uint64_t min_limit = 256;      // requested from one process
   static constexpr std::uint64_t max_limit = 8192;
-  static constexpr std::size_t max_bytes = 12u << 20;  // of one answer
-  static constexpr std::size_t max_ended_bytes = 8u << 20;  // of all that have ended
-  static constexpr std::size_t max_ended_each = 1u << 20;   // of one of them
+  static constexpr std::size_t max_bytes = 12u << 20;  // size limit of one reply
+  static constexpr std::size_t max_ended_bytes = 8u << 20;  // for all exited processes
+  static constexpr std::size_t max_ended_each = 1u << 20;   // for one exited process
   static constexpr std::size_t max_ended = 4096;
 
   struct Teller {
@@ -55,17 +57,17 @@ class SpanQuestions {
     ProcessId process{};
     Teller teller{};
     SpansTold spans{};
-    std::size_t bytes = 0;  // about
+    std::size_t bytes = 0;  // approximate
   };
   struct Question {
     LinkId link = 0;
     std::uint64_t request = 0;
     AskedProcesses missing;
-    JobId job;                    // asked about alone, unless empty
-    TaskId task;                  // likewise
+    JobId job;                    // empty: all jobs
+    TaskId task;                  // empty: all tasks
     std::map<ProcessId, std::pair<Teller, SpansTold>> told;
-    std::size_t bytes = 0;  // about
-    std::uint64_t left_out = 0;  // processes, for the bound of an answer
+    std::size_t bytes = 0;  // approximate
+    std::uint64_t left_out = 0;  // processes, because of the size limit of a reply
     std::vector<std::string> warnings;
     Time until;
   };
@@ -76,9 +78,9 @@ class SpanQuestions {
   Parts& parts_;
   std::uint64_t last_ = 0;
   std::map<std::uint64_t, Question> questions_;
-  std::deque<Ended> ended_;  // the first of them first
+  std::deque<Ended> ended_;  // oldest first
   std::size_t ended_bytes_ = 0;
-  std::uint64_t ended_forgotten_ = 0;  // processes
+  std::uint64_t ended_forgotten_ = 0;  // removed processes
 };
 
 }  // namespace mobula::internal::head

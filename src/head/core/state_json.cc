@@ -87,13 +87,13 @@ std::string state_of(const Parts& parts, const Job& job) {
   return "UNKNOWN";
 }
 
-// In a word, of one that has no place yet; else nothing.
+// Reason in one word for an actor without a slot; otherwise empty.
 std::string waiting_reason(const Parts& parts, const Actor* actor) {
   if (actor == nullptr || !actor->waits || !actor->slot.empty()) return {};
   return waits_for(parts, actor->spec().demand, scheduler::Tenant::actor);
 }
 
-// Of a submitted job, what it has come to; of a driver's, since when it runs.
+// Adds the times of a submitted job, or the start of a driver's job.
 void add_course(Json& json, const Parts& parts, const Job& job) {
   const auto* row = parts.submissions.find(job.start.job);
   json["started_ms"] = row == nullptr ? Json(job.start.started_ms) : row->started_ms == 0 ? Json(nullptr) : Json(row->started_ms);
@@ -122,7 +122,7 @@ Json job_json(const Parts& parts, const Job& job) {
   return json;
 }
 
-// Also submitted ones that only the history knows any more, as after a restart of the head.
+// Includes submitted jobs that only the history knows, as after a restart of the head.
 template <class Visit>
 void for_each_job(const Parts& parts, Visit visit) {
   for (const auto& [id, job] : parts.jobs.rows()) visit(job);
@@ -172,7 +172,7 @@ Json actor_json(const Actor& actor) {
 
 namespace {
 
-// What the executor of a resident slot holds, and for how long.
+// Results that the executor of a resident slot holds, and their age.
 Json residence_json(const Parts& parts, const Slot& slot) {
   const auto age = std::chrono::duration<double>(parts.now - slot.resident_since);
   return {{"results", slot.residence.results},
@@ -244,8 +244,8 @@ namespace {
 // ---- lists -------------------------------------------------------------------------------------
 
 struct Listing {
-  std::string kind;  // of the document
-  std::vector<std::pair<std::string, Json>> items;  // by id in hex
+  std::string kind;  // kind of the document
+  std::vector<std::pair<std::string, Json>> items;  // by hexadecimal id
   std::vector<std::string> warnings;
 };
 
@@ -260,7 +260,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
     auto transfers = parts.transfer_counts.by_node();
     for (auto& use : parts.scheduler.node_use()) uses[use.node] = std::move(use.resources);
     for (const auto& [id, node] : parts.nodes.rows()) {
-      // A driver's own node runs nothing.
+      // The node of a driver runs no tasks.
       if (!node.slots_allowed()) continue;
       add(id, node_json(parts, node, uses[id], transfers[id]));
       for (const auto& device : node.refused_devices) {
@@ -276,7 +276,8 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   } else if (kind == "actors") {
     list.kind = "ActorList";
     for (const auto& [id, actor] : parts.actors.rows()) {
-      if (actor.spec().entry.given()) continue;  // the command of a submitted job, listed with the jobs
+      // The command of a submitted job, listed with the jobs.
+      if (actor.spec().entry.given()) continue;
       Json item = actor_json(actor);
       if (auto why = waiting_reason(parts, &actor); !why.empty() && !item.contains("reason")) item["reason"] = std::move(why);
       add(id, std::move(item));
@@ -378,7 +379,7 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
                                  {"nodes", object.nodes}});
   }
   if (!id.empty()) {
-    // One object may have copies on several nodes: all of them are it.
+    // One object may have replicas on several nodes. All of them match.
     std::erase_if(list.items, [&](const auto& each) { return !each.first.starts_with(id); });
     if (list.items.empty()) {
       return failure(ErrorCode::not_found,

@@ -1,6 +1,7 @@
-// Rows of the head's tables as JSON documents of apiVersion mobula/v1. Numbers of resources are
-// exact to 1/10000; members stand in the order written here, so equal states give equal text. Read
-// only.
+// JSON documents of apiVersion mobula/v1 for the rows of the head's tables. Members have the order
+// of the code, so equal states give equal text.
+// Thread: any. Read-only.
+// Units: resource quantities are exact to 1/10000.
 #pragma once
 
 #include <string>
@@ -16,19 +17,20 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// "nodes", "jobs", "actors", "leases", "executors", "placement-groups", "demands". Not_found for
-// other kinds.
+// `kind` is "nodes", "jobs", "actors", "leases", "executors", "placement-groups", or "demands".
+// Errors: not_found for another kind.
 Result<std::string> list_json(const Parts& parts, const std::string& kind);
-// One item by its id, or an unambiguous beginning of it of at least four digits.
+// Returns one item by its id, or by a unique prefix of at least four digits.
 Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);
-// What agents have answered; only objects whose id begins with `id`, not_found if there are none.
+// Formats the replies of agents, restricted to objects whose id begins with `id`. Errors: not_found
+// if none matches.
 Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLists::Item>& items,
                                  const std::string& id, std::vector<std::string> warnings);
 std::string status_json(const Parts& parts);
 std::string named_actors_json(const Parts& parts, const std::string& name_space);
-// Answer to an order that was carried out.
-// The head's clock, and its release, for tools that compare them with their own.
+// Returns the clock and the release of the head, which tools compare with their own.
 std::string pong_json(const Parts& parts);
+// Returns the reply to a successful order.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 
 }  // namespace mobula::internal::head

@@ -24,7 +24,7 @@ bool is_order(const std::string& verb) {
   return row != nullptr && row->changes;
 }
 
-// What is asked about single tasks, if it is about them.
+// Returns the purpose of a query about single tasks, or nothing for other queries.
 std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& verb,
                                         const std::string& kind, const std::string& argument) {
   if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
@@ -108,15 +108,17 @@ Result<std::string> StateReader::answer(const std::string& verb, const std::stri
                              verb));
 }
 
-// ---- tools -------------------------------------------------------------------------------------
+// ---- tools --------------------------------------------------------------------------------------
 
 namespace {
 
-constexpr std::size_t max_argument_bytes = 4096;  // but of submit and explain, which have bounds of their own
-constexpr std::size_t max_parts = 16'384;         // of a document: finding a member takes time by their number
-constexpr int max_nesting = 64;                   // and copying one takes stack by this
+// Limit for arguments, except for submit and explain, which have their own limits.
+constexpr std::size_t max_argument_bytes = 4096;
+// Limit of members: a search in a document takes time proportional to their number.
+constexpr std::size_t max_parts = 16'384;
+constexpr int max_nesting = 64;  // depth of a document: a copy takes stack proportional to it
 
-// What would hold up or end the head when it is read, whoever may ask.
+// Rejects arguments that would block or crash the head, for every role.
 std::optional<Failure> why_unreadable(const ToolRequest& request) {
   const bool is_long = request.verb == "submit" || request.verb == "explain";
   const std::string& text = request.argument;
@@ -147,7 +149,7 @@ std::optional<Failure> why_unreadable(const ToolRequest& request) {
 
 namespace {
 
-// While it exists, names are looked up for this user first.
+// Prefers names of this user's jobs in lookups during its lifetime.
 class AskingUser {
  public:
   AskingUser(Parts& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
@@ -229,7 +231,7 @@ void StateReader::said(const ToolSaid& event) {
   parts_.journal.wait(std::move(gate));
 }
 
-// Who may end the cluster may as well ask as often as it likes.
+// Operators have no rate limit, because they may stop the cluster anyway.
 std::optional<Duration> StateReader::too_often(const ToolSaid& event) {
   if (event.principal.role == Role::operator_) return std::nullopt;
   return parts_.rates.ask(parts_.now, event.user_id, cost_of(event.request.verb, event.request.kind));
@@ -242,7 +244,7 @@ void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer
   parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
 }
 
-// What outlives the head is answered when the journal says so, too.
+// Orders that change durable state are answered after the journal has confirmed it.
 Result<std::string> StateReader::order(const ToolSaid& event, bool& waits) {
   const ToolRequest& request = event.request;
   if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
@@ -292,7 +294,7 @@ std::string seconds_of(Duration span) {
   return fmt::format("{} s", static_cast<double>(span / std::chrono::milliseconds(1)) / 1000);
 }
 
-// A job has its grace within the deadline of its node's drain, or all of a deadline that is shorter.
+// A job gets its grace within the deadline of the drain, or the whole deadline if that is shorter.
 std::string what_becomes_of_job(const Actor& actor, Duration within) {
   const ActorSpec& spec = actor.spec();
   const std::string job = fmt::format("job {} ({})", spec.job.hex(), spec.class_name);
@@ -326,7 +328,7 @@ Result<std::string> StateReader::drain(const ToolRequest& request) {
                                request.argument, request.kind));
   }
   const NodeId node(*bits);
-  // A deadline of 0 has passed at the next turn.
+  // A deadline of 0 expires in the next step.
   const Duration within = request.kind.empty() ? Duration(0)
                                                : std::max<Duration>(within_ms * 1ms, Duration(1));
   auto drained = parts_.nodes.drain(node, within, "asked for by a tool");
@@ -357,8 +359,8 @@ Result<std::string> StateReader::undrain(const ToolRequest& request) {
   return done_json("Undrained", warnings);
 }
 
-// The holder of a driver's token ends what came by that token: the jobs it has submitted, and those
-// whose drivers its own agents brought.
+// The holder of a driver's token may stop jobs that it submitted with the token, and jobs of
+// drivers on nodes that joined with the token.
 std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id, const std::string& owner) {
   if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
   const std::string why = fmt::format(

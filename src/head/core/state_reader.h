@@ -1,7 +1,8 @@
-// Answers questions about the cluster as JSON (its kinds and shapes: state_json.h), and carries out
-// the few orders of tools: drain, undrain, job_stop, stop, those about tokens. Who may: protocol/roles.h.
-// Knows demands, not tasks: questions about those go
-// to their owners (task_questions.h). Owned by one HeadCore; not thread-safe.
+// Answers queries about the cluster as JSON (kinds and shapes: state_json.h), and executes the
+// orders of tools: drain, undrain, job_stop, stop, and those for tokens. Permissions:
+// protocol/roles.h.
+// Thread: owner (one HeadCore). Not: single tasks. Their owners answer these queries
+// (task_questions.h).
 #pragma once
 
 #include <string>
@@ -20,8 +21,9 @@ class StateReader {
   explicit StateReader(Parts& parts) : parts_(parts) {}
 
   void said(const ToolSaid& event);
-  // For a process of `job`: "named_actors" without argument are those of the job's name space.
-  // Nothing where agents have to be asked first: then the answer goes to `process` later.
+  // Answers a query of a process of `job`. "named_actors" without an argument lists the name space
+  // of the job. Returns nothing if agents must be queried first: `process` then receives the reply
+  // later.
   std::optional<StateRead> read(const ReadState& message, JobId job, ProcessId process);
 
  private:

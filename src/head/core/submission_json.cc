@@ -94,8 +94,9 @@ Result<void> read_span(const std::string& member, const Json& value, Duration& t
   return {};
 }
 
-// No CPU is held unless it is asked for. Who asks for nothing needs a node that has one, as actors do; who asks
-// for anything but memory, as a GPU, goes where that is.
+// A job allocates no CPU unless it requests one. A job without requests needs a node with a CPU, as
+// actors do. A job that requests more than memory, such as a GPU, runs on any node with that
+// resource.
 Result<void> read_request(const Json& value, Request& to) {
   if (!value.is_object()) return wrong_in_job("request", "is an object");
   const auto asked = asked_from_json(value.dump());

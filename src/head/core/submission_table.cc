@@ -21,7 +21,7 @@ const Mark mark_forgotten("head.submission_without_its_actor");
 
 ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }
 
-// For people, who see the code beside it.
+// Text for users. The exit code is shown next to it.
 std::string reason_of_end(EndCause cause) {
   if (cause.kind == EndKind::exited || cause.kind == EndKind::signalled) cause.text.clear();
   return "it " + to_string(cause);
@@ -69,7 +69,7 @@ void SubmissionTable::write(const SubmissionRow& row) {
 void SubmissionTable::restore(const SubmissionRow& row) {
   rows_.insert(row.job, row);
   if (!has_ended(row.state)) return;
-  // The journal's order is that of ids.
+  // The journal returns rows in the order of ids.
   const auto later = [&](JobId id) { return rows_.at(id).ended_ms > row.ended_ms; };
   ended_.insert(std::ranges::find_if(ended_, later), row.job);
 }
@@ -88,7 +88,7 @@ void SubmissionTable::recovery_ended() {
     cause.text = "it was lost when the head was restarted";
     end(rows_.at(id), cause);
   }
-  // What was asked of the head before goes on, whoever has forgotten it.
+  // Stop requests to an earlier head continue, even if an agent has lost them.
   std::vector<JobId> to_stop;
   for (const auto& [id, row] : rows_) {
     if (!has_ended(row.state) && !row.stop_why.empty()) to_stop.push_back(id);
@@ -104,7 +104,7 @@ void SubmissionTable::forget_oldest() {
   }
 }
 
-// ---- beginning and end -------------------------------------------------------------------------
+// ---- start and stop -----------------------------------------------------------------------------
 
 Result<JobId> SubmissionTable::submit(const std::string& text, const std::string& owner) {
   auto read = submission_from_json(text);
@@ -139,7 +139,7 @@ Result<JobId> SubmissionTable::resolve(const std::string& text) const {
     if (is_id_or_prefix(id.hex(), text)) beginning.push_back(id);
     if (text.empty() || row.name != text) continue;
     owners.insert(row.owner);
-    // The latest one of the asker, else the latest one.
+    // The latest job of the requesting user precedes the latest job of any user.
     const bool own = row.owner == parts_.asking_user;
     const bool has_own = named != nullptr && named->owner == parts_.asking_user;
     const bool later = named == nullptr || row.submitted_ms > named->submitted_ms;
@@ -186,12 +186,12 @@ void SubmissionTable::stop_all(const std::string& why) {
   }
 }
 
-// ---- what becomes of it ------------------------------------------------------------------------
+// ---- progress -----------------------------------------------------------------------------------
 
 void SubmissionTable::changed(const Actor& actor) {
   SubmissionRow* row = rows_.find(actor.spec().job);
   if (row == nullptr || has_ended(row->state)) return;
-  // It was to be started there, and nobody knows whether it was.
+  // The order was sent or about to be sent, and no component knows whether the command started.
   if (actor.cause.kind == EndKind::node_died && actor.row.order.attempt > row->attempts) {
     row->attempts = actor.row.order.attempt;
     row->node = actor.row.order.node;

@@ -1,7 +1,7 @@
-// Submitted jobs: commands that a tool has asked for, from `submit` to their end, and their history. Each is
-// carried out as a detached actor with an entry point in a job of its own, so that placement, priority,
-// restarts and the loss of nodes are those of actors; this table makes them, follows them, and remembers
-// how they ended, in the journal too. Owned by one HeadCore; not thread-safe.
+// Submitted jobs from `submit` to their end, and their history, which is also in the journal. Each
+// job runs as a detached actor with an entry point, in a separate job. Placement, priority,
+// restarts, and the loss of nodes follow the rules of actors.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <deque>
@@ -24,25 +24,27 @@ class SubmissionTable {
   void restore(const SubmissionRow& row);
   void recovery_ended();
 
-  // What `submit` asks for, as JSON (submission_json.h); the id is the asker's, so that it may ask again.
-  // invalid_argument, naming the member and the rule; resource_exhausted at a limit. `owner`: whose word it is,
-  // as the table of keys calls that key.
+  // Adds a job from the JSON argument of `submit` (submission_json.h). The client chooses the id,
+  // so a repeated request has no effect. `owner` is the user id of the submitting key. Errors:
+  // invalid_argument, with the member and the rule; resource_exhausted at a limit.
   Result<JobId> submit(const std::string& text, const std::string& owner);
-  // By id, the beginning of it (4 digits or more) or name; of several with the name, the latest. not_found, or
-  // invalid_argument where several begin so.
+  // Resolves an id, an id prefix of at least four digits, or a name. Of several jobs with the name,
+  // the latest job of the requesting key precedes others. Errors: not_found; invalid_argument if
+  // the prefix or name is ambiguous.
   Result<JobId> resolve(const std::string& text) const;
-  // SIGTERM, and SIGKILL after its time. False if it had ended before.
+  // Sends SIGTERM, and SIGKILL after the grace of the job. Returns false if the job had already
+  // ended.
   bool stop(JobId id, const std::string& why);
-  // All of them are about to be ended for this reason.
+  // Records the reason before all jobs are terminated.
   void stop_all(const std::string& why);
 
-  // What becomes of the actor that carries one out.
+  // State changes of the actor that runs a job.
   void changed(const Actor& actor);
   void infeasible(JobId id, const std::string& why);
 
-  // Whether one that has not ended came with these files.
+  // Whether an unfinished job needs these files.
   bool needs_files(const std::string& name) const;
-  // The actor that carries it out.
+  // Actor that runs the job.
   static ActorId entry_of(JobId id) { return ActorId::derived(id, "entry", 0); }
   const SubmissionRow* find(JobId id) const { return rows_.find(id); }
   const Table<JobId, SubmissionRow>& rows() const { return rows_; }
@@ -55,7 +57,7 @@ class SubmissionTable {
 
   Parts& parts_;
   Table<JobId, SubmissionRow> rows_;
-  std::deque<JobId> ended_;  // oldest first; the oldest are forgotten
+  std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
 };
 
 std::string_view to_string(SubmissionState state);

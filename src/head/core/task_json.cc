@@ -46,14 +46,14 @@ std::string span_text(Duration span) {
   return fmt::format("{:.3f} s", static_cast<double>(span.count()) * 1e-9);
 }
 
-// How long its last attempt took.
+// Run time of the last attempt.
 std::string ran_text(const TaskFact& fact) {
   return fact.run_time ? fmt::format(", ran {:.6f} s", static_cast<double>(fact.run_time->count()) * 1e-9) : "";
 }
 
 std::string attempt_text(const TaskFact& fact) {
   const std::uint64_t attempt = std::uint64_t{fact.attempt} + 1;
-  // It was the last: an exception is no reason to try again, whatever is left.
+  // An exception is final, regardless of the remaining retries.
   if (fact.phase == TaskPhase::failed) return fmt::format("attempt {}, the last", attempt);
   if (fact.retries_left < 0) return fmt::format("attempt {}, retried without a bound", attempt);
   return fmt::format("attempt {} of {}", attempt,
@@ -75,19 +75,19 @@ std::string place_text(const TaskFact& fact, NodeId node) {
                      node.empty() ? std::string("(unknown)") : node.hex());
 }
 
-// What it has lost to work of a higher priority.
+// Number of attempts lost to preemption.
 std::string preempted_text(const TaskFact& fact) {
   if (fact.preemptions == 0) return "";
   return fmt::format("; it was ended for work of a higher priority {} time{}, at no cost of retries",
                      fact.preemptions, fact.preemptions == 1 ? "" : "s");
 }
 
-// The owner may know the executor alone.
+// The owner may know only the executor.
 NodeId node_of(const Parts& parts, const TaskFact& fact) {
   return fact.node.empty() ? parts.processes.node_of(fact.executor) : fact.node;
 }
 
-// A sentence for people.
+// Returns one sentence for users.
 std::string words_of(const Parts& parts, const Item& item) {
   const TaskFact& fact = item.fact;
   const std::string since = ", since " + span_text(fact.since);
@@ -183,7 +183,7 @@ void write_counts(JsonText& json, const TaskAnswers& answers) {
   json.close_array();
 }
 
-// `verb` and `id` are what was asked.
+// `verb` and `id` are those of the query.
 Result<const Item*> only_one(const std::string& verb, const std::string& id,
                              const TaskAnswers& answers) {
   if (answers.items.size() == 1) return &answers.items.front();
@@ -259,7 +259,8 @@ Result<TaskFilters> task_filters(const std::string& text) {
 bool may_be_task(const Parts& parts, const std::string& text) {
   if (!is_id_prefix(text)) return false;
   const auto job = parts.submissions.resolve(text);
-  if (job || job.error().code == ErrorCode::invalid_argument) return false;  // several jobs: explain reports it
+  // Several jobs match. The explanation of jobs reports it.
+  if (job || job.error().code == ErrorCode::invalid_argument) return false;
   return known_ids(parts, text).empty();
 }
 
@@ -320,7 +321,8 @@ Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
     json = explanation_of(parts, demand->second.demand.demand_class, scheduler::Tenant::task,
                           item_json(parts, item), {parts.processes.node_of(item.owner)});
     Item place = item;
-    place.fact.reason.clear();  // the head's own, as the owner was told it before
+    // This reason came from an earlier reply of the head to the owner.
+    place.fact.reason.clear();
     json["demand_reason"] = json["reason"];
     json["reason"] =
         "it " + words_of(parts, place) + "; the head: " + json["reason"].get<std::string>();

@@ -1,6 +1,7 @@
-// What owners have said of single tasks, as JSON documents of apiVersion mobula/v1, with the head's
-// part where a task waits for a slot: why its class gets none. Errors of failed tasks are not in
-// them: they are their users' payloads. Value functions.
+// JSON documents of apiVersion mobula/v1 about single tasks, from the replies of their owners. If a
+// task waits for a slot, the head adds the reason of its class. Errors of failed tasks are user
+// data and not included.
+// Thread: any.
 #pragma once
 
 #include <optional>
@@ -18,18 +19,21 @@ struct TaskFilters {
   JobId job;
   std::string name;
   std::vector<TaskPhase> phases;
-  std::optional<std::uint64_t> limit;  // rows in all; nothing: as many as there may be
+  std::optional<std::uint64_t> limit;  // total rows; none: up to the limit of the head
 };
 
-// "" or {"state": ..., "name": ..., "job_id": ..., "limit": ...}, each where it is wanted, as strings.
+// `text` is empty or {"state": ..., "name": ..., "job_id": ..., "limit": ...}. Each member is an
+// optional string.
 Result<TaskFilters> task_filters(const std::string& text);
-// Whether `text` is an id or an id prefix, and names no job, actor, placement group, or waiting class.
+// Whether `text` is an id or an id prefix and names no job, actor, placement group, or waiting
+// class.
 bool may_be_task(const Parts& parts, const std::string& text);
 
 std::string tasks_json(const Parts& parts, const TaskAnswers& answers);
-// The same without rows.
+// Returns counts without rows.
 std::string task_counts_json(const Parts& parts, const TaskAnswers& answers);
-// not_found where nobody has it; timed_out where nobody who answered has it.
+// Errors: not_found if no owner has the task; timed_out if some owners did not reply and the others
+// do not have it.
 Result<std::string> task_json(const Parts& parts, const std::string& id,
                               const TaskAnswers& answers);
 Result<std::string> explain_task_json(const Parts& parts, const std::string& id,

@@ -91,7 +91,7 @@ void TaskQuestions::told(ProcessId owner, const TasksTold& message) {
   if (complete(at->second)) settle(message.request);
 }
 
-// A whole id has one owner: nobody else need be heard.
+// A full id has one owner, so its reply completes the query.
 bool TaskQuestions::complete(const Question& question) const {
   if (question.missing.empty()) return true;
   return question.asked.id.size() == id_digits && !question.answers.items.empty();

@@ -1,7 +1,7 @@
-// Questions about single tasks: asks the processes that own them (drivers and executors), gathers
-// what they answer, and replies when all have, or after `list_within` with what has come, naming
-// who is missing. Adds failures that ended owners have reported (FailedTasks). Owned by one HeadCore; not
-// thread-safe.
+// Queries for single tasks. A query goes to the drivers and executors that own tasks. The reply is
+// sent when all have answered, or after `list_within` with the results so far and the names of the
+// missing ones. Failures that ended owners reported are added (FailedTasks).
+// Thread: owner (one HeadCore). Not: state between queries. The head knows demands, not tasks.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Parts;
 
 enum class TaskPurpose : std::uint8_t { list, count, get, explain };
 
-// What the owners asked have said so far.
+// Replies of the owners so far.
 struct TaskAnswers {
   struct Item {
     ProcessId owner;
@@ -29,7 +29,7 @@ struct TaskAnswers {
     TaskFact fact;
   };
   std::vector<Item> items;
-  std::uint64_t limit = 0;  // of them
+  std::uint64_t limit = 0;  // maximum number of items
   std::uint64_t left_out = 0;
   std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts;
   std::vector<std::string> warnings;
@@ -39,19 +39,18 @@ class TaskQuestions {
  public:
   explicit TaskQuestions(Parts& parts) : parts_(parts) {}
 
-  // `argument`: to list or to count, filters as a JSON object or nothing; else the id of a task or of one of
-  // its results, or the beginning of it. Refused where that is wrong, or too many questions are
-  // open.
+  // To list or count, `argument` is empty or filters as a JSON object. Otherwise it is the id or id
+  // prefix of a task or of one of its results. Fails for a bad argument or too many open queries.
   Result<void> ask(Asker asker, TaskPurpose purpose, const std::string& argument);
   void told(ProcessId owner, const TasksTold& message);
-  // Its tasks are gone with it: nobody waits for it.
+  // The tasks of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
   std::optional<Time> next_deadline() const;
 
  private:
   static constexpr std::size_t max_open = 64;
-  static constexpr std::size_t max_errors = 256;  // passed on with one answer
+  static constexpr std::size_t max_errors = 256;  // per reply
 
   struct Question {
     Asker asker;

@@ -29,7 +29,7 @@ std::string id_of(const std::string& public_key) {
   return fmt::format("{:016x}", hash.high);
 }
 
-// "2026-11-24T02:49:12Z", in every locale.
+// Returns "2026-11-24T02:49:12Z", independent of the locale.
 std::string utc(std::int64_t ms) {
   using namespace std::chrono;
   const sys_seconds at(seconds(ms / 1000));
@@ -93,7 +93,7 @@ std::string_view TokenTable::state_of(const TokenRow& row, std::int64_t now_ms) 
   return expired(row, now_ms) ? "EXPIRED" : "VALID";
 }
 
-// ---- what has ended ----------------------------------------------------------------------------
+// ---- expiry and revocation ----------------------------------------------------------------------
 
 const TokenRow* TokenTable::row_of(const std::string& user_id) const {
   if (!user_id.starts_with(user_prefix)) return nullptr;
@@ -107,7 +107,7 @@ bool TokenTable::in_force(const std::string& user_id) const {
   return row != nullptr && void_since(*row, wall_ms(parts_, parts_.now)) == 0;
 }
 
-// The machine that has joined by a ticket stays when that would have run out.
+// A machine that joined with a token stays after the token expires.
 std::int64_t TokenTable::end_of(const std::string& user_id) const {
   const TokenRow* row = row_of(user_id);
   return row == nullptr || row->used_ms != 0 ? 0 : row->expires_ms;
@@ -168,7 +168,8 @@ void TokenTable::admit(const TokenRow& row) {
   for (const auto& key : {row.public_key, row.member_key}) {
     if (key.empty()) continue;
     id_of_key_[key] = row.id;
-    // Keys of revoked tokens are known, for what to say over connections there are, and let in no more.
+    // Keys of revoked tokens stay known, for error messages on existing connections, but are not
+    // admitted.
     if (row.revoked_ms == 0) parts_.commands.push_back(AdmitKey{key, user_id_of(row)});
   }
 }
@@ -180,7 +181,7 @@ void TokenTable::forget_key(const std::string& public_key) {
 void TokenTable::restore(const TokenRow& row) {
   rows_[row.id] = row;
   admit(row);
-  // Agents hear of it when they register with this head.
+  // Agents receive it when they register with this head.
   if (expired(row, wall_ms(parts_, parts_.now))) ended_.insert(row.id);
   find_next_end();
 }
@@ -194,8 +195,8 @@ std::string TokenTable::document_of(const TokenRow& row, const std::vector<std::
   return text_of(json);
 }
 
-// Those that let nobody in any more go first, the oldest of them first; those by which tickets may be out
-// stay, so that they remain void when the head is started anew.
+// Removes revoked and expired tokens, the oldest first. Tokens with possible valid tickets stay, so
+// that they remain revoked after a restart of the head.
 Result<void> TokenTable::make_room() {
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   std::vector<std::pair<std::int64_t, std::string>> over;
@@ -281,7 +282,7 @@ Result<std::string> TokenTable::resolve(const std::string& given) const {
     if (row.name == given && !ended) named.push_back(id);
     if (given.size() >= 4 && id.starts_with(given)) begun.push_back(id);
   }
-  // Of those that let nobody in any more, the latest is meant.
+  // If only invalid tokens have the name, the latest is used.
   if (named.empty() && begun.empty() && !over.empty()) named.push_back(std::max_element(over.begin(), over.end())->second);
   for (const auto* found : {&named, &begun}) {
     if (found->size() == 1) return found->front();
@@ -375,7 +376,7 @@ Result<Principal> TokenTable::principal_of(const std::string& public_key, std::i
                               title(row), utc(row.created_ms), utc(now_ms)));
   }
   if (public_key == row.member_key) return Principal{Role::agent, row.name, {}};
-  // A ticket that was used says so itself, for as long as it is remembered.
+  // A used join token reports its use as long as its row exists.
   if (row.used_ms == 0 && expired(row, now_ms)) {
     return denied(fmt::format("{} expired at {}; the head's clock says {}", title(row), utc(row.expires_ms), utc(now_ms)));
   }

@@ -1,10 +1,8 @@
-// Tokens: who was given which, what each still allows, and which machines have joined by one. Of a
-// token the head knows the public key alone, so neither its journal nor its memory lets anybody in.
-// Rows are in the journal. Ends are judged by the wall clock, whatever the machine has slept meanwhile,
-// and allow for HeadOptions::clock_skew: the clock may have been set, or be another machine's by now. A
-// token that was made in this clock's future is refused likewise. What a revoked or expired token's
-// holder has signed before is made void at agents and executors by its name, "token:ID", for as long as
-// such tickets may be in force (VoidKeys). Owned by one HeadCore; not thread-safe.
+// Tokens: their states, and the machines that joined with one. The head knows only the public key
+// of a token, so its journal and memory admit no one. Rows are in the journal.
+// Thread: owner (one HeadCore).
+// Units: milliseconds of the wall clock. Expiry, and tokens from the future, are judged with a
+// tolerance of HeadOptions::clock_skew, because the clock may have been set.
 #pragma once
 
 #include <cstdint>
@@ -23,38 +21,43 @@ namespace mobula::internal::head {
 
 struct Parts;
 
-// With the token's id behind it, the name of the principal that shows a ticket.
+// Prefix of the principal that shows a join token. The id of the token follows.
 inline constexpr std::string_view ticket_prefix = "ticket:";
 
+// A revoked or expired token can leave valid tickets. Agents and executors therefore receive the
+// user id "token:ID" as a revoked key (VoidKeys) for as long as such tickets may be valid.
 class TokenTable {
  public:
   explicit TokenTable(Parts& parts) : parts_(parts) {}
 
   void restore(const TokenRow& row);
 
-  // Orders of tools; the argument is a JSON object, the answer a document. Journalled: the answer is
-  // to wait for the journal.
+  // Orders of tools. The argument is a JSON object, and the result is a document. A change is in
+  // the journal, so the reply must wait for the journal.
   //
-  // {"name", "role": "agent"|"driver"|"observer", "public_key", "expires_ms" from now, 0: never}. The
-  // same key again is the same token. already_exists for the name of another that is in force.
+  // create() takes {"name", "role": "agent"|"driver"|"observer", "public_key", "expires_ms": from
+  // now, 0: never}. The same key again returns the same token. Errors: already_exists for the name
+  // of another valid token.
   Result<std::string> create(const std::string& argument);
   Result<std::string> revoke(const std::string& id_or_name);
   Result<std::string> list() const;
-  // Of one that was made and cannot be made durable.
+  // Removes a token that could not be made durable.
   void undo(const std::string& id);
-  // {"public_key", "host"} of a machine, by the ticket of this principal. The same key again is the
-  // same use; another one is refused with who used it.
+  // Admits a machine with the join token of this principal. `argument` is {"public_key", "host"} of
+  // the machine. The same key again counts as the same use. Another key is rejected, and the error
+  // names the first machine.
   Result<std::string> join(const Principal& ticket, const std::string& argument);
 
   Result<Principal> principal_of(const std::string& public_key, std::int64_t wall_ms) const;
 
-  // Of a user id of the table of keys, which may name no token: then it is in force and has no end (0).
+  // Validity and expiry of a user id. A user id that names no token is always valid and has no
+  // expiry (0).
   bool in_force(const std::string& user_id) const;
   std::int64_t end_of(const std::string& user_id) const;
-  // The user ids that let nobody in any more, and under which tickets may be out.
+  // User ids that no longer admit connections and for which valid tickets may exist.
   std::vector<std::string> void_keys() const;
 
-  // Looks which tokens have come to their end.
+  // Notifies all agents of driver tokens that have expired.
   void tick();
   std::optional<Time> next_deadline() const;
 
@@ -63,11 +66,11 @@ class TokenTable {
 
   const TokenRow* row_of(const std::string& user_id) const;
   bool expired(const TokenRow& row, std::int64_t wall_ms) const;
-  // When it ceased to let anybody in; 0: it has not, or nobody has ever come in by it.
+  // Time since which the token admits no agents; 0: it still does, or it never admitted any.
   std::int64_t void_since(const TokenRow& row, std::int64_t wall_ms) const;
   bool may_have_tickets_out(const TokenRow& row, std::int64_t wall_ms) const;
 
-  // "USED", "VALID", "EXPIRED", "REVOKED".
+  // Returns "USED", "VALID", "EXPIRED", or "REVOKED".
   std::string_view state_of(const TokenRow& row, std::int64_t wall_ms) const;
   Result<std::string> resolve(const std::string& id_or_name) const;
   Result<void> make_room();
@@ -79,9 +82,10 @@ class TokenTable {
 
   Parts& parts_;
   Rows rows_;
-  std::set<std::string> ended_;  // ids of those whose end everybody was told of
-  std::int64_t next_end_ms_ = 0;  // of the others, by the wall clock; 0: none
-  std::map<std::string, std::string> id_of_key_;  // tokens' keys and members', in force or not
+  std::set<std::string> ended_;  // ids of tokens whose end was sent to all agents
+  std::int64_t next_end_ms_ = 0;  // earliest expiry of the others, wall clock; 0: none
+  // Keys of tokens and of joined machines, valid or not.
+  std::map<std::string, std::string> id_of_key_;
 };
 
 }  // namespace mobula::internal::head

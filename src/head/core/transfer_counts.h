@@ -1,5 +1,6 @@
-// How many tensors went by which path, and objects from store to store, since this head started: what processes and
-// agents say of themselves, and what those have left behind that are gone. Owned by one HeadCore; not thread-safe.
+// Counts of tensor transfers by path, and of object transfers between stores, since the start of
+// this head. Processes and agents report their own totals. Totals of exited ones are kept.
+// Thread: owner (one HeadCore).
 #pragma once
 
 #include <map>
@@ -14,25 +15,25 @@ using PathCounts = std::map<DirectPath, TransferCount>;
 
 class TransferCounts {
  public:
-  // Of one that lives: a process of the node, or its agent by its incarnation. Whole counts, in the place of those it
-  // said before. What is no path, or comes twice, is passed over. Whether it says anything new.
+  // Replaces the totals of a live process of the node, or of its agent by its incarnation. Ignores
+  // unknown paths and duplicates. Returns whether any total changed.
   bool told(ProcessId teller, NodeId node, const std::vector<TransferCount>& counts);
-  // Its counts stay with the node it was on.
+  // Adds the totals of the process to those of its node.
   void ended(ProcessId teller);
 
-  // Of what came to each node, to its store and to its processes.
+  // Totals by receiving node: its store and its processes.
   std::map<NodeId, PathCounts> by_node() const;
   PathCounts of_cluster() const;
 
  private:
-  static constexpr std::size_t max_nodes = 4096;  // beyond it, the counts of nodes are kept in one
+  static constexpr std::size_t max_nodes = 4096;  // further nodes share one entry
 
   struct Live {
     NodeId node;
     PathCounts counts;
   };
   std::map<ProcessId, Live> live_;
-  std::map<NodeId, PathCounts> ended_;  // the empty id: of nodes that nobody knows any more
+  std::map<NodeId, PathCounts> ended_;  // empty id: nodes beyond the limit
 };
 
 }  // namespace mobula::internal::head

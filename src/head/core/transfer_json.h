@@ -1,5 +1,5 @@
-// What has been said of transfers of tensors and of stored objects, as JSON documents of apiVersion mobula/v1. Value
-// functions.
+// JSON documents of apiVersion mobula/v1 about transfers of tensors and stored objects.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -13,21 +13,21 @@ namespace mobula::internal::head {
 
 struct TransferFilters {
   JobId job;
-  NodeId node;  // to which it came, or comes
+  NodeId node;  // receiving node
   AskTransfers asked;
 };
 
-// "" or {"path": ..., "state": "PENDING"|"RUNNING"|"FINISHED"|"FAILED", "job_id": ..., "node_id": ..., "object_id": ...},
-// each where it is wanted.
+// `text` is empty or {"path": ..., "state": "PENDING"|"RUNNING"|"FINISHED"|"FAILED", "job_id": ...,
+// "node_id": ..., "object_id": ...}. Each member is optional.
 Result<TransferFilters> transfer_filters(const std::string& text);
 
 std::string transfers_json(const Parts& parts, const TransferAnswers& answers);
 
-// One item for each path.
+// One item per path.
 Json counts_json(const PathCounts& counts);
 
-// The trusted network that a node counts as being on: the one it says, else the whole cluster's where the head
-// says that there is one; empty: what leaves it is encrypted.
+// Returns the trusted fabric of the node: its own declaration, otherwise the fabric of the cluster
+// if the head declares one. Empty: traffic that leaves the node is encrypted.
 std::string fabric_of(const Parts& parts, const Node& node);
 
 }  // namespace mobula::internal::head

@@ -16,14 +16,15 @@ const Mark mark_silent_process("head.transfer_answer_without_a_process");
 
 constexpr std::size_t max_text_bytes = 4096;
 
-// Who has an older Mobula applies what it knows.
+// Filters the facts again, because processes of older releases apply only the filters that they
+// know.
 bool is_asked_for(const AskTransfers& asked, const TransferFact& fact) {
   if (!asked.object.empty() && fact.object != asked.object) return false;
   if (fact.state == TransferState::ended) return !(asked.failed_only && asked.arrived_only);
   return std::ranges::find(asked.under_way, fact.state) != asked.under_way.end();
 }
 
-// A teller that lies takes little more of a list than one that does not.
+// Limits the size of one fact, so that a forged reply takes little more space than a valid one.
 TransferFact bounded(TransferFact fact) {
   fact.refusals.resize(std::min(fact.refusals.size(), TransferFact::max_refusals));
   fact.sources.resize(std::min(fact.sources.size(), TransferFact::max_sources));
@@ -84,7 +85,7 @@ void TransferLists::told(ProcessId teller, NodeId node, const TransfersTold& mes
   if (question.missing.empty()) settle(message.request);
 }
 
-// Of all of them, not of each process. What is on its way comes first, and of that what moves.
+// Keeps the latest transfers of all processes together. Running ones come first, then pending ones.
 void TransferLists::keep_latest(TransferAnswers& answers) const {
   const auto place = [](const TransferItem& each) {
     const int rank = each.fact.state == TransferState::running ? 0 : each.fact.state == TransferState::pending ? 1 : 2;

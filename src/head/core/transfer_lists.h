@@ -1,6 +1,7 @@
-// Questions about the tensors and objects that have gone, or go, between processes and nodes: asks those to which
-// they come, gathers what they answer, and replies when all have, or after `list_within` with what has come, naming
-// who is missing. Keeps nothing between questions. Owned by one HeadCore; not thread-safe.
+// Queries for finished and running transfers of tensors and objects. A query goes to the receiving
+// processes and agents. The reply is sent when all have answered, or after `list_within` with the
+// results so far and the names of the missing ones.
+// Thread: owner (one HeadCore). Not: state between queries.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace mobula::internal::head {
 struct Parts;
 
 struct TransferItem {
-  ProcessId process;  // to which it came
-  NodeId node;        // of that
+  ProcessId process;  // receiver
+  NodeId node;        // node of the receiver
   JobId job;
   TransferFact fact;
 };
@@ -32,12 +33,12 @@ class TransferLists {
  public:
   explicit TransferLists(Parts& parts) : parts_(parts) {}
 
-  // `filters`: nothing, or a JSON object as transfer_filters() takes it. Refused where that is wrong, or
-  // too many questions are open.
+  // `filters` is empty or a JSON object for transfer_filters(). Fails for bad filters or too many
+  // open queries.
   Result<void> ask(Asker asker, const std::string& filters);
-  // A process of the node, or the incarnation of its agent.
+  // `teller` is a process of the node or the incarnation of its agent.
   void told(ProcessId teller, NodeId node, const TransfersTold& message);
-  // What it knew is gone with it: nobody waits for it.
+  // The transfers of the process ended with it, so queries no longer wait for it.
   void process_ended(ProcessId process);
   void tick();
   std::optional<Time> next_deadline() const;
@@ -50,7 +51,7 @@ class TransferLists {
     AskedProcesses missing;
     TransferAnswers answers;
     AskTransfers asked;
-    std::uint64_t older = 0;  // have answered, and do not know what is on its way
+    std::uint64_t older = 0;  // replies of older releases, which do not report running transfers
     Time until;
   };
   void keep_latest(TransferAnswers& answers) const;

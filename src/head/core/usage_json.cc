@@ -13,7 +13,7 @@ Json bytes_json(const std::vector<DeviceTaken>& devices) {
   return json;
 }
 
-// The devices there are, with what of them is in use where somebody looks.
+// The devices of the node, with the memory in use if the agent reports it.
 Json gpu_use_json(const Node& node, const UsageTold& usage) {
   Json gpus = Json::array();
   for (const auto& resource : node.shape.resources) {

@@ -1,4 +1,5 @@
-// What nodes and executors use, as tools get it. For sources of this folder.
+// JSON of the resource usage of nodes and executors.
+// Thread: any. Not: for sources outside this directory.
 #pragma once
 
 #include <map>
@@ -10,9 +11,9 @@
 
 namespace mobula::internal::head {
 
-// `items` are executors and commands of jobs, at most `limit`, and `nodes` their nodes. Times of processors are
-// seconds since each began; `at_s` is the node's own clock, so that two answers give rates. `clock_ms` and
-// `head_clock_ms` are wall clocks at one moment.
+// `items` are at most `limit` executors and commands of jobs, and `nodes` are their nodes. CPU
+// times are seconds since the start of each process. `at_s` is the clock of the node, so two
+// replies give rates. `clock_ms` and `head_clock_ms` are wall clocks at one moment.
 Json usage_json(const Parts& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
                 std::vector<std::string> warnings);
 

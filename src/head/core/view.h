@@ -1,5 +1,6 @@
-// A copy of what the head's core believes, for tests, checkers and gauges. Plain structs in the
-// order of the core's tables; nothing in the core reads them.
+// Snapshot of the head's core for tests, checkers, and gauges. Plain structs in the order of the
+// core's tables. The core does not read them.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ struct SlotView {
   NodeId node;
   JobId job;
   ClassId demand_class;
-  ProcessId lessee;  // empty: an actor's slot
+  ProcessId lessee;  // empty: slot of an actor
   ActorId actor;
   Allocation allocation;
   std::uint32_t generation = 0;
@@ -66,13 +67,13 @@ struct ActorView {
 
 struct HeadView {
   std::uint64_t epoch = 0;
-  bool durable_epoch = false;  // false: nothing is admitted yet
+  bool durable_epoch = false;  // false: no agent is admitted yet
   bool recovering = false;
   std::vector<NodeView> nodes;
   std::vector<SlotView> slots;
   std::vector<JobView> jobs;
   std::vector<ActorView> actors;
-  std::size_t groups = 0;  // not removed
+  std::size_t groups = 0;  // without removed groups
 };
 
 }  // namespace mobula::internal::head

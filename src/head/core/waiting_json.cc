@@ -13,7 +13,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// Nodes looked at for one answer, some 20 ms of them.
+// Limit of inspected nodes per reply, about 20 ms.
 constexpr std::size_t most_looks = 20'000;
 constexpr std::size_t most_rules = 3;
 
@@ -67,7 +67,7 @@ std::string asks_of(const GroupSpec& spec) {
   return text;
 }
 
-// "2 nodes: GPU: needs 2, the node has none; 1 node: …", the most frequent first.
+// Returns "2 nodes: GPU: needs 2, the node has none; 1 node: …", the most frequent rule first.
 std::string rules_text(const std::vector<NodeReason>& nodes) {
   std::map<std::string, std::size_t> counts;
   for (const auto& each : nodes) ++counts[to_string(each.reason)];
@@ -92,7 +92,7 @@ class Waiting {
  public:
   explicit Waiting(const Parts& parts) : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
 
-  // `count` more of the class.
+  // Adds `count` requests of the class.
   void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant, std::int64_t count,
            const std::string& id, const std::vector<NodeId>& callers) {
     const Why why = why_of(demand, tenant, callers);
@@ -195,7 +195,7 @@ std::string waits_for(const Parts& parts, const DemandClass& demand, scheduler::
 
 Json waiting_json(const Parts& parts) {
   Waiting waiting(parts);
-  // Lessees of one class are many, and ask for the same.
+  // Many lessees of one class have the same request.
   struct Counted {
     const DemandRow* example = nullptr;
     ProcessId lessee;

@@ -1,4 +1,4 @@
-// Actors: creation, names, watchers, restarts, ends.
+// Tests creation, names, watchers, restarts, and ends of actors.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -291,7 +291,7 @@ TEST_F(Actors, AnExclusiveOneWaitsUntilItsSilentNodeHasFencedItself) {
   TestAgent& second = &first == &agent ? spare : agent;
   cluster.actor_comes_alive(first);
   first.silent = true;
-  cluster.pass(10500ms);  // dead
+  cluster.pass(10500ms);  // the node is dead
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::restarting);
   cluster.pass(9s);
   cluster.expect_no_start_slot(second);

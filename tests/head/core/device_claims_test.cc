@@ -1,4 +1,4 @@
-// Two nodes that offer the same physical device.
+// Tests two nodes that offer the same physical device.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
-// A node with a GPU for each uuid.
+// Returns a node with a GPU for each uuid.
 NodeShape shape_with(const std::vector<std::string>& uuids) {
   auto shape = SmallCluster::shape(4, static_cast<int>(uuids.size()));
   for (std::size_t i = 0; i < uuids.size(); ++i) {

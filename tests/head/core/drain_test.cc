@@ -1,4 +1,4 @@
-// Nodes that are drained: what moves, what stays, and what the deadline ends.
+// Tests drained nodes: moved work, remaining work, and the deadline.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -8,7 +8,7 @@ class Drain : public testing::Test {
  protected:
   Drain() { cluster.driver_starts_job(home, 1); }
 
-  // Alive on the first node, which was the only one; then a second one comes.
+  // Starts the actor on the first node, while it is the only one. Then a second node joins.
   StartSlot actor_on_first_node(std::int64_t max_restarts) {
     spec.max_restarts = max_restarts;
     cluster.creates(home, spec);
@@ -41,7 +41,7 @@ TEST_F(Drain, ActorThatMayBeRestartedMovesWithoutUsingARestart) {
   EXPECT_EQ(second.first_generation, 1u);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
-  // A fault after that is one.
+  // A later failure uses up a restart.
   cluster.actor_executor_dies(other, second, ended());
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 1);
 }
@@ -137,7 +137,7 @@ TEST_F(Drain, AgentThatIsToEndDrainsItsNode) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
-// The head that was asked crashes; its successor hears of what runs from the agents.
+// The drained head crashes, and its successor learns the running work from the agents.
 class DrainAfterARestart : public Drain {
  protected:
   void head_comes_back() {
@@ -201,7 +201,7 @@ TEST_F(DrainAfterARestart, WhatRunsIsRecalledAgainAndEndedAtTheDeadlineCountedAn
       << lost[0].cause.text;
 }
 
-// ---- taken back --------------------------------------------------------------------------------
+// ---- undrain ------------------------------------------------------------------------------------
 
 TEST_F(DrainAfterARestart, ANodeThatIsTakenBackGetsWorkAgainAlsoAfterTheHeadsRestart) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);

@@ -1,4 +1,4 @@
-// What the head notes of what happens, and what it tells of it.
+// Tests the event log of the head and the replies about it.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -195,14 +195,14 @@ TEST_F(Events, WhatABatchTookAlongOutlivesTheHead) {
   ASSERT_GE(after["items"].size(), before["items"].size());
   for (std::size_t i = 0; i < before["items"].size(); ++i) EXPECT_EQ(after["items"][i], before["items"][i]);
   EXPECT_EQ(of_kind("HEAD_STARTED").size(), 2u);
-  // A follower of the head before hears what it had not heard, and nothing twice.
+  // A client that followed the previous head receives each new event once.
   const Json news = list({{"after", before["next"]}, {"epoch", before["epoch"]}});
   ASSERT_FALSE(news["items"].empty());
   EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED");
 }
 
 TEST_F(Events, NumbersThatTheLostHeadGaveAreGivenAgainAndHeardAll) {
-  cluster.tool("stop", "", "", Role::observer);  // no batch takes this along
+  cluster.tool("stop", "", "", Role::observer);  // no batch contains this event
   cluster.tool("drain", "", "ffff", Role::observer);
   const Json before = list();
   cluster.restart_head();

@@ -1,4 +1,4 @@
-// What tools are told about why something waits, where it would go, and what comes before it.
+// Tests explanations for tools: the reason for waiting, the target node, and preceding requests.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -75,7 +75,7 @@ TEST_F(Explaining, AHolderHasItsNameThoughNothingOfItsClassWaits) {
   cluster.wants(agent, demand, 1);
   Demand none;
   none.demand_class = demand;
-  none.version = 100;  // as its lessee says it when its queue is empty
+  none.version = 100;  // as its lessee sends it after its queue has become empty
   cluster.driver_says(agent, 1, none);
   ASSERT_TRUE(list("demands")["items"].empty());
   const auto json = explained(R"({"num_gpus": 1})");
@@ -104,7 +104,7 @@ TEST_F(Explaining, ExplainsAGroupThatIsOnlyAskedAbout) {
   EXPECT_EQ(json["fits_now"], true);
   EXPECT_EQ(json["reason"], "it fits now");
   EXPECT_EQ(json["resources"]["GPU"], 2);
-  ASSERT_EQ(json["items"].size(), 2u);  // of two nodes; the bundles are alike
+  ASSERT_EQ(json["items"].size(), 2u);  // for two nodes; the bundles are equal
   EXPECT_EQ(json["items"][0]["alike"], 1);
   EXPECT_FALSE(json.contains("holders"));
   EXPECT_FALSE(json.contains("nodes_needed"));

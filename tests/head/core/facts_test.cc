@@ -1,4 +1,4 @@
-// What agents state of themselves against what the head believes: when it asks, and what it mends.
+// Tests the reconciliation of agents' facts with the state of the head.
 #include "head/core/small_cluster.h"
 #include "protocol/slot_digest.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 class FactsOfNodes : public testing::Test {
  protected:
-  // One slot of the driver's, ready, of which both sides know.
+  // Starts one ready slot of the driver, which both sides know.
   StartSlot one_slot() {
     cluster.driver_starts_job(agent, 1);
     cluster.wants(agent, cpu, 1);
@@ -15,7 +15,7 @@ class FactsOfNodes : public testing::Test {
     endpoint = cluster.executor_ready(agent, start);
     return start;
   }
-  // What the agent would state now, of these slots.
+  // Returns the facts that the agent would report now for these slots.
   FullFacts facts_of(const std::vector<SlotFact>& slots) {
     FullFacts facts;
     facts.facts.slots = slots;
@@ -64,7 +64,7 @@ TEST_F(FactsOfNodes, AreNotAskedForWhileBothAgree) {
 
 TEST_F(FactsOfNodes, AreAskedForAtTheFirstHeartbeatThatDiffersAndNotAgainAtOnce) {
   one_slot();
-  agent.digest = 0;  // it knows of no slot
+  agent.digest = 0;  // the agent knows no slot
   cluster.pass(1s);
   EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
   cluster.pass(1s);
@@ -73,7 +73,7 @@ TEST_F(FactsOfNodes, AreAskedForAtTheFirstHeartbeatThatDiffersAndNotAgainAtOnce)
   EXPECT_FALSE(cluster.take<ReportFacts>(agent).empty()) << "it still differs";
 }
 
-// Commands on their way make the sides differ, and news on its way does: neither is a loss.
+// Commands and reports in transit make the sides differ. Neither is a loss.
 TEST_F(FactsOfNodes, AreComparedOnlyUpToWhatBothHaveHeard) {
   const auto start = one_slot();
   agent.digest = slot_digest(start.slot, 0, true);
@@ -122,7 +122,7 @@ TEST_F(FactsOfNodes, EndOfAStoppingSlotThatWasNotHeardOfIsNoticed) {
   agent.digest = ending_slot_digest(start.slot);
   cluster.pass(1s);
   EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
-  agent.digest = 0;  // it has ended, and nobody heard
+  agent.digest = 0;  // the slot ended, and the report was lost
   cluster.pass(1s);
   EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
   cluster.says(agent, facts_of({}));

@@ -1,5 +1,5 @@
-// Messages that no client of ours would send: amounts that cannot be, slots of others, too much of everything.
-// Whatever they say, books stay right, nothing is booked twice, and others are served.
+// Tests messages that no correct client sends: impossible amounts, slots of others, and too many
+// items. The accounting stays correct, nothing is allocated twice, and other clients are served.
 #include <fmt/format.h>
 
 #include <limits>
@@ -25,7 +25,7 @@ class Forged : public testing::Test {
     message.oldest_wait = waited;
     cluster.driver_says(agent, 1, message);
   }
-  // That all of the node can still be had.
+  // Checks that all resources of the node can still be allocated.
   void expect_others_are_served() {
     cluster.wants(agent, cluster.demand_class(2, 9, {{"CPU", Quantity::whole(2)}, {"GPU", Quantity::whole(1)}}), 1);
     EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
@@ -121,7 +121,7 @@ TEST_F(Forged, SelectorsWithoutSyntaxMatchNothing) {
   expect_others_are_served();
 }
 
-// Names of resources as a careless program makes them from data.
+// Returns resource names as a careless program derives them from data.
 ResourceSet names(int count, const std::string& prefix = "r") {
   ResourceSet set;
   for (int i = 0; i < count; ++i) set.set(fmt::format("{}{:06}", prefix, i), Quantity::whole(1));

@@ -1,4 +1,4 @@
-// Placement groups: creation, durability, names, users, ends.
+// Tests creation, durability, names, users, and ends of placement groups.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -125,7 +125,8 @@ TEST_F(HeadGroups, APriorityOutOfRangeIsRefusedWhoeverAsks) {
   EXPECT_EQ(heard[0].why, "priority: from -1000 to 1000, and it is 1001");
 }
 
-// A head that remembers one removed group, and has forgotten group 5; it takes note of two that it does not know.
+// A head that remembers one removed group, has forgotten group 5, and tracks at most two unknown
+// groups.
 class ForgottenGroups : public HeadGroups {
  protected:
   static HeadOptions forgetful() {
@@ -247,7 +248,8 @@ TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
   ASSERT_EQ(heard.size(), 1u) << "whoever waits for it later is told the same";
   EXPECT_TRUE(heard[0].refused);
   EXPECT_NE(heard[0].why.find("'pair'"), std::string::npos) << heard[0].why;
-  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(6)});  // takes the name from nobody
+  // This removal must not free the name of the other group.
+  cluster.driver_says(home, 1, RemoveGroup{GroupId::of(6)});
   auto third = second;
   third.id = GroupId::of(8);
   creates(third);

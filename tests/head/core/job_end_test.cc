@@ -1,5 +1,4 @@
-// The ends of jobs: what lives on with a detached actor, what its driver hears, and what is printed
-// on the way.
+// Tests the ends of jobs: survivors of a detached actor, notifications of the driver, and output.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -9,7 +8,7 @@ class JobEnds : public testing::Test {
  protected:
   JobEnds() { cluster.driver_starts_job(home, 1); }
 
-  // Alive, and its executor has asked for one slot, which is ready.
+  // Starts the actor. Its executor requests one slot, which is ready.
   void detached_actor_with_a_task() {
     spec.detached = true;
     spec.name = "keeper";
@@ -126,7 +125,7 @@ TEST_F(JobEnds, DriverOfAJobThatRanNothingHearsAtOnce) {
 }
 
 TEST_F(JobEnds, OutputGoesToTheDriversNodeAndIsDroppedAndCountedWhereThatIsSlow) {
-  home.silent = true;  // takes nothing
+  home.silent = true;  // acknowledges no messages
   for (int i = 0; i < 1000; ++i) {
     cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"line"}});
   }

@@ -1,4 +1,4 @@
-// Priority, weight and quota of jobs, as drivers state them and as the head keeps them.
+// Tests priority, weight, and quota of jobs, in requests and in the head.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"

@@ -1,4 +1,4 @@
-// JSON written as it is said, beside what the library prints of the same members.
+// Compares the streaming JSON writer with the output of the library for equal members.
 #include "head/core/json_text.h"
 
 #include <gtest/gtest.h>

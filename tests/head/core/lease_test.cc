@@ -1,4 +1,4 @@
-// Slots from demand to return, and what becomes of them when somebody dies.
+// Tests slots from demand to return, and deaths of their lessees, executors, and nodes.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -23,7 +23,7 @@ TEST_F(Lease, IsGrantedWithAllocationProgramAndEnvironment) {
   EXPECT_EQ(start.job_env.at("FROM_JOB"), "1");
   ASSERT_NE(start.allocation.find("GPU"), nullptr);
   cluster.executor_ready(agent, start);
-  // The agent itself tells a lessee on its own node.
+  // The agent notifies a lessee on its own node.
   EXPECT_TRUE(cluster.heard<SlotReady>(agent, driver).empty());
 }
 
@@ -72,7 +72,7 @@ TEST_F(Lease, ASlotThatIsReturnedBeforeItsLesseeKnowsItIsWantedStill) {
   const auto second = cluster.expect_start_slot(agent);
 
   cluster.driver_says(agent, 1, ReturnSlot{second.slot});
-  cluster.wants(agent, cpu, 1);  // besides the one that ends
+  cluster.wants(agent, cpu, 1);  // in addition to the ending slot
   cluster.slot_gone(agent, second.slot);
   cluster.take<StartSlot>(agent);
   cluster.expect_no_start_slot(agent);
@@ -83,11 +83,11 @@ TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
-  cluster.wants(agent, cpu, 1);  // it does not know of the slot yet
+  cluster.wants(agent, cpu, 1);  // the lessee does not know the slot yet
   cluster.expect_no_start_slot(agent);
   cluster.executor_ready(agent, first);
   cluster.expect_no_start_slot(agent);
-  cluster.wants(agent, cpu, 1);  // it does not know that it is ready
+  cluster.wants(agent, cpu, 1);  // the lessee does not know that the slot is ready
   cluster.expect_no_start_slot(agent);
   cluster.wants(agent, cpu, 1, {first.slot});  // one more than it holds
   cluster.expect_start_slot(agent);
@@ -221,7 +221,7 @@ TEST_F(Lease, ADeadNodeCostsLesseesTheirSlots) {
   EXPECT_TRUE(cluster.view().slots.empty());
 }
 
-// A driver may outlive the agent through which it spoke.
+// A driver may outlive its agent.
 TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
@@ -229,7 +229,7 @@ TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
   const auto start = cluster.expect_start_slot(agent);
   cluster.step(AgentLinkLost{home.link});
   cluster.step(NodeProbed{home.incarnation, true});
-  cluster.executor_ready(agent, start);  // nobody can be told
+  cluster.executor_ready(agent, start);  // the lessee cannot be notified
   cluster.pass(2s);
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty());
   for (const auto& news : cluster.take<PeersChanged>(agent)) {
@@ -245,7 +245,7 @@ TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
   EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
-// The agent that starts a slot tells lessees of its own node, but this one came only afterwards.
+// The agent of a slot notifies lessees on its own node, but this lessee attached later.
 TEST_F(Lease, ADriverThatComesBackThroughTheNodeOfItsSlotIsToldOfIt) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);

@@ -1,4 +1,4 @@
-// Links between nodes that the head reaches both.
+// Tests links between nodes that the head both reaches.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 class LinkTableTest : public ::testing::Test {
  protected:
-  // The driver is on node 1, which runs nothing.
+  // The driver is on node 1, which runs no work.
   LinkTableTest()
       : home(cluster.node_joins(1, {}, Role::driver_agent)),
         second(cluster.node_joins(2, SmallCluster::shape(2))),

@@ -1,4 +1,4 @@
-// Who belongs to the cluster: registration, silence, death, fencing, rivals.
+// Tests members of the cluster: registration, silence, death, fencing, and rivals.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -75,7 +75,7 @@ TEST(Membership, AnAgentOfTheVersionBeforeIsAdmittedWithThatVersion) {
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   Register message;
   message.version = oldest_protocol_version;
-  message.oldest = 0;  // such agents did not say it
+  message.oldest = 0;  // agents of that version do not send it
   message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
   message.shape = SmallCluster::shape(1);
   cluster.raw(agent, message);
@@ -185,7 +185,7 @@ TEST(Membership, ADriversKeyDoesNotSpeakForANodeWithSlots) {
   const auto node = cluster.tool("get", "node", agent.node.hex());
   ASSERT_TRUE(node.ok) << node.text;
   EXPECT_NE(node.json.find(R"("ALIVE")"), std::string::npos) << node.json;
-  // It is heard as before: nothing has taken its place.
+  // The agent is still registered: no other agent has replaced it.
   cluster.register_agent(agent);
   EXPECT_FALSE(agent.refused) << agent.refused->why;
 }

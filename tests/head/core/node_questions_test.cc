@@ -1,4 +1,4 @@
-// What has logs and how busy nodes are, on its way from a tool to agents and back.
+// Tests queries of tools for logs and usage, to the agents and back.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -41,7 +41,7 @@ class NodeQuestions : public testing::Test {
     listed.logs = std::move(logs);
     cluster.says(of, listed);
   }
-  // A slot of job 1 with an executor that answers calls, on `agent`.
+  // Starts a slot of job 1 on `agent` with an executor that answers calls.
   Endpoint executor() {
     cluster.wants(agent, cluster.demand_class(1, 1, {}), 1);
     slot = cluster.expect_start_slot(agent).slot;
@@ -127,7 +127,7 @@ TEST_F(NodeQuestions, ALogIsReadPartByPartAtThePlaceThatTheAgentNames) {
   cluster.says(other, part);
   EXPECT_EQ(document()["next"], "12:34");
   EXPECT_EQ(cluster.replies[0].bytes.size(), 3u);
-  cluster.says(other, part);  // again: nobody waits for it
+  cluster.says(other, part);  // repeated: the query is complete
   ask("log", of);
   LogPart none;
   none.request = cluster.take<ReadLog>(other)[0].request;

@@ -1,4 +1,4 @@
-// Executors that await submitted calls, and actors whose owners have exited as planned.
+// Tests executors that await submitted calls, and actors whose owners exited as planned.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -18,7 +18,7 @@ class PlannedEnd : public testing::Test {
     cause.kind = EndKind::retired;
     return cause;
   }
-  // An actor that an executor has made, and the process of that executor.
+  // Starts an actor that an executor creates, and returns the process of that executor.
   ProcessId made_by_a_task() {
     const auto demand = cluster.demand_class(1, 1, cpus(1));
     cluster.wants(home, demand, 1);
@@ -148,7 +148,7 @@ TEST_F(PlannedEnd, FoundActorStaysWhileItRestarts) {
   const ProcessId finder = ProcessId::of(77);
   cluster.process_says(home, finder, Role::driver, 1, FindActor{5, "shared", ""});
   EndCause cause = retired();
-  cause.kind = EndKind::out_of_memory;  // the next incarnation waits for a moment
+  cause.kind = EndKind::out_of_memory;  // causes a backoff before the next incarnation
   cluster.slot_gone(agent, start.slot, cause);
   cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   EXPECT_NE(cluster.state_of(spec.actor).state, ActorState::dead);

@@ -1,4 +1,4 @@
-// What the head states for a plan of nodes.
+// Tests the state that the head provides to planners of nodes.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -40,7 +40,7 @@ TEST_F(PlannerState, WhatWaitsIsStatedWithAllThatDecidesWhereItMayRun) {
 TEST_F(PlannerState, WhatIsHeldIsStatedByInstanceAndIsNotWantedAgain) {
   const auto demand = cluster.demand_class(
       1, 1, {{"CPU", Quantity::whole(1)}, {"GPU", Quantity::from_units(5000)}});
-  cluster.wants(home, demand, 6);  // four find a place
+  cluster.wants(home, demand, 6);  // four are granted
   const auto start = cluster.take<StartSlot>(agent);
   ASSERT_EQ(start.size(), 4u);
   auto json = state();

@@ -1,4 +1,4 @@
-// Preemption as the head carries it out: who is asked, what is shown, and what a refusal does.
+// Tests preemption in the head: requests, texts, and refusals.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Preemption : public testing::Test {
   DemandClass cpu(int job) {
     return cluster->demand_class(job, 1, {{"CPU", Quantity::whole(1)}});
   }
-  // A job of priority 0 has the node's only CPU, and one of priority 1 wants it.
+  // A job of priority 0 holds the only CPU of the node, and a job of priority 1 requests it.
   StartSlot fill_and_want() {
     cluster->driver_starts_job(*home, 1);
     cluster->wants(*home, cpu(1), 1);
@@ -35,7 +35,7 @@ class Preemption : public testing::Test {
     cluster->wants(*home, cpu(2), 1);
     return start;
   }
-  // Of the recalls that job 1 has heard since it was last looked at.
+  // Returns the number of preemptions that job 1 has received since the last call.
   std::size_t preemptions_heard() {
     std::size_t count = 0;
     for (const auto& each : cluster->heard<RecallSlot>(*home, SmallCluster::driver(1))) {
@@ -96,7 +96,8 @@ TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
   EXPECT_EQ(preemptions_heard(), 1u);
 }
 
-// Two slots have to end for one request: their lessee is asked about both before it is told to end them.
+// Two slots must end for one request. Their lessee is queried about both before either is
+// terminated.
 TEST_F(Preemption, TheLesseeIsAskedBeforeSeveralAreEnded) {
   fill_and_want();
   cluster->wants(*home, cpu(2), 0);

@@ -1,4 +1,4 @@
-// What a restarted head makes of its journal and of the facts its agents state; writes that fail.
+// Tests the recovery of a head from its journal and from the agents' facts, and failed writes.
 #include "head/core/small_cluster.h"
 
 namespace mobula::internal::head {
@@ -24,7 +24,7 @@ class Recovery : public testing::Test {
     home.facts.processes = {{driver, Principal{Role::driver, "user", JobId::of(1)}, 4711}};
   }
 
-  // The driver has a slot; both agents are there again, and neither states the driver.
+  // The driver has a slot. Both agents have returned, and neither reports the driver.
   void recover_without_the_driver() {
     cluster.wants(home, cpu, 1);
     const auto start = cluster.expect_start_slot(agent);
@@ -52,7 +52,7 @@ TEST_F(Recovery, LastsUntilAllJournalledNodesAreBack) {
   EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
-// As after the restoration of a backup of the journal.
+// The journal is older than the cluster, as after the restoration of a backup.
 TEST_F(Recovery, JournalOlderThanAgents_EpochIsRaised) {
   cluster.restart_head();
   const auto registers = [&](std::uint64_t seen) {
@@ -92,16 +92,17 @@ TEST_F(Recovery, SlotsGoOnAndStayBooked) {
   cluster.register_agent(home);
   EXPECT_TRUE(agent.registered->unknown_slots.empty());
   ASSERT_EQ(cluster.view().slots.size(), 1u);
-  // The lessee may have missed it, so it is told again.
+  // The lessee may have missed the notification, so it is repeated.
   EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
   cluster.driver_says(home, 1, cluster.job_of(1));
   EXPECT_EQ(cluster.heard<JobStarted>(home, driver).size(), 1u);
   cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
   cluster.wants(home, cpu, 3);
-  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // of two CPUs one is held
+  EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // one of two CPUs is held
 }
 
-// The process the lessee knows may have ended, and the next one begun, while there was no head.
+// The executor that the lessee knows may have ended, and the next one started, while no head was
+// running.
 TEST_F(Recovery, ALesseeThatSpeaksFirstIsToldOfTheProcessThatRunsNow) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -131,12 +132,13 @@ TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
   cluster.restart_head();
   cluster.register_agent(agent);
   cluster.register_agent(home);
-  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);  // it may have given it back
+  ASSERT_EQ(cluster.heard<SlotReady>(agent, lessee).size(), 1u);  // its return may have been lost
   cluster.driver_says(agent, 2, ReturnSlot{start.slot});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-// Its process was starting when its agent came back; the agent told of it, and what was answered nobody has heard.
+// The executor was starting when its agent returned. The agent notified the lessee, and the reply
+// of the lessee was lost.
 TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAlsoWhenItIsReadyLater) {
   cluster.driver_starts_job(agent, 2);
   cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
@@ -177,7 +179,7 @@ TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
   EXPECT_TRUE(cluster.view().jobs[0].ended);
 }
 
-// Its agent has died with the head, and it has to find another one.
+// The agent of the driver died with the head, so the driver needs another one.
 TEST_F(Recovery, ADriverMayComeBackALittleLater) {
   recover_without_the_driver();
   EXPECT_FALSE(cluster.core().recovering());
@@ -255,7 +257,7 @@ TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
   cluster.restart_head();
   cluster.register_agent(home);
   cluster.expect_no_start_slot(agent);
-  cluster.comes_back_as(agent, 201);  // its executors died with the one before
+  cluster.comes_back_as(agent, 201);  // its executors died with the previous incarnation
   const auto again = cluster.actor_comes_alive(agent);
   EXPECT_EQ(again.first_generation, 1u);
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
@@ -300,7 +302,7 @@ TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
-  cluster.creates(home, spec);  // restated before its node is back
+  cluster.creates(home, spec);  // repeated before its node has returned
   cluster.register_agent(agent);
   cluster.says(agent, ActorConstructed{spec.actor, start.slot, 0, {}});
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
@@ -318,7 +320,7 @@ TEST_F(Recovery, SlotsOfJobsThatEndedMeanwhileAreRefused) {
   EXPECT_EQ(agent.registered->unknown_slots, std::vector{start.slot});
 }
 
-// Its executors may still be using what it held.
+// Executors of the slot may still use its resources.
 TEST_F(Recovery, WhatARefusedSlotHoldsIsNotGrantedBeforeItIsGone) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -391,7 +393,7 @@ TEST_F(Recovery, ADeathOfANodeIsToldToThoseWhoComeBack) {
   driver_is_attached();
   const ProcessId incarnation = agent.incarnation;
   agent.silent = true;
-  home.silent = true;  // it hears of the death from the next head only
+  home.silent = true;  // the next head notifies it of the death
   cluster.step(AgentLinkLost{agent.link});
   cluster.step(NodeProbed{incarnation, true});
   home.silent = false;
@@ -424,7 +426,7 @@ TEST_F(Recovery, AJobThatCannotBeWrittenIsRefusedAndTheRestGoesOn) {
   cluster.wants(home, cpu, 1);
   cluster.expect_start_slot(agent);
 
-  cluster.pass(2s);  // what nobody waits for is written again
+  cluster.pass(2s);  // rows that no reply waits for are written again
   cluster.persist();
   cluster.persist_at_once = true;
   cluster.pass(60s);

@@ -1,4 +1,4 @@
-// What tools ask `explain` about, under the rules of submission.
+// Tests the JSON of `explain` requests against the rules of submission.
 #include "head/core/request_json.h"
 
 #include <gmock/gmock.h>

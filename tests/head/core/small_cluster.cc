@@ -4,7 +4,7 @@ namespace mobula::internal::head {
 
 SmallCluster::SmallCluster(HeadOptions options) : options_(std::move(options)) { start_head(); }
 
-// ---- the head's life ---------------------------------------------------------------------------
+// ---- the head -----------------------------------------------------------------------------------
 
 void SmallCluster::start_head() {
   core_.emplace(options_);
@@ -187,7 +187,7 @@ void SmallCluster::raw(TestAgent& agent, AgentToHead message) {
 }
 
 AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) const {
-  constexpr std::uint64_t never = ~std::uint64_t{0};  // the head has taken so much: no comparison
+  constexpr std::uint64_t never = ~std::uint64_t{0};  // disables the comparison of digests
   return {agent.registered->head_epoch,
           agent.incarnation,
           agent.session->received(),

@@ -1,8 +1,8 @@
-// A head core with agents, drivers and executors around it that say what they are told to say: the
-// vocabulary of the head core's tests. Agents speak through real sessions; frames can be lost or
-// repeated. The journal is a map that survives `restart_head`. Every step checks the books; at the
-// end of each head everything it was told is encoded, decoded and told to another one, which has to
-// answer the same.
+// Fixture of the core's tests: a head core with scripted agents, drivers, and executors. Agents use
+// real sessions, and frames can be lost or repeated. The journal is a map that survives
+// `restart_head`. Every step verifies the accounting. At the end of each head all its inputs are
+// encoded, decoded, and replayed to a second core, which must give equal outputs.
+// Thread: owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,17 +30,17 @@ struct TestAgent {
   std::optional<Registered> registered;
   std::optional<Refused> refused;
   std::vector<HeadMessage> got;
-  bool silent = false;      // says nothing, hears nothing
-  std::optional<std::uint64_t> digest;  // of its slots; without, it states none
-  std::uint64_t told = 0;               // messages to the head
-  bool lossy = false;       // every second frame to the head is lost, every third comes twice
+  bool silent = false;      // sends and receives no messages
+  std::optional<std::uint64_t> digest;  // digest of its slots; empty: none is sent
+  std::uint64_t told = 0;               // number of messages to the head
+  bool lossy = false;       // every second frame to the head is lost, every third is repeated
   std::uint64_t frames = 0;
-  std::string user_id{};  // what the table of keys calls its key
-  bool tells_of_objects = true;  // as `stored` says, when it is asked what came to it
+  std::string user_id{};  // user id of its key
+  bool tells_of_objects = true;  // answers transfer queries with `stored`
   std::vector<TransferFact> stored{};
-  bool knows_under_way = true;  // what is on its way to it
+  bool knows_under_way = true;  // reports running transfers
   std::uint32_t protocol = own_protocol.newest;
-  std::vector<NodeId> silent_peers{};  // in its frames
+  std::vector<NodeId> silent_peers{};  // sent in its frames
 };
 
 class SmallCluster {
@@ -48,18 +48,18 @@ class SmallCluster {
   explicit SmallCluster(HeadOptions options = {});
   ~SmallCluster() { replay(); }
 
-  // ---- the head's life -------------------------------------------------------------------------
+  // ---- the head ---------------------------------------------------------------------------------
   void start_head();
-  // Crashes it, with what was not persisted, and starts another from the journal.
+  // Crashes the head, drops unpersisted batches, and starts another one from the journal.
   void restart_head();
   void step(Event event);
   void pass(Duration time);  // with heartbeats of all agents that are not silent
   HeadView view() const { return core_->view(); }
   HeadCore& core() { return *core_; }
   bool persist_at_once = true;
-  void persist();                             // what waits
+  void persist();                             // persists the waiting batches
   std::size_t unpersisted() const { return unpersisted_.size(); }
-  void fail_to_persist(const std::string& why);  // what waits
+  void fail_to_persist(const std::string& why);  // fails the waiting batches
   const std::map<std::pair<std::string, std::string>, Bytes>& journal() const { return journal_; }
 
   // ---- nodes -----------------------------------------------------------------------------------
@@ -67,11 +67,11 @@ class SmallCluster {
   TestAgent& node_joins(int number, NodeShape shape, Role role = Role::agent, const std::string& user_id = {});
   TestAgent& agent(int number) { return agents_.at(number); }
   void register_agent(TestAgent& agent);
-  void comes_back_as(TestAgent& agent, int incarnation);  // a new one of the same node
+  void comes_back_as(TestAgent& agent, int incarnation);  // starts another incarnation of the node
   void says(TestAgent& agent, AgentMessage message);
   void process_ends(TestAgent& agent, ProcessId process) { says(agent, ProcessEnded{process, {}}); }
   void raw(TestAgent& agent, AgentToHead message);
-  // The messages of one kind that the agent has got and that were not taken yet.
+  // Takes the received messages of one kind.
   template <class M>
   std::vector<M> take(TestAgent& agent) {
     std::vector<M> out;
@@ -87,8 +87,8 @@ class SmallCluster {
     return out;
   }
 
-  // ---- processes -------------------------------------------------------------------------------
-  // What reached a process, by kind.
+  // ---- processes --------------------------------------------------------------------------------
+  // Takes the messages of one kind that reached the process.
   template <class M>
   std::vector<M> heard(TestAgent& agent, ProcessId process) {
     std::vector<M> out;
@@ -112,7 +112,7 @@ class SmallCluster {
   void driver_dies(TestAgent& agent, int job);
   static ProcessId driver(int job) { return ProcessId::of(1000 + static_cast<unsigned>(job)); }
   DemandClass demand_class(int job, int number, ResourceSet resources) const;
-  // `heard`: what it has got and had not heard of before.
+  // `heard` are slots that the lessee has received and not acknowledged before.
   void wants(TestAgent& agent, const DemandClass& demand, int slots,
              std::vector<SlotId> heard = {});
 
@@ -126,7 +126,7 @@ class SmallCluster {
   // ---- actors ----------------------------------------------------------------------------------
   ActorSpec actor(int job, int number) const;
   void creates(TestAgent& agent, ActorSpec spec);
-  // Started, answering, constructed. Returns its slot.
+  // Starts the executor and ends the constructor. Returns the slot.
   StartSlot actor_comes_alive(TestAgent& agent);
   void actor_executor_dies(TestAgent& agent, const StartSlot& slot, EndCause cause);
   const ActorView& state_of(ActorId actor);

@@ -1,4 +1,4 @@
-// Timelines on their way from a tool to the processes that know when calls were, and back.
+// Tests timeline queries of tools to the processes that know the times of calls, and back.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"

@@ -1,5 +1,5 @@
-// What is known of a command between the order to start it and the word of its agent: the journal has the order
-// before the agent does.
+// Tests commands between the start order and the report of their agent. The journal has the order
+// before the agent has it.
 #include "head/core/submissions.h"
 
 namespace mobula::internal::head {
@@ -45,7 +45,7 @@ TEST_F(StartOrders, SeveralThatStartAtOnceWaitForOneWrite) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
 }
 
-// The command may be running, or have run, when the head dies.
+// The command may run or have run when the head crashes.
 TEST_F(StartOrders, WhatWasBeingStartedWhenHeadAndAgentDiedIsNotStartedTwice) {
   const auto id = submit(1);
   cluster.expect_start_slot(agent);
@@ -79,7 +79,7 @@ TEST_F(StartOrders, AnOrderThatItsAgentNeverGotIsGivenAgain) {
   const auto id = submit(1);
   cluster.expect_start_slot(agent);
   cluster.restart_head();
-  cluster.register_agent(agent);  // it knows of nothing
+  cluster.register_agent(agent);  // the agent knows no command
   cluster.pass(std::chrono::seconds(60));
   const auto again = cluster.expect_start_slot(agent);
   EXPECT_EQ(again.first_generation, 0u);
@@ -116,7 +116,7 @@ TEST_F(StartOrders, WhatWasBeingStartedWhenTheHeadDiedGoesOnWhereItsAgentHasIt) 
   cluster.pass(std::chrono::seconds(60));
   EXPECT_EQ(state(id), "RUNNING");
   cluster.expect_no_start_slot(agent);
-  // Twice over: what the first head wrote is still so.
+  // Restarts once more: the order of the first head is still valid.
   cluster.restart_head();
   cluster.register_agent(agent);
   runs(agent, start);
@@ -139,7 +139,8 @@ TEST_F(StartOrders, AHeadThatDiedBeforeItsOrderWasWrittenHasGivenNone) {
   EXPECT_EQ(state(id), "PENDING");
 }
 
-// Not the head's death alone: whether it ran nobody can tell either.
+// After the death of the node, as after the crash of the head, it is unknown whether the command
+// ran.
 TEST_F(StartOrders, WhatANodeWasToStartWhenItDiedIsLostWithIt) {
   const auto id = submit(1, {{"request", {{"num_cpus", 1}}}});
   cluster.expect_start_slot(agent);

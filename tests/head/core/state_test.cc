@@ -1,4 +1,4 @@
-// What tools and processes are told about the cluster, and the orders of tools.
+// Tests state queries of tools and processes, and the orders of tools.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -236,7 +236,8 @@ TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
   EXPECT_NE(cluster.replies[0].text.find("99"), std::string::npos);
 }
 
-// On a full disk small writes still succeed: the note stays until as much as failed can be written.
+// On a full disk small writes still succeed. The warning stays until a write of the failed size
+// succeeds.
 TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
   const auto warned = [&] { return cluster.tool("status").json.find("the journal cannot be written") != std::string::npos; };
   EXPECT_FALSE(warned());
@@ -249,7 +250,8 @@ TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
   EXPECT_EQ(cluster.replies.back().code, ErrorCode::resource_exhausted) << "to ask again is in vain";
   EXPECT_NE(cluster.replies.back().text.find("the disk is full"), std::string::npos);
   EXPECT_TRUE(warned());
-  // Small ones are written all the while, and as many bytes as failed are not: nothing else is refused with them.
+  // Small writes succeed in every round, and writes of the failed size fail. The test row fails
+  // alone, so no other request is rejected.
   const auto room = [&] { return cluster.journal().count({"room", "tried"}) != 0; };
   for (int round = 0; round < 3; ++round) {
     cluster.persist_at_once = true;
@@ -261,7 +263,7 @@ TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
     EXPECT_TRUE(warned());
     EXPECT_FALSE(room());
   }
-  // There is room again: it is known as soon as it was tried, and what tried it takes none.
+  // After space is free, the next test detects it and leaves no row behind.
   cluster.persist_at_once = true;
   cluster.pass(2s);
   EXPECT_FALSE(warned());
@@ -355,7 +357,7 @@ TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_TRUE(asked[0].largest_first);
   ObjectFact small;
-  small.object = ObjectId::of(11);  // not the node's number
+  small.object = ObjectId::of(11);  // differs from the number of the node
   small.size_bytes = 10;
   small.sealed = true;
   ObjectFact large = small;

@@ -1,4 +1,4 @@
-// Submitted jobs at the head: how they are placed, end, run again, and what is remembered of them.
+// Tests submitted jobs in the head: placement, ends, retries, and history.
 #include "head/core/event_json.h"
 #include "head/core/submissions.h"
 
@@ -99,7 +99,7 @@ TEST_F(Submissions, WhatWouldHoldUpTheHeadIsNotRead) {
   for (int i = 0; i < 20'000; ++i) wide += "\"a" + std::to_string(i) + "\":1,";
   EXPECT_NE(refusal("submit", "", wide + "\"b\":1}").find("over 16384 members"), std::string::npos);
   EXPECT_NE(refusal("list", "events", "{" + std::string(5000, ' ') + "}").find("over 4096 bytes"), std::string::npos);
-  // Brackets and commas in texts are none.
+  // Brackets and commas inside strings do not count.
   (void)submit(2, {{"argv", {"/bin/echo", std::string(100, '['), "\"" + std::string(20'000, ',')}}});
   EXPECT_TRUE(reply.ok) << reply.text;
 }
@@ -309,7 +309,7 @@ TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
   EXPECT_EQ(cluster.replies.back().request, 77u);
   EXPECT_EQ(cluster.replies.back().bytes, part.bytes);
   EXPECT_EQ(Json::parse(cluster.replies.back().json)["end"], 7);
-  cluster.says(agent, part);  // again: nobody waits for it
+  cluster.says(agent, part);  // repeated: the query is complete
 }
 
 TEST_F(Submissions, NameUsedByTwoKeys_AskersOwnJobCounts) {

@@ -1,4 +1,5 @@
-// Submitted jobs in a small cluster: the vocabulary of their tests.
+// Fixture for tests of submitted jobs.
+// Thread: owner.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +12,7 @@ class Submissions : public testing::Test {
  protected:
   using Json = nlohmann::json;
 
-  // Its id.
+  // Submits a job and returns its id.
   std::string submit(int number, Json more = Json::object()) {
     Json asked = {{"job_id", JobId::of(static_cast<unsigned>(number)).hex()}, {"argv", {"/bin/work", "hard"}}};
     asked.update(more);
@@ -25,7 +26,7 @@ class Submissions : public testing::Test {
   }
   std::string state(const std::string& id) { return job(id).value("state", ""); }
 
-  // What an agent says of a command: it has no endpoint.
+  // Sends the agent's reports of a running command, which has no endpoint.
   void runs(TestAgent& at, const StartSlot& start) {
     const auto generation = start.first_generation;
     cluster.says(at, SlotStarted{start.slot, generation, {}, {}});

@@ -1,4 +1,4 @@
-// Questions about single tasks on their way from a tool to the tasks' owners and back.
+// Tests queries for single tasks, from a tool to the owners of tasks and back.
 #include <nlohmann/json.hpp>
 
 #include "head/core/failed_tasks.h"
@@ -191,7 +191,7 @@ TEST_F(TaskQuestions, OneTaskIsAnsweredByItsOwnerAlone) {
   ask("get", "task", id(0xa2));
   EXPECT_EQ(asked(one).id, id(0xa2));
   answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
-  const Json task = document();  // the other need not be heard
+  const Json task = document();  // the reply of the other owner is not needed
   EXPECT_EQ(task["kind"], "Task");
   EXPECT_EQ(task["task_id"], id(0xa2));
 
@@ -214,7 +214,7 @@ TEST_F(TaskQuestions, AnAnswerThatWasNotAskedForIsNothing) {
   const auto request = asked(one).request;
   answers(1, request + 1, {fact(1, TaskPhase::runs)});
   answers(1, request, {});
-  answers(1, request, {fact(2, TaskPhase::runs)});  // again
+  answers(1, request, {fact(2, TaskPhase::runs)});  // repeated reply
   EXPECT_TRUE(cluster.replies.empty());
   answers(2, request, {});
   EXPECT_TRUE(document()["items"].empty());

@@ -1,5 +1,5 @@
-// Tokens in the head's core: made, listed, used once, expired, revoked, kept over a head's death; and
-// what each role may ask and send.
+// Tests tokens in the core: creation, lists, single use, expiry, revocation, and restarts of the
+// head. Also tests the permissions of each role.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -67,7 +67,7 @@ TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
   const Principal ticket = who('a').value();
   ASSERT_TRUE(join(ticket, 'm', "host-1").ok);
   EXPECT_EQ(who('m').value(), (Principal{Role::agent, "hands", {}}));
-  EXPECT_TRUE(join(ticket, 'm', "host-1").ok);  // its answer was lost
+  EXPECT_TRUE(join(ticket, 'm', "host-1").ok);  // repeated after a lost reply
   const auto second = join(who('a').value(), 'n', "host-2");
   EXPECT_FALSE(second.ok);
   EXPECT_EQ(second.code, ErrorCode::permission_denied);
@@ -78,7 +78,7 @@ TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
   EXPECT_EQ(who('m').value().role, Role::agent);
   EXPECT_FALSE(join(who('a').value(), 'n', "host-2").ok);
   EXPECT_EQ(state("hands"), "USED");
-  // Revoked, the machine that has joined is nobody, too.
+  // After revocation the joined machine is not admitted either.
   ASSERT_TRUE(cluster.tool("token_revoke", "", "hands").ok);
   EXPECT_THAT(who('m').error().text, HasSubstr("revoked"));
   EXPECT_THAT(who('a').error().text, HasSubstr("revoked"));
@@ -103,7 +103,7 @@ TEST_F(Tokens, ThatCannotBeMadeDurableAreNotMade) {
   EXPECT_THAT(cluster.replies.back().text, HasSubstr("the disk is full"));
   EXPECT_EQ(state("wheel"), "none");
   EXPECT_FALSE(who('d').ok());
-  cluster.pass(10s);  // what failed is written again, but not this
+  cluster.pass(10s);  // failed rows are written again, except this one
   cluster.restart_head();
   EXPECT_FALSE(who('d').ok());
   EXPECT_TRUE(create("driver", 'e', "wheel").ok);
@@ -122,7 +122,7 @@ TEST_F(Tokens, ExpireByTheHeadsClockAndSayBothTimes) {
   ASSERT_TRUE(create("observer", 'o', "eyes", 60'000).ok);
   EXPECT_TRUE(who('o').ok());
   cluster.pass(60s + 4min);
-  EXPECT_TRUE(who('o').ok());  // clocks may differ by so much
+  EXPECT_TRUE(who('o').ok());  // within the tolerance for clock skew
   cluster.pass(1min);
   const auto late = who('o');
   ASSERT_FALSE(late.ok());
@@ -130,13 +130,13 @@ TEST_F(Tokens, ExpireByTheHeadsClockAndSayBothTimes) {
   EXPECT_THAT(late.error().text, HasSubstr("expired at"));
   EXPECT_THAT(late.error().text, HasSubstr("clock says"));
   EXPECT_EQ(state("eyes"), "EXPIRED");
-  EXPECT_TRUE(create("observer", 'p', "eyes").ok);  // its name is free
+  EXPECT_TRUE(create("observer", 'p', "eyes").ok);  // the name is free again
 }
 
 TEST_F(Tokens, ExpireWhileTheHeadsMachineSleeps) {
   ASSERT_TRUE(create("observer", 'o', "eyes", 60'000).ok);
   const std::int64_t before_ms = cluster.core().wall_ms(cluster.now);
-  cluster.step(ClockMoved{before_ms + 10 * 60'000});  // and no time has passed by the other clock
+  cluster.step(ClockMoved{before_ms + 10 * 60'000});  // the monotonic clock does not advance
   EXPECT_THAT(who('o').error().text, HasSubstr("expired at"));
   EXPECT_EQ(state("eyes"), "EXPIRED");
   cluster.step(ClockMoved{before_ms - 10 * 60'000});
@@ -152,7 +152,7 @@ TEST_F(Tokens, AreRefusedWithTheRuleTheyBreak) {
   EXPECT_THAT(create("observer", 'o', "a\nb").text, HasSubstr("control"));
   EXPECT_THAT(create("observer", 'o', "x", -1).text, HasSubstr("--expires"));
   ASSERT_TRUE(create("observer", 'o', "x").ok);
-  EXPECT_TRUE(create("observer", 'o', "x").ok);  // asked again
+  EXPECT_TRUE(create("observer", 'o', "x").ok);  // repeated request
   const auto twice = create("driver", 'd', "x");
   EXPECT_EQ(twice.code, ErrorCode::already_exists);
   EXPECT_EQ(cluster.tool("token_revoke", "", "nothing").code, ErrorCode::not_found);
@@ -168,7 +168,7 @@ TEST_F(Tokens, EachRoleAsksWhatItMayAndNothingElse) {
       request.kind = row.verb == "list" ? "nodes" : "";
       const auto reply = ask(Principal{role, "somebody", {}}, request);
       const bool refused = !reply.ok && reply.code == ErrorCode::permission_denied;
-      // A ticket that is none is refused by the table of tokens.
+      // TokenTable rejects a principal without a join token.
       const bool expected = !may_ask(role, row.verb) || row.verb == "join";
       EXPECT_EQ(refused, expected) << row.verb << " by " << to_string(role) << ": " << reply.text;
       if (role == Role::observer && orders.contains(std::string(row.verb))) EXPECT_TRUE(refused) << row.verb;

@@ -1,4 +1,4 @@
-// Questions about tensors that went between processes, and what is counted of them for as long as the head lives.
+// Tests queries for transfers of tensors, and the counts over the life of the head.
 #include <nlohmann/json.hpp>
 
 #include "head/core/small_cluster.h"
@@ -54,7 +54,7 @@ class TransferQuestions : public testing::Test {
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
   Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
 
-  std::map<int, AskTransfers> asked_last;  // of each job's driver, by the latest question
+  std::map<int, AskTransfers> asked_last;  // latest query to the driver of each job
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
@@ -167,14 +167,14 @@ TEST_F(TransferQuestions, OneNodeAloneIsAskedWhatComesToItAndOneObjectIsListed) 
 
   ask("list", "transfers", R"({"object_id": ")" + ObjectId::of(8).hex() + "\"}");
   EXPECT_EQ(asked(1).object, ObjectId::of(8));
-  answers(1, {1s});  // of another object, as who does not know the filter answers
+  answers(1, {1s});  // another object, as from a process that does not know the filter
   answers(2, {});
   EXPECT_EQ(document()["items"].size(), 2u) << document();
   EXPECT_EQ(ask("list", "transfers", R"({"object_id": "x"})").code, ErrorCode::invalid_argument);
   EXPECT_EQ(ask("list", "transfers", R"({"node_id": "x"})").code, ErrorCode::invalid_argument);
 }
 
-// The driver of a job is a program of its user's.
+// The driver of a job is a user program and may be malicious.
 TEST_F(TransferQuestions, WhoLiesTakesNoMoreOfAListThanOthers) {
   TransferFact lie = on_its_way(TransferState::running, -5s);
   lie.sources.assign(100'000, NodeId::of(9));
@@ -264,7 +264,7 @@ TEST_F(TransferQuestions, WhoIsSilentIsNamedAndWhoHasEndedIsNotWaitedFor) {
 TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
   counts(1, 3);
   counts(2, 5);
-  counts(1, 4);  // in the place of 3
+  counts(1, 4);  // replaces 3
   Json now = counted();
   ASSERT_EQ(now.size(), 1u) << "what is no path is passed over: " << now;
   EXPECT_EQ(now[0]["path"], "shm");

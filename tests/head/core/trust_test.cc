@@ -1,5 +1,5 @@
-// What becomes of those whom a token has brought when it ends, whose a node is, whose a job, and how
-// often each may ask.
+// Tests the end of tokens for the agents that they admitted, the ownership of nodes and jobs, and
+// rate limits.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -18,14 +18,14 @@ using TrustJson = nlohmann::json;
 
 class Trust : public testing::Test {
  protected:
-  // Its name in the table of keys.
+  // Creates a token and returns its user id.
   std::string token(const std::string& role, char of, std::int64_t expires_ms = 0) {
     const auto made = cluster.tool("token_create", "",
                                    TrustJson{{"role", role}, {"public_key", std::string(40, of)}, {"name", std::string(1, of)},
                                              {"expires_ms", expires_ms}}.dump());
     EXPECT_TRUE(made.ok) << made.text;
     const std::string id = TrustJson::parse(made.json)["token_id"];
-    if (role == "agent") {  // a machine has joined by it
+    if (role == "agent") {  // a machine joins with the token
       ToolRequest request;
       request.verb = "join";
       request.argument = TrustJson{{"public_key", std::string(40, static_cast<char>(of - 32))}, {"host", "h"}}.dump();
@@ -72,7 +72,7 @@ TEST_F(Trust, ARevokedDriverIsCutOffEverywhereAtOnce) {
   EXPECT_EQ(own.refused->code, RefusalCode::permission);
   EXPECT_THAT(own.refused->why, HasSubstr("revoked"));
   EXPECT_THAT(voided(home), ElementsAre(wheel));
-  // Its driver does not come back with another agent: the job has ended.
+  // The driver does not return through another agent: its job has ended.
   const auto deaths = cluster.take<PeersChanged>(home);
   ASSERT_FALSE(deaths.empty());
   EXPECT_THAT(deaths.front().dead_processes, Contains(SmallCluster::driver(1)));
@@ -88,7 +88,7 @@ TEST_F(Trust, WhoComesLaterHearsOfItAlsoFromAHeadThatWasStartedAnew) {
   EXPECT_THAT(home.registered->void_keys, ElementsAre(wheel));
   auto& late = cluster.node_joins(3, SmallCluster::shape(1), Role::agent, "agent:default");
   EXPECT_THAT(late.registered->void_keys, ElementsAre(wheel));
-  // When no ticket that it has brought may be in force any more it is forgotten.
+  // The revoked key is removed when no ticket from it can be valid.
   cluster.step(ClockMoved{cluster.core().wall_ms(cluster.now) + 25 * 3'600'000});
   auto& last = cluster.node_joins(4, SmallCluster::shape(1), Role::agent, "agent:default");
   EXPECT_THAT(last.registered->void_keys, IsEmpty());
@@ -97,7 +97,7 @@ TEST_F(Trust, WhoComesLaterHearsOfItAlsoFromAHeadThatWasStartedAnew) {
 TEST_F(Trust, AnExpiredDriversTokenIsCutOffLikeARevokedOne) {
   const std::string wheel = token("driver", 'd', 60'000);
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
-  // No ticket outlives the token.
+  // A ticket expires no later than its token.
   EXPECT_EQ(cluster.admitted.back().expires_ms, cluster.core().wall_ms(cluster.now) + 60'000);
   cluster.pass(5min);
   EXPECT_EQ(state(2), NodeState::alive);
@@ -167,21 +167,22 @@ TEST_F(Trust, ANodeBelongsToTheKeyThatRegisteredItFirst) {
     cluster.register_agent(thief);
     return thief.refused ? thief.refused->why : std::string();
   };
-  // Of one that lives, of the cluster's own key, and over a restart of the head: no, with both names.
+  // Rejects another key for the id of a live node, for a node of the cluster's key, and after a
+  // restart of the head. The error names the owning key.
   EXPECT_THAT(tries(2, 500, others), HasSubstr("belongs to the key '" + hands + "'"));
   EXPECT_THAT(tries(1, 501, others), HasSubstr("belongs to the key 'agent:default'"));
   EXPECT_THAT(tries(2, 502, "agent:default"), HasSubstr("belongs to the key"));
   cluster.restart_head();
   EXPECT_THAT(tries(2, 503, others), HasSubstr("belongs to the key '" + hands + "'"));
-  // An incarnation is of one node.
+  // An incarnation belongs to one node.
   cluster.register_agent(home);
   EXPECT_THAT(tries(77, 101, others), HasSubstr("is that of node"));
-  // Its own machine comes back, also as another incarnation.
+  // The owning machine returns, also as another incarnation.
   auto& own = cluster.agent(2);
   own.incarnation = ProcessId::of(600);
   cluster.register_agent(own);
   EXPECT_EQ(state(2), NodeState::alive);
-  // Once its key lets nobody in, the machine may come back with another.
+  // After the key is revoked, the machine may return with another key.
   revoke('a');
   EXPECT_EQ(tries(2, 700, others), "");
   EXPECT_EQ(state(2), NodeState::alive);
@@ -246,7 +247,7 @@ TEST_F(Trust, EachKeyAsksSoOftenAndNotMore) {
   EXPECT_EQ(refused.request, 7u);
   EXPECT_EQ(refused.retry_after, 500ms);
   EXPECT_THAT(refused.text, HasSubstr("500 ms"));
-  // Others are served, and so is an operator, whose it is.
+  // Other keys are served, and operators have no limit.
   EXPECT_TRUE(ping(Role::observer, "token:2").ok);
   for (int i = 0; i < 30; ++i) ASSERT_TRUE(ping(Role::operator_, "operator:default").ok);
   small.pass(500ms);
