@@ -50,7 +50,7 @@ void Peers::send(Row& row, PeerMessage message) {
   emit(row, std::move(frames));
 }
 
-// The home of no object ignores the message.
+// A node that is not the object's home ignores the message.
 void Peers::check(NodeId node) {
   const Row* row = rows_.find(node);
   if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, CopyLost{});
