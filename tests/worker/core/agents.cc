@@ -170,7 +170,7 @@ void Agent::executor_exits(const StartExecutor& started, EndCause cause) {
   world_.settle();
 }
 
-// ---- the world ---------------------------------------------------------------------------------
+// ---- simulation --------------------------------------------------------------------------------
 
 WorkerOptions Agents::small() {
   WorkerOptions options;

@@ -1,4 +1,4 @@
-// What is done about executors that have more of a GPU than their share.
+// Reactions to executors that exceed their share of a GPU.
 #include "worker/core/gpu_guard.h"
 
 #include <gmock/gmock.h>
