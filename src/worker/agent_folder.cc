@@ -97,9 +97,7 @@ void remove_dead_sockets(const std::string& runtime_folder) {
   for (const std::string& entry : entries_of(runtime_folder)) {
     const fs::path socket = fs::path(entry) / "agent.sock";
     std::error_code at;
-    if (!fs::exists(fs::symlink_status(socket, at)))
-      continue;  // perhaps of an agent that is
-                 // starting
+    if (!fs::exists(fs::symlink_status(socket, at))) continue;  // may be starting
     const auto answer = connect_local(socket.string());
     if (!answer && answer.error().code == ErrorCode::unavailable) dead.emplace_back(entry);
   }

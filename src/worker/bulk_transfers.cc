@@ -73,8 +73,7 @@ bool BulkTransfers::hand_over(Fd& socket) {
   const std::size_t index = next_server_++ % lanes_.size();
   if (index == 0) return false;
   Lane& row = lanes_[index];
-  const auto given = std::make_shared<Fd>(std::move(socket));  // shared, because a posted function
-                                                               // is copied
+  const auto given = std::make_shared<Fd>(std::move(socket));  // shared: functions are copied
   const auto posted = row.thread->loop().post([&row, given] {
     if (row.lane) row.lane->adopt(std::move(*given));
   });

@@ -30,22 +30,16 @@ struct WorkerMainOptions {
   NodeRequest node{};  // requested resources; environment and address are added
   std::optional<std::uint64_t> object_store_bytes{};  // empty: 30 % of the free memory
 
-  double memory_threshold = 0.95;  // share of the node's memory beyond which executors are
-                                   // terminated; 0: never
-  std::optional<std::int64_t> executor_memory_bytes{};  // limit for all executors together, in
-                                                        // bytes
+  double memory_threshold = 0.95;  // share in use that ends executors; 0: no limit
+  std::optional<std::int64_t> executor_memory_bytes{};  // for all executors together
   // Reaction to executors that exceed their share of a GPU; none: no monitoring.
   Reacts gpu_reacts = Reacts::error;
   Duration gpu_watch_period = 1s;
   std::vector<std::string> warden{};         // program and first arguments of the job shim
-  std::vector<std::string> job_starter{};    // stages the files of a job and then executes its
-                                             // program (cli/job_start.h)
-  std::vector<std::string> gpu_libraries{};  // program that prints library versions
-                                             // (gpu/library_versions.h); empty: none
-  std::vector<std::string> gpu_trial{};      // program that holds a context (gpu/context_trial.h);
-                                             // empty: no probe
-  std::string spill_folder{};  // directory of spilled objects; "none": no spilling; empty: the
-                               // agent's own
+  std::vector<std::string> job_starter{};    // stages a job's files, then runs it (cli/job_start.h)
+  std::vector<std::string> gpu_libraries{};  // prints library versions (gpu/library_versions.h)
+  std::vector<std::string> gpu_trial{};      // holds a context (gpu/context_trial.h); may be empty
+  std::string spill_folder{};  // for spilled objects; "none": no spilling; empty: the agent's own
   int spill_above_percent = 80;
   std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
   Duration longest_spin = 50us;      // longest spin of a thread that waits for a local call

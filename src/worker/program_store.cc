@@ -66,7 +66,7 @@ std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) 
   return file_path(hash) + ".new-" + std::string(purpose);
 }
 
-// ---- programs of local drivers -----------------------------------------------------------------
+// ---- programs of local drivers ------------------------------------------------------------------
 
 std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& path) {
   struct stat seen {};
@@ -117,7 +117,7 @@ bool ProgramStore::runs_in_place(const Row& row) const {
   });
 }
 
-// ---- preparing programs ------------------------------------------------------------------------
+// ---- preparing programs -------------------------------------------------------------------------
 
 ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   ProgramPrepared answer{program.id, {}, {}};
@@ -218,7 +218,7 @@ void ProgramStore::forget(ProgramId program) {
   }
 }
 
-// ---- for other nodes ---------------------------------------------------------------------------
+// ---- for other nodes ----------------------------------------------------------------------------
 
 Result<ProgramStore::Source> ProgramStore::source_of(Hash128 hash, std::string_view purpose) const {
   Source source{hash, file_path(hash), incoming_path(hash, purpose), nullptr, 0};

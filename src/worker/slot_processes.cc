@@ -175,7 +175,7 @@ void SlotProcesses::take_up(ProcessId process) {
   keep_reserve(key);
 }
 
-// ---- prestarted executors ----------------------------------------------------------------------
+// ---- prestarted executors -----------------------------------------------------------------------
 
 // `wanted` rises at once to the largest number of simultaneous starts, and falls by one per smaller
 // burst.
@@ -296,7 +296,7 @@ void SlotProcesses::retire(const NurseryKey& key) {
   }
 }
 
-// ---- events of the pool ------------------------------------------------------------------------
+// ---- events of the pool -------------------------------------------------------------------------
 
 // Output precedes the exit of its process. Nothing is reported from within the pool.
 void SlotProcesses::pump() {
@@ -391,7 +391,7 @@ void SlotProcesses::conclude(ProcessId process) {
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
 }
 
-// ---- output ------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 void SlotProcesses::running(LinkId link, const std::string& name) {
   const auto at = of_link_.find(link);

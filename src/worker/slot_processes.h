@@ -54,8 +54,7 @@ struct CommandSlot {
   std::string name;  // name of its program
   CommandStart command;
   std::vector<EnvironmentVariable> environment;  // added to the agent's environment
-  std::string own_folder;  // below `job_files_folder`, created by the command, removed after it;
-                           // empty: none
+  std::string own_folder;  // created by the command below `job_files_folder`; empty: none
 };
 
 class SlotProcesses {

@@ -21,7 +21,7 @@ std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
 
 }  // namespace
 
-// ---- messages ----------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
 
@@ -92,7 +92,7 @@ void WorkerService::carry_out(UseIdentity& command) {
   if (options_.on_registered) options_.on_registered(agent_file());
 }
 
-// ---- programs and executors --------------------------------------------------------------------
+// ---- programs and executors ---------------------------------------------------------------------
 
 void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid, command.program); }
 
@@ -200,7 +200,7 @@ void WorkerService::carry_out(KillExecutor& command) {
   slots_->kill(command.slot, command.generation, command.grace);
 }
 
-// ---- slabs and transfers -----------------------------------------------------------------------
+// ---- slabs and transfers ------------------------------------------------------------------------
 
 void WorkerService::carry_out(CreateSlab& command) {
   const auto made = slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
@@ -273,7 +273,7 @@ void WorkerService::carry_out(OfferFile& command) {
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
-// ---- spilling ----------------------------------------------------------------------------------
+// ---- spilling -----------------------------------------------------------------------------------
 
 Result<BulkSource> WorkerService::bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size) {
   auto slab = slabs_.readable(id);
@@ -309,7 +309,7 @@ void WorkerService::carry_out(StartRestore& command) {
 
 void WorkerService::carry_out(DropSpillFile& command) { disk_->remove(command.file); }
 
-// ---- the end -----------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void WorkerService::carry_out(Fence& command) {
   log_warn("{}", command.why);
@@ -318,7 +318,7 @@ void WorkerService::carry_out(Fence& command) {
 
 void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text); }
 
-// ---- submitted jobs ----------------------------------------------------------------------------
+// ---- submitted jobs -----------------------------------------------------------------------------
 
 // A command without CPUs is a waiting driver; one with CPUs computes. Variables of the user have
 // precedence.

@@ -258,7 +258,7 @@ void WorkerService::stop(bool drain) {
   }
 }
 
-// ---- events ------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 // Commands may cause events. They wait until all commands of the step are executed.
 void WorkerService::step(Event event) {

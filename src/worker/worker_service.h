@@ -53,8 +53,7 @@ struct ServiceOptions {
   std::size_t max_reserves = 8;  // for all programs together; beyond it the longest unused one ends
   std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
   Duration longest_spin = 50us;   // longest spin of a thread that waits for a local call; 0: none
-  std::size_t max_rings = 1'000;  // rings of one process, to others of its job on this node; 0:
-                                  // none
+  std::size_t max_rings = 1'000;  // per process, to others of its job here; 0: none
   std::optional<std::int64_t> executor_memory;  // limit for all executors together, in bytes
   std::vector<WatchedGpu> watched_gpus;         // monitored GPUs; empty: none
   std::string nvml_library;
@@ -62,8 +61,7 @@ struct ServiceOptions {
   HostPaths host_paths;      // files with the machine's memory use
   std::string spill_folder;  // directory of spilled objects; empty: in `folder`
   int spill_disk_cap_percent = 95;
-  std::vector<std::string> job_starter;  // program and first arguments that stage a job's files;
-                                         // empty: none
+  std::vector<std::string> job_starter;  // program that stages a job's files; empty: none
   bool waits_for_head =
       true;  // false: ends with the reason if the head is unreachable or its handshake fails
   RecordOptions record;  // recording of the core; executors read the setting from their environment
@@ -96,7 +94,7 @@ class WorkerService {
   // Set when the service has ended and can be destroyed.
   const std::optional<ServiceEnd>& end() const { return end_; }
 
-  // ---- views -----------------------------------------------------------------------------------
+  // ---- views ------------------------------------------------------------------------------------
   const WorkerCore& core() const { return core_; }
   ProcessId incarnation() const { return incarnation_; }
   const std::string& socket_path() const { return socket_path_; }

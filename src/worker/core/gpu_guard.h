@@ -48,8 +48,7 @@ class GpuGuard {
 
  private:
   const WorkerOptions& options_;
-  std::map<std::pair<SlotId, std::uint32_t>, std::uint32_t> over_;  // (slot, device) → generation
-                                                                    // that exceeds its share
+  std::map<std::pair<SlotId, std::uint32_t>, std::uint32_t> over_;  // generation over its share
 };
 
 }  // namespace mobula::internal::worker

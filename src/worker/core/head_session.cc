@@ -30,7 +30,7 @@ void HeadSession::link(bool connected) {
   }
 }
 
-// ---- sending -----------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 void HeadSession::begin_registering() {
   session_.reset();
@@ -92,7 +92,7 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
 
-// ---- receiving ---------------------------------------------------------------------------------
+// ---- receiving ----------------------------------------------------------------------------------
 
 HeadSession::Heard HeadSession::heard(HeadToAgent message) {
   if (!started_) return {};
@@ -154,7 +154,7 @@ bool HeadSession::reachable() const {
          outbox_.now() - *heard_at_ < options_.head_silent_after;
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 void HeadSession::shift_deadlines(Duration gap) {
   if (heard_at_) heard_at_ = std::min(*heard_at_ + gap, outbox_.now());

@@ -1,7 +1,7 @@
 // The agent's connection to the head: registers with a growing backoff until the head replies, then
-// keeps one sequenced session per head epoch, with heartbeats. Messages sent between the first
-// registration and the reply are sent again in the new session, because the head may have read the
-// facts of any attempt. A message may therefore repeat a fact.
+// keeps one sequenced session per head epoch, with heartbeats. Messages between the first
+// registration and the reply are queued and sent in the new session, because the head may have read
+// the facts of any attempt. A message may therefore repeat a fact.
 // Without a session, messages of processes are not stored: processes restate when a session begins.
 // Thread: owner (WorkerCore). Not: the meaning of messages.
 // Errors: beyond `max_head_backlog` messages, relays are rejected, and the process must restate.
@@ -108,8 +108,7 @@ class HeadSession {
   std::optional<HeadConversation> session_;
   std::uint64_t applied_ = 0;
   std::uint64_t told_ = 0;                    // messages passed to the session
-  std::vector<AgentMessage> told_meanwhile_;  // messages since the first registration without a
-                                              // reply
+  std::vector<AgentMessage> told_meanwhile_;  // since the first unanswered registration
   ClusterSettings settings_;
   std::uint32_t protocol_ = 0;
   std::string head_signing_key_;

@@ -66,16 +66,14 @@ struct ObjectEntry {
 
   // Bytes on this node: uses that prevent a move, and the existence of replicas elsewhere.
   struct InPlace {
-    std::uint64_t fetch = 0;      // fetch that returned the location; 0: the process wrote the
-                                  // bytes
+    std::uint64_t fetch = 0;      // fetch that returned the location; 0: writer of the bytes
     std::optional<Time> asked{};  // time of the request to return it
   };
   std::map<ProcessId, InPlace> in_place{};  // processes that may have the bytes mapped
   int offers = 0;                           // peers that read here
   std::uint64_t spill = 0;                  // file that is being written; 0: none
   std::uint64_t restore = 0;                // restore in progress; 0: none
-  std::vector<std::pair<NodeId, std::uint64_t>> pullers{};  // (node, pull) of peers that wait for
-                                                            // the restore
+  std::vector<std::pair<NodeId, std::uint64_t>> pullers{};  // await the restore: (node, pull)
   Time last_use{};
   bool pulled = false;         // a replica of bytes on other nodes
   std::set<NodeId> origins{};  // locations reported at the pull
@@ -85,16 +83,13 @@ struct ObjectEntry {
   std::optional<Time> claim_by{};  // with a pin: deadline of the claim
   bool exported = false;
   bool is_tensor = false;          // exported: a tensor, which the owner serves
-  bool owner_released = false;     // exported: the owner has released it and waits for the last
-                                   // holder
-  ActorId entrusted{};             // exported: the job owns the actor whose handles this object
-                                   // counts
-  std::set<NodeId> keepers{};      // nodes that store the bytes for this home until it releases
-                                   // them
+  bool owner_released = false;     // exported: released by its owner, still held
+  ActorId entrusted{};             // exported: actor, owned by the job, of its handles
+  std::set<NodeId> keepers{};      // nodes that store the bytes until we release them
   std::set<NodeId> copies{};       // nodes with a replica under their own hold
   std::set<NodeId> askers{};       // nodes that wait for the location
   std::vector<NodeId> fetchers{};  // nodes without a replica that received the locations, in order
-  std::uint64_t answers = 0;       // count of locations replies
+  std::uint64_t answers = 0;       // replies with locations so far
   std::set<NodeId> unconfirmed{};  // nodes whose holds wait for the claim
 
   // Away from home.
@@ -103,8 +98,7 @@ struct ObjectEntry {
 
   // On the node of the writer, away from home.
   std::set<ProcessId> sealers{};     // processes that wait for the home's confirmation
-  std::set<ProcessId> found_here{};  // with a pin each: processes that were sent here to seal
-                                     // existing bytes
+  std::set<ProcessId> found_here{};  // with a pin each: processes sent to seal these bytes
   bool writer_borrows = false;       // the writer also holds the object as a borrower
 };
 

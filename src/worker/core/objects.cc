@@ -49,7 +49,7 @@ void Objects::learn(ObjectEntry& entry, const RefRecord& ref) const {
   entry.owner = ref.owner;
 }
 
-// ---- holds of the agent ------------------------------------------------------------------------
+// ---- holds of the agent -------------------------------------------------------------------------
 
 bool Objects::pin(ObjectId object) {
   ObjectEntry* entry = entries_.find(object);
@@ -107,7 +107,7 @@ std::size_t Objects::pins() const {
   return sum;
 }
 
-// ---- consequences of ended holds ---------------------------------------------------------------
+// ---- consequences of ended holds ----------------------------------------------------------------
 
 void Objects::apply(Consequences consequences) {
   room_due_ = true;
@@ -205,9 +205,7 @@ void Objects::unmapped(ProcessId process, std::uint64_t number) {
   if (retiring == retiring_.end()) return;
   const SlabId slab = retiring->second;
   const auto owner = table_.space().owner_of(slab);
-  if (!owner || owner->writer != process)
-    return;  // a reader's mapping; the writer still maps the
-             // slab
+  if (!owner || owner->writer != process) return;  // a reader's mapping only
   if (table_.slab_gone(slab)) drop_slab(slab);
 }
 
@@ -238,7 +236,7 @@ void Objects::slab_failed(const SlabFailed& failed) {
   }
 }
 
-// ---- ends --------------------------------------------------------------------------------------
+// ---- ends ---------------------------------------------------------------------------------------
 
 void Objects::process_gone(ProcessId process, bool sudden) {
   std::vector<ObjectId> held, owned, found;
@@ -324,7 +322,7 @@ std::set<JobId> Objects::jobs() const {
   return out;
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 Time Objects::start_timer(ObjectId object, TimerKind kind, Duration after) {
   const Time at = outbox_.now() + after;

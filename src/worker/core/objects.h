@@ -31,7 +31,7 @@ class Objects {
   Objects(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
           Peers& peers, Transfers& transfers, const Started& self);
 
-  // ---- processes of this node ------------------------------------------------------------------
+  // ---- processes of this node -------------------------------------------------------------------
   void add_process(ProcessId process, JobId job) { table_.add_process(process, job); }
   // Also fails objects that the process owned and had not produced. If the end was `sudden`, its
   // holds remain for `unclaimed_after`, because refs that it sent may not be registered yet.
@@ -48,7 +48,7 @@ class Objects {
   void place_returned(ProcessId process, const PlaceReturned& message);
   void unmapped(ProcessId process, std::uint64_t slab);
 
-  // ---- other nodes -----------------------------------------------------------------------------
+  // ---- other nodes ------------------------------------------------------------------------------
   void from_peer(NodeId node, const ResultStored& message);
   void from_peer(NodeId node, const ResultTaken& message);
   void from_peer(NodeId node, const NodeHold& message);
@@ -65,7 +65,7 @@ class Objects {
   // `cause` is human-readable: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
 
-  // ---- the head, the shell, time ---------------------------------------------------------------
+  // ---- the head, the shell, time ----------------------------------------------------------------
   void located(const ObjectLocated& message);
   // The drain of the node begins or ends. Bytes that a drained node would lose move to nodes that
   // stay.
@@ -111,10 +111,7 @@ class Objects {
   // no search for replicas runs. Their owner must be computing them.
   std::vector<std::pair<ObjectId, ProcessId>> awaited_without_bytes() const;  // with the owner
   const SpillFiles& spill_files() const { return files_; }
-  std::size_t moving() const {
-    return restores_.size() + spill_.items.size();
-  }                                                         // objects to and
-                                                            // from disk
+  std::size_t moving() const { return restores_.size() + spill_.items.size(); }  // to and from disk
   bool in_place(ProcessId process, ObjectId object) const;  // may be reading in place
   std::set<JobId> jobs() const;
   std::vector<EntrustedActor> entrusted() const;  // until their jobs end
@@ -286,8 +283,7 @@ class Objects {
   std::optional<Time> report_copies_at_;
   bool retry_due_ = false;
   std::map<std::uint64_t, SlabId> retiring_;  // by number: slabs that processes must unmap
-  std::vector<ObjectId> unpins_;              // pending unpins; a queue, because chains of objects
-                                              // must not recurse
+  std::vector<ObjectId> unpins_;              // pending; a queue prevents recursion
   bool draining_ = false;
   std::set<NodeId> drained_;
   std::deque<std::pair<ObjectId, int>> to_save_;  // (object, failed tries), waiting

@@ -17,7 +17,7 @@ bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) con
   return here(object) || !entry.keepers.empty() || !entry.copies.empty();
 }
 
-// ---- claims ------------------------------------------------------------------------------------
+// ---- claims -------------------------------------------------------------------------------------
 
 // A ref may arrive before the owner's claim of its object: pins the object and waits for the claim.
 void Objects::wait_for_claim(ObjectId object) {
@@ -66,7 +66,7 @@ void Objects::give_up(ObjectId object, Failure why) {
   unpin(object);
 }
 
-// ---- holds of nodes ----------------------------------------------------------------------------
+// ---- holds of nodes -----------------------------------------------------------------------------
 
 void Objects::from_peer(NodeId node, const NodeHold& message) {
   ObjectEntry& entry = placeholder(message.object);
@@ -174,7 +174,7 @@ void Objects::from_peer(NodeId node, const CopyMade& message) {
   if (entry->copies.insert(node).second) location_added(message.object);
 }
 
-// ---- results that other nodes store for owners here --------------------------------------------
+// ---- results that other nodes store for owners here ---------------------------------------------
 
 void Objects::from_peer(NodeId node, const ResultStored& message) {
   const ObjectId object = message.object;
@@ -202,7 +202,7 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
   unpin(object);
 }
 
-// ---- losses ------------------------------------------------------------------------------------
+// ---- losses -------------------------------------------------------------------------------------
 
 void Objects::from_peer(NodeId node, const CopyLost& message) {
   const ObjectEntry* entry = find(message.object);

@@ -15,7 +15,7 @@ Failure being_written(ObjectId object) {
 
 }  // namespace
 
-// ---- writing -----------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 void Objects::reserve(ProcessId process, const ReserveObject& message) {
   const ProcessRow* writer = processes_.find(process);
@@ -194,7 +194,7 @@ std::vector<EntrustedActor> Objects::entrusted() const {
   return out;
 }
 
-// ---- holds -------------------------------------------------------------------------------------
+// ---- holds --------------------------------------------------------------------------------------
 
 ObjectEntry* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure& why) {
   const auto held = table_.hold(process, ref.object);
@@ -239,7 +239,7 @@ void Objects::release(ProcessId process, ObjectId object) {
   settle(object);
 }
 
-// ---- reading -----------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 void Objects::fetch(ProcessId process, const FetchObject& message) {
   const ObjectId object = message.ref.object;

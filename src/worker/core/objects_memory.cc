@@ -17,7 +17,7 @@ const Mark mark_overdue("worker.no_room_in_time");
 
 }  // namespace
 
-// ---- waiting for memory ------------------------------------------------------------------------
+// ---- waiting for memory -------------------------------------------------------------------------
 
 // A location. Empty if a process must first unmap memory, or an object must be evicted.
 Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
@@ -148,7 +148,7 @@ std::string Objects::why_no_room() {
                      byte_text(in_use), byte_text(written));
 }
 
-// ---- freeing memory ----------------------------------------------------------------------------
+// ---- freeing memory -----------------------------------------------------------------------------
 
 bool Objects::can_spill() const {
   if (!options_.spill) return false;
@@ -267,7 +267,7 @@ void Objects::ask_back(ObjectId object) {
   }
 }
 
-// ---- lists -------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 ObjectFact Objects::fact_of(ObjectId object, const ObjectRow& row) {
   const ObjectEntry& entry = entries_.at(object);

@@ -13,7 +13,7 @@ const Mark mark_unreadable("worker.locations_of_an_object_given_up");
 
 }  // namespace
 
-// ---- holds -------------------------------------------------------------------------------------
+// ---- holds --------------------------------------------------------------------------------------
 
 void Objects::want_node_hold(ObjectId object, ObjectEntry& entry) {
   if (entry.node_hold != NodeHoldState::none || peers_.is_dead(entry.home)) return;
@@ -59,7 +59,7 @@ void Objects::finish_sealers(ObjectId object) {
   }
 }
 
-// ---- pulls -------------------------------------------------------------------------------------
+// ---- pulls --------------------------------------------------------------------------------------
 
 void Objects::seek(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
@@ -299,7 +299,7 @@ void Objects::offer_over(ObjectId object) {
   unpin(object);
 }
 
-// ---- without a home ----------------------------------------------------------------------------
+// ---- without a home -----------------------------------------------------------------------------
 
 void Objects::locate(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);

@@ -16,7 +16,7 @@ const Mark mark_lost_on_disk("worker.object_lost_on_disk");
 
 }  // namespace
 
-// ---- to disk -----------------------------------------------------------------------------------
+// ---- to disk ------------------------------------------------------------------------------------
 
 // Spills the objects that fit into one file; the others may follow.
 void Objects::start_spill(const std::vector<ObjectId>& objects) {
@@ -80,7 +80,7 @@ void Objects::drop_from_disk(ObjectId object) {
   if (const auto file = files_.drop(object)) outbox_.emit(DropSpillFile{*file});
 }
 
-// ---- from disk ---------------------------------------------------------------------------------
+// ---- from disk ----------------------------------------------------------------------------------
 
 void Objects::restore(ObjectId object) {
   const ObjectEntry& known = entries_.at(object);

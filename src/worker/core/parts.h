@@ -31,7 +31,7 @@ struct WorkerCore::Parts {
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
-  // ---- events ----------------------------------------------------------------------------------
+  // ---- events -----------------------------------------------------------------------------------
   void on(Started& event);
   void on(HeadLink& event) { head.link(event.connected); }
   void on(HeadSaid& event);
@@ -121,7 +121,7 @@ struct WorkerCore::Parts {
   void said(ProcessRow&, OpenRing&) {}
   void said(ProcessRow&, RingClosed&) {}
 
-  // ---- parts of a step -------------------------------------------------------------------------
+  // ---- parts of a step --------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
   void process_gone(ProcessId process, const EndCause& cause);
   void tell_end(ProcessEnded ended);

@@ -17,7 +17,7 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       memory_(options),
       gpus_(options) {}
 
-// ---- messages of the head ----------------------------------------------------------------------
+// ---- messages of the head -----------------------------------------------------------------------
 
 void Slots::start(StartSlot start) {
   const SlotId slot = start.slot;
@@ -78,7 +78,7 @@ void Slots::restate() {
   if (pressure_.on) head_.tell(pressure_);
 }
 
-// ---- starting ----------------------------------------------------------------------------------
+// ---- starting -----------------------------------------------------------------------------------
 
 void Slots::program_came(const Programs::Outcome& outcome) {
   std::vector<SlotId> waiting;
@@ -212,7 +212,7 @@ void Slots::said_running(SlotId slot, std::string name, bool may_run_again) {
   row->may_run_again = may_run_again;
 }
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 std::vector<SlotFact> Slots::facts() const {
   std::vector<SlotFact> out;

@@ -38,8 +38,7 @@ struct SlotRow {
   std::string running{};                     // human-readable name of the running call
   bool may_run_again = true;                 // the running call can be retried
   std::uint64_t order = 0;                   // start order within this agent
-  std::optional<ValueRecord> constructed{};  // result of the actor's constructor; empty error:
-                                             // success
+  std::optional<ValueRecord> constructed{};  // error of the actor's constructor, or empty
 
   int failed_starts = 0;  // failed starts in a row
   int crashes = 0;        // crashes in a row
@@ -55,8 +54,7 @@ struct SlotRow {
   bool for_memory = false;              // killed: because of memory of the node or of its share
   bool for_share = false;               // killed: it exceeded its share of a device
   std::optional<Time> store_by{};       // stopping: deadline for storing its results
-  std::optional<Time> deadline{};       // starting, assigned: ready deadline; stopping: kill time;
-                                        // pausing: next start
+  std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
 
   bool is_actor() const { return !start.actor.actor.empty(); }
   // The slot runs a job's command instead of an executor, and is ready when the command runs.

@@ -207,7 +207,7 @@ void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
   head_.tell(SlotGone{slot, std::move(cause), cannot_start});
 }
 
-// ---- the agent ---------------------------------------------------------------------------------
+// ---- the agent ----------------------------------------------------------------------------------
 
 void Slots::close(const std::string& why) {
   closed_ = true;

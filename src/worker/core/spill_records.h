@@ -15,7 +15,7 @@
 
 namespace mobula::internal::worker {
 
-// ---- commands ----------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
 struct SpillItem {
   ObjectId object;
@@ -73,7 +73,7 @@ struct DropSpillFile {
   friend bool operator==(const DropSpillFile&, const DropSpillFile&) = default;
 };
 
-// ---- events ------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 struct SpilledItem {
   std::uint64_t file_offset = 0;

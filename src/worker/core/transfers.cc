@@ -26,7 +26,7 @@ transfer::PullOptions pull_options(const WorkerOptions& options) {
 Transfers::Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers)
     : outbox_(outbox), options_(options), peers_(peers), queue_(pull_options(options)) {}
 
-// ---- to this node ------------------------------------------------------------------------------
+// ---- to this node -------------------------------------------------------------------------------
 
 Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t size_bytes,
                                                 const std::vector<NodeId>& sources, bool argument) {
@@ -198,7 +198,7 @@ void Transfers::carry_out(transfer::PullDone& done) {
   }
 }
 
-// ---- from this node ----------------------------------------------------------------------------
+// ---- from this node -----------------------------------------------------------------------------
 
 void Transfers::refuse(NodeId reader, std::uint64_t ask, Failure why) {
   PullReady answer;

@@ -113,8 +113,7 @@ class Transfers {
   bool trusted_ = false;
   transfer::PullQueue queue_;
   std::map<transfer::PullId, Place> places_;  // memory of objects that are being pulled
-  std::map<transfer::PullId, transfer::PullDone> withheld_;  // failed pulls whose memory peers
-                                                             // still read
+  std::map<transfer::PullId, transfer::PullDone> withheld_;  // failed; peers still read
   Table<std::uint64_t, Offer> offers_;
   std::uint64_t next_offer_ = 1;
   std::vector<transfer::BeginPull> begun_;

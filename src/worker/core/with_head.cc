@@ -96,7 +96,7 @@ void WorkerCore::Parts::said(JobEnded& message) {
   if (!message.lingers) outbox.emit(ForgetJob{message.job});
 }
 
-// ---- output of executors -----------------------------------------------------------------------
+// ---- output of executors ------------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
   for (const auto& [link, row] : processes.rows()) {
@@ -175,7 +175,7 @@ void WorkerCore::Parts::on(UsageTold& event) {
   head.tell(std::move(event));
 }
 
-// ---- messages to processes ---------------------------------------------------------------------
+// ---- messages to processes ----------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_head_status() {
   const bool connected = head.reachable();

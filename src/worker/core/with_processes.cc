@@ -22,7 +22,7 @@ bool within_role(const ProcessRow& row, const ProcessToAgent& message) {
 
 }  // namespace
 
-// ---- links -------------------------------------------------------------------------------------
+// ---- links --------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::on(ProcessConnected& event) {
   processes.connected(event.link, std::move(event.user), event.pid);
@@ -75,7 +75,7 @@ void WorkerCore::Parts::tell_end(ProcessEnded ended) {
   processes.remember(std::move(ended), head.reachable());
 }
 
-// ---- drivers -----------------------------------------------------------------------------------
+// ---- drivers ------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, AttachDriver& message) {
   if (!row.process.empty()) return;  // already attached
@@ -117,7 +117,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
   process_began(message.process, principal);
 }
 
-// ---- relays and executors ----------------------------------------------------------------------
+// ---- relays and executors -----------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
   if (const auto* job = std::get_if<StartJob>(&message.message)) {
@@ -152,7 +152,7 @@ void WorkerCore::Parts::said(ProcessRow& row, RunningNow& message) {
   slots.said_running(row.slot, std::move(message.name), message.may_run_again);
 }
 
-// ---- objects -----------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, ReserveObject& message) {
   objects->reserve(row.process, message);
@@ -180,7 +180,7 @@ void WorkerCore::Parts::said(ProcessRow& row, SlabUnmapped& message) {
   objects->unmapped(row.process, message.slab);
 }
 
-// ---- other agents, programs --------------------------------------------------------------------
+// ---- other agents, programs ---------------------------------------------------------------------
 
 void WorkerCore::Parts::on(PeerSaid& event) {
   auto heard = peers.receive(std::move(event.frame));

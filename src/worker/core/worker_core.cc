@@ -50,7 +50,7 @@ constexpr const char* why_stopping = "the agent of its node is being stopped";
 
 }  // namespace
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 bool WorkerCore::registered() const { return parts_->head.registered(); }
 std::uint64_t WorkerCore::head_epoch() const { return parts_->head.epoch(); }
@@ -89,7 +89,7 @@ const ObjectTable& WorkerCore::objects() const {
   return parts_->objects->table();
 }
 
-// ---- life of the agent -------------------------------------------------------------------------
+// ---- life of the agent --------------------------------------------------------------------------
 
 void WorkerCore::Parts::on(Started& event) {
   phase = Phase::running;

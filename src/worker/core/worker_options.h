@@ -1,5 +1,5 @@
 // Settings of the agent core, with defaults. Plain values; a recording contains them.
-// Thread: any. Units: as in each comment.
+// Thread: any. Units: part of each name.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,7 @@ struct WorkerOptions {
   std::uint64_t first_slab_bytes = std::uint64_t{4} << 20;
   std::uint64_t max_slab_bytes = std::uint64_t{256} << 20;
 
-  Duration register_after = 200ms;  // first backoff between registrations, doubled up to
-                                    // register_cap
+  Duration register_after = 200ms;  // first backoff, doubled up to register_cap
   Duration register_cap = 2s;
   Duration head_silent_after = 3s;  // time without a reply after which the head counts as away
 
@@ -42,12 +41,10 @@ struct WorkerOptions {
   // Time until an unclaimed object counts as lost. Also the time for which the holds of a process
   // that died suddenly remain.
   Duration unclaimed_after = 1s;
-  Duration orphan_after = 30s;        // bytes kept for unknown holders after the death of their
-                                      // home
+  Duration orphan_after = 30s;        // for bytes of unknown holders after their home died
   Duration locate_within = 10s;       // for the head to return replica locations
   Duration peer_unknown_after = 30s;  // a node that the head never names counts as dead
-  Duration peer_silent_after = 10s;   // without an acknowledgement of the peer: reported to the
-                                      // head
+  Duration peer_silent_after = 10s;   // without an acknowledgement: reported to the head
   Duration room_within = 2s;          // for a process to return an empty slab
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
@@ -57,19 +54,15 @@ struct WorkerOptions {
   Duration idle_store_after = 4s;
 
   // Memory pressure of the node (memory_guard.h).
-  std::int64_t memory_threshold_permille = 950;    // share of the limit beyond which executors are
-                                                   // terminated
-  std::int64_t memory_last_resort_permille = 980;  // share beyond which work that cannot run again
-                                                   // is ended, too
-  std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // less memory, or less than 1 %, does
-                                                             // not justify an end
+  std::int64_t memory_threshold_permille = 950;              // beyond it, executors are terminated
+  std::int64_t memory_last_resort_permille = 980;            // beyond it, other executors, too
+  std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // or 1 %: least use worth a kill
   Duration memory_end_within = 5s;                           // for a terminated executor to exit
   Duration memory_pause = 500ms;  // after that exit, for its memory to return
 
   // Executors that exceed their share of a GPU (gpu_guard.h).
   Reacts gpu_reacts = Reacts::error;
-  std::int64_t gpu_memory_slack_bytes = std::int64_t{32} << 20;  // drivers round up and use memory
-                                                                 // themselves
+  std::int64_t gpu_memory_slack_bytes = std::int64_t{32} << 20;  // rounding and own use of drivers
 
   bool spill = true;             // to disk, under memory pressure
   int spill_above_percent = 80;  // share of the capacity in use by objects
@@ -80,8 +73,7 @@ struct WorkerOptions {
   Duration spill_again_after = 10s;      // after a failed write
   Duration return_within = 200ms;        // for a process to return a location on request
   Duration read_room_within = 30s;       // for memory for a reader
-  Duration memory_return_timeout = 10s;  // wait of a writer after processes were asked to return
-                                         // memory
+  Duration memory_return_timeout = 10s;  // for memory that processes must return
 
   template <class Visit>
   static constexpr auto fields(Visit visit) {

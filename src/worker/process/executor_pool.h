@@ -47,8 +47,7 @@ struct ExecutorStart {
   ProcessId process;  // unique for every start
   SlotId slot;
   NurseryKey nursery;
-  std::vector<EnvironmentVariable> environment;  // added to that of the fork server: device masks,
-                                                 // ids
+  std::vector<EnvironmentVariable> environment;  // in addition: device masks, ids
   Fd link;                                       // the executor's end of a socket pair
   std::uint64_t seed = 0;
   std::optional<CommandStart> command = {};
@@ -140,13 +139,11 @@ class ExecutorPool {
     bool asked = false;     // its end was requested
     bool overdue = false;   // a deadline ended it
     ProcessStamp stamp{};
-    std::optional<ProcessStamp> warden{};  // shim of a command: above `stamp`, until no process
-                                           // remains
+    std::optional<ProcessStamp> warden{};  // shim of a command: exits last, above `stamp`
     Fd pidfd{};                            // child of this process: the shim, or the executor
     Fd control{};  // direct start: until its report; shim: while it may report
     Time begun{};
-    std::optional<Time> deadline{};     // by stage: start limit, SIGKILL, next check of remaining
-                                        // processes
+    std::optional<Time> deadline{};     // by stage: start limit, SIGKILL, next check of orphans
     std::optional<Time> spare_until{};  // ending: remaining processes are killed then
     std::set<ProcessStamp> told{};      // remaining processes that received SIGTERM
     ExitCause cause{};

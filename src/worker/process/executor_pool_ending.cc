@@ -13,8 +13,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr Duration look_again = 5ms;
-constexpr Duration look_at_spared = 50ms;  // check interval of processes that received SIGTERM and
-                                           // are within their grace
+constexpr Duration look_at_spared = 50ms;  // for processes within their grace
 
 }  // namespace
 

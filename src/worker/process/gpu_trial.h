@@ -17,8 +17,7 @@ namespace mobula::internal::worker {
 
 struct GpuTrialOptions {
   std::string nvml_library;
-  std::vector<std::string> program;  // program that holds a context (gpu/context_trial.h), with its
-                                     // arguments
+  std::vector<std::string> program;  // holds a context (gpu/context_trial.h)
   Duration within = 30s;             // timeout for all devices together
 };
 

@@ -51,8 +51,7 @@ class MemoryWatch {
   struct Group {
     std::string path;
     Fd limit, use, stat, failures;
-    std::string droppable, also_droppable;  // keys of file pages that were not, and were, used
-                                            // lately
+    std::string droppable, also_droppable;  // keys of inactive and active file pages
     std::string failures_key;
     std::int64_t failures_last = 0, failures_before = 0;  // at the last two samples
   };

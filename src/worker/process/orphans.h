@@ -15,8 +15,7 @@ namespace mobula::internal::worker {
 struct Orphan {
   ProcessStamp stamp;
   pid_t session = 0;
-  std::optional<std::string> process_mark;  // hex id of the executor, if the process kept the
-                                            // variable
+  std::optional<std::string> process_mark;  // hex id of its executor, if still set
 };
 
 // Children of this process that are not in `known` and not in its session; children in its session

@@ -22,11 +22,9 @@ class UsageWatch {
   static constexpr Duration answers_serve = std::chrono::milliseconds(400);
   static constexpr std::size_t max_executors = 1024;       // inspected executors per reply
   static constexpr std::size_t max_below = 256;            // inspected descendants per executor
-  static constexpr std::size_t max_children_reads = 8192;  // lists of children (one per thread) per
-                                                           // reply
+  static constexpr std::size_t max_children_reads = 8192;  // per reply, one per thread
 
-  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // executors and the
-                                                                           // names of their calls
+  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // and their calls
 
   explicit UsageWatch(HostPaths paths = {});
 

@@ -24,8 +24,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr int warden_failed = 70;                       // EX_SOFTWARE of sysexits.h
-constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // larger than any command that exec
-                                                              // accepts
+constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // more than exec accepts
 
 std::string as_text(const Bytes& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());

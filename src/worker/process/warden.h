@@ -62,8 +62,8 @@ Result<StartedWarden> start_warden(const std::vector<std::string>& warden, std::
 // Received reports; empty if none are available. not_found: no more will follow.
 Result<std::vector<WardenWord>> read_warden(int control);
 
-// Runs the shim until its end and returns its exit code. `control_fd`: the argument after the first
-// words. Call before any thread starts.
+// Runs the shim until its end and returns its exit code. `control_fd`: the last argument of the
+// shim. Call before any thread starts.
 int run_warden(const std::string& control_fd);
 
 }  // namespace mobula::internal::worker

@@ -170,7 +170,7 @@ void Agent::executor_exits(const StartExecutor& started, EndCause cause) {
   world_.settle();
 }
 
-// ---- simulation --------------------------------------------------------------------------------
+// ---- simulation ---------------------------------------------------------------------------------
 
 WorkerOptions Agents::small() {
   WorkerOptions options;
@@ -292,7 +292,7 @@ Agent* Agents::by_incarnation(ProcessId incarnation) {
   return nullptr;
 }
 
-// ---- messages ----------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee) {
   StartSlot start;

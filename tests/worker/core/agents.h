@@ -154,7 +154,7 @@ class Agents {
   std::deque<std::pair<Agent*, Event>> events_;
 };
 
-// ---- constructors of messages ------------------------------------------------------------------
+// ---- constructors of messages -------------------------------------------------------------------
 
 StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee);
 StartSlot actor_slot(std::uint64_t number, JobId job);

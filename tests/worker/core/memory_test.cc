@@ -119,7 +119,7 @@ TEST(WhyEnded, HasTheNumbers) {
   EXPECT_THAT(why, HasSubstr("this process: 300 MiB, f2: 600 MiB, the object store: 40 MiB"));
 }
 
-// ---- in the agent ------------------------------------------------------------------------------
+// ---- in the agent -------------------------------------------------------------------------------
 
 const JobId job = JobId::of(5);
 constexpr LinkId driver_link = 1;

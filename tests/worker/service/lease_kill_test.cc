@@ -18,7 +18,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-// ---- tasks of the executors --------------------------------------------------------------------
+// ---- tasks of the executors ---------------------------------------------------------------------
 
 const char* lease_folder() { return std::getenv("LEASE_FOLDER"); }
 bool is_there(const std::string& name) {
@@ -39,7 +39,7 @@ std::uint64_t offset_of() {
   return library::Registry::instance().key_of(library::TaskEntry<F, false>::entry).offset;
 }
 
-// ---- the lessee --------------------------------------------------------------------------------
+// ---- the lessee ---------------------------------------------------------------------------------
 
 // A driver that accepts offered rings when the test requests it, and calls over them.
 class Lessee {
@@ -185,7 +185,7 @@ class Lessee {
   std::map<ProcessId, Stream> streams_;
 };
 
-// ---- steps -------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 enum class Step {
   granted,       // the head has sent the order; no reply yet
@@ -455,7 +455,7 @@ class LeaseTest : public AgentProcessTest {
   std::uint64_t behind_ = 0;
 };
 
-// ---- rings -------------------------------------------------------------------------------------
+// ---- rings --------------------------------------------------------------------------------------
 
 TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
   start("log");
@@ -477,7 +477,7 @@ TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
 
 class LeaseKill : public LeaseTest, public ::testing::WithParamInterface<Step> {};
 
-// ---- executors ---------------------------------------------------------------------------------
+// ---- executors ----------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, AKilledExecutorIsFollowedByAnother) {
   start("log");
@@ -534,7 +534,7 @@ TEST_P(LeaseKill, AnExecutorThatStaysStoppedIsEndedWithItsSlot) {
   expect_nothing_left(false);
 }
 
-// ---- lessees -----------------------------------------------------------------------------------
+// ---- lessees ------------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
   start("log");
@@ -552,7 +552,7 @@ TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
   expect_nothing_left(false);
 }
 
-// ---- agents ------------------------------------------------------------------------------------
+// ---- agents -------------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, AKilledAgentTakesItsExecutorsAlongAndTheNextOneWorks) {
   start("first");

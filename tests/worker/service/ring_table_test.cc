@@ -212,8 +212,7 @@ TEST_F(RingTableTest, WhoIsCutOffByItsRingIsNobodysPeer) {
     return links_.is_open(to.link);
   };
   unsigned number = 10;
-  std::vector<std::pair<std::size_t, int>> fill;  // size of messages, and the number of them that a
-                                                  // link accepts
+  std::vector<std::pair<std::size_t, int>> fill;  // (message size, count that fits)
   const auto filled = [&]() -> Member& {
     Member& member = joins(number++);
     for (const auto& [bytes, count] : fill) {
