@@ -57,7 +57,7 @@ struct ObjectEntry {
   NodeId asked{};                    // node that owes an ObjectStatus
   std::optional<Time> locate_by{};   // deadline of the head's reply with replica locations
   std::string lost_cause{};          // cause of the loss
-  std::vector<NodeId> candidates{};  // nodes named by the head, to be asked in turn
+  std::vector<NodeId> candidates{};  // nodes named by the head, queried in turn
   int pins = 0;                      // holds of the agent: contained refs, pulls, reads by peers
   // With a pin: the process that stated the owner, or passed on a ref, has died. Registrations of
   // new holders may still arrive until then.

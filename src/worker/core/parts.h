@@ -63,8 +63,7 @@ struct WorkerCore::Parts {
   void on(UsageTold& event);
   void on(SpansTold& event);
 
-  // ---- messages of the head
-  // ----------------------------------------------------------------------
+  // ---- messages of the head ---------------------------------------------------------------------
   void admitted(Registered& registered);
   // States all facts that the head may have missed in this session.
   void state_facts();
@@ -95,8 +94,7 @@ struct WorkerCore::Parts {
   // Sends to the attached drivers of the job.
   void tell_drivers(JobId job, const AgentToProcess& message);
 
-  // ---- messages of processes
-  // ---------------------------------------------------------------------
+  // ---- messages of processes --------------------------------------------------------------------
   void attach(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, ExecutorReady& message);

@@ -73,8 +73,7 @@ class Slots {
   Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
         Programs& programs, Hooks hooks);
 
-  // ---- messages of the head
-  // ----------------------------------------------------------------------
+  // ---- messages of the head ---------------------------------------------------------------------
   void start(StartSlot start);
   void stop(const StopSlot& stop);
   void job_ended(JobId job, const std::vector<SlotId>& kept);
@@ -83,8 +82,7 @@ class Slots {
   // A session has begun: states again what the facts do not contain.
   void restate();
 
-  // ---- events of programs and executors
-  // ----------------------------------------------------------
+  // ---- events of programs and executors ---------------------------------------------------------
   void program_came(const Programs::Outcome& outcome);
   void started(const ExecutorStarted& started);
   void start_failed(const ExecutorStartFailed& failed);
@@ -97,8 +95,7 @@ class Slots {
   void said_constructed(SlotId slot, ValueRecord error);
   void said_running(SlotId slot, std::string name, bool may_run_again);
 
-  // ---- the agent
-  // ---------------------------------------------------------------------------------
+  // ---- the agent --------------------------------------------------------------------------------
   // Rejects new slots.
   void close(const std::string& why);
   // Rejects new slots and ends all of them, by force at `kill_at`.

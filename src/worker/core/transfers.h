@@ -28,8 +28,7 @@ class Transfers {
   // True: bytes travel unencrypted with checksums. False: encrypted.
   void trust_fabric(bool trusted) { trusted_ = trusted; }
 
-  // ---- to this node
-  // ------------------------------------------------------------------------------
+  // ---- to this node -----------------------------------------------------------------------------
   // The pull requests its memory through `take_begun`.
   Result<transfer::PullId> pull_object(ObjectId object, std::uint64_t size_bytes,
                                        const std::vector<NodeId>& sources, bool argument);
@@ -46,8 +45,7 @@ class Transfers {
   void fetched(const ChunkFetched& fetched);
   void finished(const PullFinished& finished);
 
-  // ---- from this node
-  // ----------------------------------------------------------------------------
+  // ---- from this node ---------------------------------------------------------------------------
   // `place`: location of an object that the caller has pinned; `take_unread` returns it at the end
   // of the offer. The object is sealed or, with `pull`, still being pulled and already placed.
   // Returns false at the offer limit, after telling the peer to retry.
@@ -59,8 +57,7 @@ class Transfers {
   void over(NodeId reader, std::uint64_t ask);
   void served(std::uint64_t offer);
 
-  // ---- transfer log
-  // ------------------------------------------------------------------------------
+  // ---- transfer log -----------------------------------------------------------------------------
   void remember(const transfer::PullDone& done, JobId job);
   // Transfers in progress, if requested, and finished ones.
   using JobOf = std::function<JobId(ObjectId)>;

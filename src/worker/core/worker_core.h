@@ -53,8 +53,7 @@ class WorkerCore {
   // The time of the next Tick, if no event precedes it.
   std::optional<Time> next_deadline() const;
 
-  // ---- views for the status page, the simulator's checkers and tests
-  // -----------------------------
+  // ---- views for the status page, the simulator's checkers and tests ----------------------------
   bool registered() const;                   // a session with the head exists
   std::uint64_t head_epoch() const;          // its epoch; 0: none yet
   Facts facts() const;                       // current facts
