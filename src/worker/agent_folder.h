@@ -25,8 +25,7 @@ class AgentFolder {
   // gets another id.
   Result<NodeId> node_id(const std::string& public_key) const;
 
-  // Writes the file by which other programs find the agent. `withdraw` removes only the last
-  // written file.
+  // Writes the file by which other programs find the agent. `withdraw` removes it.
   Result<void> publish(const AgentFile& file) const;
   void withdraw() const;
 

@@ -31,7 +31,7 @@ struct SlotProcessOptions {
   std::string bind_host;  // address for peers on other nodes; empty: none
   Duration reserve_idle{};
   std::size_t max_reserves = 0;
-  // Called when an executor receives its assignment, before that is sent.
+  // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
   PoolOptions pool;        // without on_output and table
   std::string table_path;  // path of the ProcessTable
