@@ -1,7 +1,7 @@
 // Detects executors that use more GPU memory than their share, and chooses the reaction. The memory
 // of an executor includes the processes that it started. If the driver reports no memory per
-// process, only the sum over all executors of the device is checked, and no single executor is
-// blamed.
+// process, the use of the whole device is compared with the sum of the shares, and no single
+// executor is blamed.
 // Thread: owner (WorkerCore). Units: bytes. Not: sampling, killing.
 #pragma once
 

@@ -38,7 +38,7 @@ void Programs::tick() {
     row.pauses = false;
     prepare(row);
   }
-  // A backoff that was not used for `longest_pause` is reset.
+  // A backoff that expired `longest_pause` ago is reset.
   for (auto at = pauses_.begin(); at != pauses_.end();) {
     at = outbox_.now() >= at->second.until + longest_pause ? pauses_.erase(at) : std::next(at);
   }

@@ -51,7 +51,7 @@ struct SlotRow {
   std::string awaited{};                // name of one awaited call
   bool departed = false;                // stopping: the resources are returned to the head
   std::optional<std::string> killed{};  // reason, if this agent killed it
-  bool for_memory = false;              // killed: because of memory of the node or of its share
+  bool for_memory = false;              // killed: for memory of the node or of a GPU
   bool for_share = false;               // killed: it exceeded its share of a device
   std::optional<Time> store_by{};       // stopping: deadline for storing its results
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing

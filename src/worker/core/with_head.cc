@@ -1,4 +1,4 @@
-// Messages of the head, and reactions to the begin and the end of its sessions.
+// Messages of the head, and reactions to the start and the end of its sessions.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Messages of local processes and of other agents, and the begin and the end of processes.
+// Messages of local processes and of other agents, and the start and the end of processes.
 #include <fmt/format.h>
 
 #include "base/mark.h"

@@ -41,11 +41,11 @@ struct WorkerOptions {
   // Time until an unclaimed object counts as lost. Also the time for which the holds of a process
   // that died suddenly remain.
   Duration unclaimed_after = 1s;
-  Duration orphan_after = 30s;        // for bytes of unknown holders after their home died
+  Duration orphan_after = 30s;        // keeps bytes of a dead home for unknown holders
   Duration locate_within = 10s;       // for the head to return replica locations
   Duration peer_unknown_after = 30s;  // a node that the head never names counts as dead
   Duration peer_silent_after = 10s;   // without an acknowledgement: reported to the head
-  Duration room_within = 2s;          // for a process to return an empty slab
+  Duration room_within = 2s;          // wait of a writer for memory
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
   // Unused memory of the store that stays allocated. Memory beyond it is freed after one to two
@@ -72,7 +72,7 @@ struct WorkerOptions {
   Duration spill_within = 60s;      // extended wait for memory during a disk write
   Duration spill_again_after = 10s;      // after a failed write
   Duration return_within = 200ms;        // for a process to return a location on request
-  Duration read_room_within = 30s;       // for memory for a reader
+  Duration read_room_within = 30s;       // wait of a reader for memory
   Duration memory_return_timeout = 10s;  // for memory that processes must return
 
   template <class Visit>
