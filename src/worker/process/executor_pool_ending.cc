@@ -86,8 +86,8 @@ std::vector<ProcessStamp> ExecutorPool::tree_of(const Executor& executor) {
   return tree;
 }
 
-// The shim itself is not signaled, because its descendants would become hard to find. Without a
-// started command it is the only process.
+// The shim itself is not signaled, because its end would orphan its descendants. Without a started
+// command it is the only process.
 void ExecutorPool::signal_all(const Executor& executor, int signal) {
   if (executor.warden && !executor.reported) return signal_tree(*executor.warden, signal);
   for (const ProcessStamp& each : tree_of(executor)) signal_process(each, signal);

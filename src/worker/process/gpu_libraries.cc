@@ -19,7 +19,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr std::string_view line_begin = "mobula-gpu-library ";
-constexpr std::size_t most_bytes = 1u << 20;  // NCCL may print, too, as its variables say
+constexpr std::size_t most_bytes = 1u << 20;  // NCCL prints, too, if configured to
 
 // Reads until end of file, `most_bytes`, or `until`. True: until end of file.
 bool read_until(int fd, Time until, std::string& text) {

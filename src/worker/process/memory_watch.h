@@ -1,6 +1,6 @@
 // Memory use of this node against the nearest limit: the machine, the memory control groups of the
 // agent, or the limit for all executors together. A sample reads a few files that stay open.
-// Executors are inspected only if the use exceeds the threshold.
+// Executors are inspected only if the use exceeds the threshold, or if they have a limit.
 // Thread: owner. Units: bytes.
 #pragma once
 

@@ -46,7 +46,7 @@ class SlotLogs {
 
   const std::string folder_;
   const SlotLogLimits limits_;
-  std::map<std::string, Row> rows_;  // by the word
+  std::map<std::string, Row> rows_;  // by word
   std::map<SlotId, CappedLog> open_;
   std::deque<std::string> ended_;  // in order of their end
   std::uint64_t bytes_ = 0;        // total size of the ended logs

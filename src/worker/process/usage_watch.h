@@ -24,7 +24,7 @@ class UsageWatch {
   static constexpr std::size_t max_below = 256;            // inspected descendants per executor
   static constexpr std::size_t max_children_reads = 8192;  // per reply, one per thread
 
-  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // and their calls
+  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // with names of calls
 
   explicit UsageWatch(HostPaths paths = {});
 
