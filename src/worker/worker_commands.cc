@@ -366,7 +366,8 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
   Environment later;
   for (const auto& [name, value] : environment) later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
   environment = std::move(later);
-  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();  // STATE/CLUSTER
+  // STATE/CLUSTER
+  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();
   const std::string folder = options_.folder + "/job-files";
   slot.own_folder = folder + "/run/" + ProcessId::random().hex();
   std::vector<std::string> words = options_.job_starter;

@@ -61,7 +61,7 @@ class Peers {
     PeerSession session{};
     std::deque<PeerMessage> waiting{};  // queued until the address is known
     std::optional<Time> known_by{};
-    std::optional<Time> unanswered_since{};  // messages are due, and no frame of the peer has arrived since
+    std::optional<Time> unanswered_since{};  // start of silence while messages are due
   };
   template <class Key>
   struct Memory {

@@ -1,5 +1,5 @@
-// Starts a program as a child of this process with exactly the given environment, working directory,
-// and descriptors.
+// Starts a program as a child of this process with exactly the given environment, working
+// directory, and descriptors.
 // Thread: a thread that lives as long as the child, because the kernel ties the child's life to it.
 #pragma once
 
