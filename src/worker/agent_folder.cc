@@ -38,7 +38,7 @@ Result<AgentFolder> AgentFolder::take(std::string path) {
   return AgentFolder(std::move(path), std::move(lock));
 }
 
-// The id, and in a second line the key.
+// The file has two lines: the id and the key.
 Result<NodeId> AgentFolder::node_id(const std::string& public_key) const {
   const std::string path = path_ + "/node";
   const auto write = [&](NodeId id) -> Result<NodeId> {
@@ -55,7 +55,7 @@ Result<NodeId> AgentFolder::node_id(const std::string& public_key) const {
                    path + " does not hold a node's id; remove it, and the node gets another one");
   }
   const auto second = text->find('\n', first + 1);
-  if (second == std::string::npos) return write(*id);  // of an earlier release
+  if (second == std::string::npos) return write(*id);  // written by an earlier release
   if (text->substr(first + 1, second - first - 1) == public_key) return *id;
   return write(NodeId::random());
 }
@@ -97,7 +97,7 @@ void remove_dead_sockets(const std::string& runtime_folder) {
   for (const std::string& entry : entries_of(runtime_folder)) {
     const fs::path socket = fs::path(entry) / "agent.sock";
     std::error_code at;
-    if (!fs::exists(fs::symlink_status(socket, at))) continue;  // perhaps one that begins just now
+    if (!fs::exists(fs::symlink_status(socket, at))) continue;  // may be starting
     const auto answer = connect_local(socket.string());
     if (!answer && answer.error().code == ErrorCode::unavailable) dead.emplace_back(entry);
   }

@@ -1,6 +1,7 @@
-// The folder of one agent, <state>/<cluster>/agent: held by a lock as long as this object lives, so
-// that two agents never share it. Keeps what outlives an agent: the node's id and the logs. Does
-// file I/O; one thread.
+// The directory of one agent, <state>/<cluster>/agent. A lock on it, held for the life of this
+// object, keeps two agents from sharing it. It stores the state that outlives an agent: the node's
+// id and the logs.
+// Thread: owner. Errors: already_exists if another agent holds the lock; errors of the file system.
 #pragma once
 
 #include <string>
@@ -14,21 +15,22 @@ namespace mobula::internal::worker {
 
 class AgentFolder {
  public:
-  // Makes the folder if need be. already_exists names the agent that holds it.
+  // Creates the directory if necessary and locks it. The failure already_exists names the agent
+  // that holds it.
   static Result<AgentFolder> take(std::string path);
 
   const std::string& path() const { return path_; }
-  // The id of this node: the same for every agent of this folder that has the same key (public, Z85; empty:
-  // none), since a node belongs to the key that has registered it first. With another key the folder gets
-  // another id.
+  // The id of this node. It is the same for every agent of this directory with the same public key
+  // (Z85; empty: no key), because a node belongs to the key that registered it first. Another key
+  // gets another id.
   Result<NodeId> node_id(const std::string& public_key) const;
 
-  // The file by which others find the agent; only the last one written is removed.
+  // Writes the file by which other programs find the agent. `withdraw` removes it.
   Result<void> publish(const AgentFile& file) const;
   void withdraw() const;
 
-  // Logs of earlier agents that are over 7 days old, or beyond 1 GiB in all, the oldest first.
-  // Returns how many files are gone.
+  // Removes logs of earlier agents that are older than 7 days or beyond 1 GiB in total, oldest
+  // first. Returns the number of removed files.
   std::size_t remove_old_logs() const;
 
  private:
@@ -39,7 +41,7 @@ class AgentFolder {
   Fd lock_;
 };
 
-// Removes the folders of sockets, below `runtime_folder`, whose agents are gone.
+// Removes the socket directories below `runtime_folder` whose agents have exited.
 void remove_dead_sockets(const std::string& runtime_folder);
 
 }  // namespace mobula::internal::worker

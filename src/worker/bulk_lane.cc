@@ -10,8 +10,8 @@ constexpr Duration idle_look = 30s;
 constexpr Duration idle_peer_life = 60s;
 constexpr std::size_t request_bytes = 24;
 
-// A peer that stands still is found out by the core, which asks another one. What is asked of it
-// after that must not wait behind what it has not sent.
+// The core detects a stalled peer and requests the chunks from another one. Later requests to the
+// same peer must not wait behind bytes that it has not sent.
 BulkClientOptions client_options() {
   BulkClientOptions options;
   options.silence_limit = 5s;
@@ -29,7 +29,7 @@ BulkLane::BulkLane(EventLoop& loop, std::shared_ptr<BulkOffers> offers, DeliverE
       idle_(loop, [this] { forget_idle(); }),
       server_(loop, callbacks(std::move(hand_over))) {}
 
-// ---- to others ---------------------------------------------------------------------------------
+// ---- serving ------------------------------------------------------------------------------------
 
 BulkServerCallbacks BulkLane::callbacks(std::function<bool(Fd&)> hand_over) {
   BulkServerCallbacks callbacks;
@@ -68,7 +68,7 @@ void BulkLane::withdraw(std::uint64_t offer) {
   if (offers_->withdraw(offer)) tell(BulkServed{offer});
 }
 
-// ---- from others -------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 void BulkLane::fetch(BulkPart part) {
   const std::uint64_t chunk = part.chunk;
@@ -95,7 +95,7 @@ void BulkLane::fetch(BulkPart part) {
   flights_[chunk] = {std::move(part.room), key, *begun};
 }
 
-// With the call of the client, or its own of `cancel`, nothing is written there any more.
+// After the call of the client, or a call of its `cancel`, nothing is written to the memory.
 void BulkLane::ended(std::uint64_t chunk, const Result<void>& outcome) {
   if (flights_.erase(chunk) == 0) return;
   ChunkFetched fetched{chunk, std::nullopt};

@@ -1,7 +1,7 @@
-// One thread's part of the bytes between nodes: the connections over which it reads from others, one
-// for each node, and those over which it serves them. It moves, seals and opens what it is told to;
-// what to read, and what again, is decided elsewhere. For its own thread, where it also tells what
-// has happened.
+// Connections of one I/O thread for bytes between nodes: one connection for reading from each node,
+// and those on which it serves other nodes. Moves, encrypts, and decrypts as requested.
+// Thread: the lane's own thread, which also delivers the events. Units: bytes. Not: what to read or
+// to retry.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct BulkRoom {
   std::shared_ptr<const void> keeps;
 };
 
-// A part of an offer, and where it goes.
+// A chunk of an offer and its destination.
 struct BulkPart {
   std::uint64_t chunk = 0;
   BulkTarget from;
@@ -35,8 +35,8 @@ struct BulkPart {
 
 class BulkLane {
  public:
-  // `deliver` takes ChunkFetched, PullFinished and BulkServed. Connections that this lane's server
-  // accepts go to `hand_over` first.
+  // `deliver` takes ChunkFetched, PullFinished and BulkServed. Accepted connections are passed to
+  // `hand_over` first.
   BulkLane(EventLoop& loop, std::shared_ptr<BulkOffers> offers, DeliverEvents deliver,
            std::function<bool(Fd&)> hand_over);
 
@@ -72,7 +72,7 @@ class BulkLane {
   const DeliverEvents deliver_;
   std::map<PeerKey, Peer> peers_;
   std::map<std::uint64_t, Flight> flights_;
-  std::vector<Event> untold_;  // while the agent's mailbox is full
+  std::vector<Event> untold_;  // not delivered yet, because the agent's mailbox is full
   Timer again_;
   Timer idle_;
   BulkServer server_;

@@ -5,7 +5,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr Duration idle_right_life = 120s;  // longer than a reader keeps a connection for nothing
+constexpr Duration idle_right_life = 120s;  // longer than a reader keeps an idle connection
 
 }  // namespace
 

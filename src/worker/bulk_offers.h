@@ -1,6 +1,6 @@
-// What this node lets others read: bytes by the number of their offer, and the rights by which
-// readers begin connections. One right for each reader, so that its connections serve all it reads.
-// Any thread; the lock is held for look-ups alone.
+// Bytes that other nodes may read, by the number of their offer, and the access tokens with which
+// readers open connections. Each reader has one token, so one connection serves all its reads.
+// Thread: any; the lock is held only for table operations. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace mobula::internal::worker {
 
-// Memory to read or write, and what keeps it there. Shared, because it outlives its owner's use of
-// it while a transfer runs.
+// Memory to read or write, and its owner. Shared, because a transfer may outlive other uses of the
+// memory.
 struct BulkSource {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> keeps;
@@ -29,21 +29,21 @@ class BulkOffers {
  public:
   struct Right {
     BulkToken token{};
-    std::optional<SealKey> key;  // none: plain
+    std::optional<SealKey> key;  // empty: unencrypted
   };
 
-  // From now on `reader` may read these bytes, with the right that is returned.
+  // Lets `reader` read these bytes with the returned access token.
   Right add(Time now, std::uint64_t offer, ProcessId reader, bool plain, BulkSource source);
-  // Nobody may begin to read it any more. True if nobody reads it now: it is over.
+  // Rejects new reads of the offer. True if no read is in progress: the offer is finished.
   bool withdraw(std::uint64_t offer);
 
-  // For a server: what a token gives a right to; the principal is for `begin`.
+  // For a server: the access that a token grants. The principal is passed to `begin`.
   std::optional<BulkAccess> access(const BulkToken& token) const;
-  // The part of an offer that a reader asks for. It stays until `end`. not_found if it may not, or
-  // not any more; invalid_argument for a part that is none.
+  // Begins a read of a chunk of an offer; the memory stays until `end`. not_found if the reader has
+  // no access or the offer is withdrawn; invalid_argument for a range outside the offer.
   Result<BulkSource> begin(const std::string& principal, std::uint64_t offer, std::uint64_t offset,
                            std::uint64_t size_bytes);
-  // True if that was the last reading of an offer that has been withdrawn: it is over.
+  // Ends a read. True if it was the last read of a withdrawn offer: the offer is finished.
   bool end(std::uint64_t offer);
 
  private:
@@ -58,7 +58,7 @@ class BulkOffers {
     Time last_used;
     std::size_t offers = 0;
   };
-  using ReaderKey = std::pair<ProcessId, bool>;  // and whether plain
+  using ReaderKey = std::pair<ProcessId, bool>;  // reader, and whether unencrypted
 
   void forget_idle(Time now) MOBULA_REQUIRES(mutex_);
   void erase(std::map<std::uint64_t, Offer>::iterator at) MOBULA_REQUIRES(mutex_);

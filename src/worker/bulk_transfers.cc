@@ -46,7 +46,7 @@ Result<std::unique_ptr<BulkTransfers>> BulkTransfers::start(EventLoop& loop, std
   return self;
 }
 
-// The first lane gives connections to the others: it ends before them.
+// The first lane hands connections over to the others, so it ends first.
 BulkTransfers::~BulkTransfers() {
   *alive_ = false;
   for (Lane& row : lanes_) {
@@ -68,12 +68,12 @@ Result<std::string> BulkTransfers::listen(const std::string& address) {
   return bound;
 }
 
-// In turn, so that the connections of one reader come to different threads.
+// Round robin, so that the connections of one reader spread over the threads.
 bool BulkTransfers::hand_over(Fd& socket) {
   const std::size_t index = next_server_++ % lanes_.size();
   if (index == 0) return false;
   Lane& row = lanes_[index];
-  const auto given = std::make_shared<Fd>(std::move(socket));  // a posted function is copied
+  const auto given = std::make_shared<Fd>(std::move(socket));  // shared: functions are copied
   const auto posted = row.thread->loop().post([&row, given] {
     if (row.lane) row.lane->adopt(std::move(*given));
   });

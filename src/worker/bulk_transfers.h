@@ -1,8 +1,9 @@
-// Bytes between nodes, on threads of their own so that sealing and copying them does not hold up the
-// agent: parts of what others offer, read straight to where they belong, and offers that others may
-// read. Each thread is a lane with one connection to each node, so that between two nodes there are
-// as many connections as lanes. Knows neither objects nor what to do about a failure. Made, used and
-// destroyed on the thread of the agent's loop, where it also tells what has happened.
+// Bytes between nodes, on separate threads, so that encryption and copies do not delay the agent:
+// chunks of remote offers, read directly to their destination, and offers to other nodes. Each
+// thread is a lane with one connection to each node, so two nodes have as many connections as
+// lanes.
+// Thread: the agent's loop, for calls and events. Units: bytes. Not: objects, reactions to
+// failures.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +22,31 @@ namespace mobula::internal::worker {
 
 class BulkTransfers {
  public:
-  // `tell` takes ChunkFetched, PullFinished, BulkOffered and BulkServed, from `loop`. `lanes` ≥ 1.
+  // `tell` receives ChunkFetched, PullFinished, BulkOffered and BulkServed on the thread of `loop`.
+  // `lanes` ≥ 1.
   static Result<std::unique_ptr<BulkTransfers>> start(EventLoop& loop, std::size_t lanes,
                                                       std::function<void(Event)> tell);
-  // Ends all transfers; nothing is told any more, and no memory is touched any more.
+  // Ends all transfers. Afterwards no event is delivered and no memory is accessed.
   ~BulkTransfers();
   BulkTransfers(const BulkTransfers&) = delete;
   BulkTransfers& operator=(const BulkTransfers&) = delete;
 
-  // HOST:0 to HOST:PORT.
+  // Maps HOST:0 to HOST:PORT.
   Result<std::string> listen(const std::string& address);
 
   void offer(std::uint64_t offer, ProcessId reader, bool plain, Result<BulkSource> source);
   void withdraw(std::uint64_t offer);
-  // Into `room`, as long as the command says.
+  // Reads into `room` until the command is complete or cancelled.
   void fetch(const FetchBulk& command, Result<BulkRoom> room);
   void cancel(std::uint64_t chunk);
-  // Runs `check`, which may block for the disk, and tells PullFinished with what it says.
+  // Runs `check`, which may block on the disk, and delivers its result as PullFinished.
   void finish(std::uint64_t pull, std::function<Result<void>()> check);
 
  private:
   struct Lane {
     std::unique_ptr<LoopThread> thread;
-    std::unique_ptr<BulkLane> lane;  // the thread's
-    std::size_t chunks = 0;          // under way
+    std::unique_ptr<BulkLane> lane;  // used on its thread only
+    std::size_t chunks = 0;          // in progress
   };
   BulkTransfers() = default;
   void on_lane(std::size_t index, std::function<void(BulkLane&)> work);
@@ -54,9 +56,9 @@ class BulkTransfers {
   std::function<void(Event)> tell_;
   std::shared_ptr<BulkOffers> offers_ = std::make_shared<BulkOffers>();
   std::vector<Lane> lanes_;
-  std::size_t next_server_ = 0;  // the first lane's thread's
-  std::map<std::uint64_t, std::size_t> lane_of_;  // by chunk
-  // Whether anybody is still there to be told; shared with what has been posted to the loop.
+  std::size_t next_server_ = 0;                   // used on the first lane's thread only
+  std::map<std::uint64_t, std::size_t> lane_of_;  // lane by chunk
+  // True while this object exists. Shared with the events that are posted to the loop.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

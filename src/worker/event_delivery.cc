@@ -5,7 +5,7 @@
 namespace mobula::internal::worker {
 
 DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell, std::shared_ptr<const bool> alive) {
-  // Shared by every function that is posted.
+  // Shared by all posted functions.
   const auto sink = std::make_shared<const std::function<void(Event)>>(std::move(tell));
   return [&loop, sink, alive = std::move(alive)](std::vector<Event>& events) {
     auto taken = std::make_shared<std::vector<Event>>(std::move(events));

@@ -1,4 +1,5 @@
-// The way of events from a thread of its own (bulk transfers, the disk) to the agent's loop.
+// Delivers events from other threads (bulk transfers, the disk) to the agent's loop.
+// Thread: any.
 #pragma once
 
 #include <functional>
@@ -10,11 +11,12 @@
 
 namespace mobula::internal::worker {
 
-// Empties what it takes; false, and they stay, while the loop's mailbox is full.
+// Takes all events and empties the vector. Returns false and leaves the vector unchanged if the
+// loop's mailbox is full.
 using DeliverEvents = std::function<bool(std::vector<Event>&)>;
 
-// Tells the events on the thread of `loop`, in order, as long as `alive` is true; that one changes on
-// that thread only.
+// Calls `tell` with the events on the thread of `loop`, in order, while `alive` is true. Only that
+// thread changes `alive`.
 DeliverEvents deliver_on(EventLoop& loop, std::function<void(Event)> tell, std::shared_ptr<const bool> alive);
 
 }  // namespace mobula::internal::worker

@@ -18,7 +18,7 @@ struct NetAddress {
   int bits() const { return family == AF_INET ? 32 : 128; }
 };
 
-// Brackets are left out.
+// Parses an address, with or without brackets.
 std::optional<NetAddress> parse(std::string text) {
   if (text.size() > 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
   NetAddress address;

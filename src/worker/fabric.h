@@ -1,4 +1,5 @@
-// The trusted network that a node says it is on. Value functions.
+// The name of the trusted fabric of a node.
+// Thread: any.
 #pragma once
 
 #include <string>
@@ -7,9 +8,9 @@
 
 namespace mobula::internal::worker {
 
-// `given` is a name, or a network as 10.0.0.0/24 or fd00::/64: then `host`, where this node is reached, must
-// lie in it. Gives the name by which nodes compare: of a network, its first address and length. Fails with
-// invalid_argument, saying which rule is broken.
+// `given` is a name, or a network such as 10.0.0.0/24 or fd00::/64, which must contain `host`, the
+// node's address. Returns the name that nodes compare; for a network, its first address and prefix
+// length. Fails with invalid_argument and names the violated rule.
 Result<std::string> fabric_named(const std::string& given, const std::string& host);
 
 }  // namespace mobula::internal::worker

@@ -71,7 +71,7 @@ void HeadConnection::gone(const Failure& why) {
   if (auto again = connect(); !again) log_error("no way to the head: {}", again.error().text);
 }
 
-// Somebody listens there, but speaks otherwise.
+// A process listens there, but completes no handshake.
 Failure HeadConnection::no_handshake() const {
   const char* why =
       server_key_.empty()

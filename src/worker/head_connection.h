@@ -1,6 +1,6 @@
-// The agent's way to its head: one connection over the bus with the key pair that the cluster gave
-// this machine, made again whenever it breaks. Messages, not conversations: repeating is the core's
-// work. For the loop's thread alone.
+// The agent's connection to its head: one bus connection with the key pair of this machine,
+// reopened after each break. Carries single messages; resending is the core's work.
+// Thread: the agent's loop. Errors: reported through the callbacks.
 #pragma once
 
 #include <functional>
@@ -19,22 +19,22 @@ class HeadConnection {
   struct Callbacks {
     std::function<void(bool connected)> link;
     std::function<void(HeadToAgent)> said;
-    // There is no way to the head, and what to do: permission_denied where it does not admit this machine's key;
-    // unavailable where nobody listens at its address, or who listens there shakes no hands. It is tried again
-    // nevertheless.
+    // The head is unreachable; the failure states the remedy. permission_denied: the head does not
+    // admit this machine's key. unavailable: no process listens at the address, or the listener
+    // completes no handshake. Attempts continue.
     std::function<void(const Failure& why)> no_way;
-    // Nothing answers there, which proves nothing: it is tried again.
+    // No reply arrives. This proves no failure, and attempts continue.
     std::function<void(const Failure& why)> silent{};
   };
 
-  // Begins to connect. `keys`: none is for a head on this machine that has none.
+  // Begins to connect. Empty `keys`: for a head on this machine without keys.
   static Result<std::unique_ptr<HeadConnection>> open(EventLoop& loop, std::string address,
                                                       const std::optional<KeyFile>& keys,
                                                       Callbacks callbacks);
 
-  // Dropped while there is no connection.
+  // Drops the message while no connection exists.
   void send(const AgentToHead& message);
-  // Ends it, after up to `linger` for what has been sent.
+  // Closes the connection after sending queued messages for at most `linger`.
   void close(Duration linger) { bus_->close(linger); }
   std::uint64_t unreadable() const { return unreadable_; }
 

@@ -38,7 +38,8 @@ constexpr Duration leftovers_limit = 30s;
 constexpr Duration longest_turn = 60s;
 constexpr Duration gpu_libraries_within = 20s;
 
-// SIGTERM and SIGINT as input. Blocked from here on; processes that are started get them back.
+// SIGTERM and SIGINT as readable events. They stay blocked; `launch` unblocks them for started
+// processes.
 Result<Fd> take_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -59,7 +60,7 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-// "10.0.0.3", "[fd00::3]": the address of this machine from which packets to the head leave.
+// The local address of the route to the head: "10.0.0.3" or "[fd00::3]".
 Result<std::string> route_to(const std::string& address) {
   const auto parsed = Address::parse(address);
   if (!parsed) return parsed.error();
@@ -76,7 +77,7 @@ Result<std::string> route_to(const std::string& address) {
   return text.substr(0, text.rfind(':'));
 }
 
-// V6 addresses stand in brackets wherever a port may follow.
+// IPv6 addresses have brackets wherever a port may follow.
 std::string bracketed(const std::string& host) {
   const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
   return bare_v6 ? "[" + host + "]" : host;
@@ -93,7 +94,7 @@ Environment own_environment() {
   return variables;
 }
 
-// "fd00::3" of "[fd00::3]".
+// Returns "fd00::3" for "[fd00::3]".
 std::string without_brackets(std::string host) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
@@ -101,7 +102,8 @@ std::string without_brackets(std::string host) {
   return host;
 }
 
-// The agent's own environment, without what would make a program take it for something else.
+// The agent's environment without variables that identify a process as an executor or a fork
+// server.
 std::vector<std::string> environment_for_executors(const RecordOptions& record, bool may_choose_interface) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -131,7 +133,7 @@ struct Stage {
   ServiceOptions service;
 };
 
-// What the agent sees of its GPUs stands in the node's shape: what it saw, not what it was told.
+// Writes the observed properties of the GPUs, not the requested ones, to the node's shape.
 void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_library, ServiceOptions& service) {
   service.core.gpu_reacts = options.gpu_reacts;
   service.gpu_watch_period = options.gpu_watch_period;
@@ -147,7 +149,7 @@ void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_librar
       const bool apart = trial.detects == Detects::per_process;
       gpu.isolation.detect_period_ms = static_cast<std::int32_t>(period_ms);
       gpu.isolation.reacts = apart ? options.gpu_reacts : std::min(options.gpu_reacts, Reacts::log);
-      // Code that a program loads comes on top: less than is usual is not believed.
+      // Code that a program loads adds to the context, so values below the usual size are ignored.
       if (!options.node.gpu_context_bytes && trial.context_bytes) {
         gpu.context_bytes = std::min(std::max(gpu.context_bytes, *trial.context_bytes), gpu.memory_bytes);
       }
@@ -201,7 +203,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   service.core.store_bytes =
       default_store_capacity({machine.memory.available_bytes, machine.memory.cgroup_headroom_bytes});
   if (options.object_store_bytes) {
-    // The group's own use is in its limit, too.
+    // The limit of the control group includes the group's present use.
     const auto used = machine.memory.total_bytes - std::min(machine.memory.available_bytes, machine.memory.total_bytes);
     const auto group = machine.memory.cgroup_headroom_bytes;
     const auto given = given_store_capacity(
@@ -217,7 +219,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   return {};
 }
 
-// A folder in memory is no place for what is to leave memory, unless somebody says so.
+// A directory in memory is no target for spilling, unless the user names it.
 void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) {
   service.core.spill = options.spill_folder != "none";
   service.core.spill_above_percent = options.spill_above_percent;
@@ -266,11 +268,12 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   const bool at_all = options.bind_host == "0.0.0.0" || options.bind_host == "::" || options.bind_host == "*";
   const bool needs_route = options.bind_host.empty() || (at_all && options.advertise_host.empty());
   auto route = needs_route ? route_to(options.head_address) : std::string();
-  // A head's name that is not known yet may be later; until then the way to other networks says enough.
+  // The name of the head may not resolve yet. Until then a route to any other network is
+  // sufficient.
   if (!route && at_all) route = route_to("192.0.2.1:9");
   if (!route) return route.error();
   service.bind_host = options.bind_host.empty() ? *route : bracketed(options.bind_host == "*" ? "0.0.0.0" : options.bind_host);
-  // Nobody can connect to "every address".
+  // No peer can connect to the wildcard address.
   if (at_all && service.advertise_host.empty()) service.advertise_host = *route;
   const bool spills_elsewhere = !options.spill_folder.empty() && options.spill_folder != "none";
   if (spills_elsewhere && !options.driver_agent) {
@@ -290,7 +293,7 @@ Result<Stage> prepare(const WorkerMainOptions& options) {
   return stage;
 }
 
-// Whether whoever holds the other end of this pipe is gone. Takes what lies in it.
+// True if the other end of this pipe is closed. Discards its content.
 bool at_end(int fd) {
   pollfd ready{fd, POLLIN, 0};
   if (fd < 0 || ::poll(&ready, 1, 0) <= 0) return false;
@@ -299,7 +302,7 @@ bool at_end(int fd) {
   return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-// One incarnation, from its start to its end.
+// Runs one incarnation from its start to its end.
 Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& options,
                                    const Fd& signals, int life_fd) {
   auto service = WorkerService::create(loop, options);
@@ -309,7 +312,7 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
     if (::read(signals.get(), &info, sizeof info) != sizeof info) return;
     const bool term = info.ssi_signo == SIGTERM;
     log_info("stopping: {} of process {}", term ? "SIGTERM" : "SIGINT", info.ssi_pid);
-    // Nobody is left to wait for running calls when the owner has gone as well.
+    // If the owner has exited, too, no process waits for the running calls.
     const bool owner_gone = (*service)->stopping() ? false : at_end(life_fd);
     (*service)->stop(term && !owner_gone);
   });
@@ -331,8 +334,8 @@ Result<ServiceEnd> run_incarnation(EventLoop& loop, const ServiceOptions& option
 
 Result<ServiceEnd> run(const WorkerMainOptions& options) {
   raise_descriptor_limit();
-  (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // freed messages go back to the system
-  // Its keys are for nobody else's eyes; what it starts is debugged and dumped as usual.
+  (void)::mallopt(M_MMAP_THRESHOLD, 1 << 20);  // returns freed messages to the system
+  // Protects the keys in memory. Child processes can be debugged and dumped as usual.
   (void)::prctl(PR_SET_DUMPABLE, 0);
   auto signals = take_signals();
   if (!signals) return signals.error();
@@ -346,7 +349,7 @@ Result<ServiceEnd> run(const WorkerMainOptions& options) {
     if (auto published = stage->folder.publish(file); !published) {
       log_error("drivers will not find this agent: {}", published.error().text);
     }
-    stage->service.waits_for_head = true;  // it was there
+    stage->service.waits_for_head = true;  // the head was reachable once
     if (!std::exchange(told, true) && options.on_ready) options.on_ready(file);
   };
   stage->service.on_waiting = options.on_waiting;

@@ -14,7 +14,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::map(const Fd& file, std::u
   if (size_bytes > 0) {
     void* at = ::mmap(nullptr, size_bytes, protection, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return errno_failure("map a program file", errno);
-    // Processes that are forked meanwhile must not keep a program file busy until they exec.
+    // A process forked in this time must not keep a program file busy until its exec.
     ::madvise(at, size_bytes, MADV_DONTFORK);
     bytes = {static_cast<std::byte*>(at), size_bytes};
   }
@@ -31,7 +31,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::create(const std::string& 
                                                              std::uint64_t size_bytes) {
   const Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file) return errno_failure("write " + path, errno);
-  // The room is taken now: writing to a mapping on a full disk would be a bus error.
+  // Allocates the space now: a write to a mapping on a full disk would raise SIGBUS.
   if (size_bytes > 0) {
     const int refused = ::posix_fallocate(file.get(), 0, static_cast<off_t>(size_bytes));
     if (refused != 0) return errno_failure("make room for " + path, refused);

@@ -1,5 +1,6 @@
-// A file's bytes in memory: of one that nobody changes, to read, or of a new one, to be written.
-// Shared, because transfers on another thread use them. Any thread.
+// Bytes of a file, mapped into memory: of an unchanging file for reading, or of a new file for
+// writing. Shared, because transfers on other threads use the mapping.
+// Thread: any. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ namespace mobula::internal::worker {
 class MappedFile {
  public:
   static Result<std::shared_ptr<const MappedFile>> read(const Fd& file);
-  // Makes the file, replacing one that is there, with room for so many bytes.
+  // Creates the file with `size_bytes` of allocated space. Replaces an existing file.
   static Result<std::shared_ptr<const MappedFile>> create(const std::string& path,
                                                           std::uint64_t size_bytes);
   ~MappedFile();
@@ -24,7 +25,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  std::span<std::byte> writable() const { return bytes_; }  // of one that was created
+  std::span<std::byte> writable() const { return bytes_; }  // for a created file only
 
  private:
   explicit MappedFile(std::span<std::byte> bytes) : bytes_(bytes) {}

@@ -33,7 +33,7 @@ Result<std::unique_ptr<PeerConnections>> PeerConnections::open(EventLoop& loop, 
     if (known != at->outgoing_of_.end()) at->callbacks_.link(known->second, true);
   };
   bus.on_gone = [at = peers.get()](PeerHandle peer, const Failure&) { at->forget(peer); };
-  // Nobody listens there: the next frame tries again, and for a dead peer none comes.
+  // No process listens there. The next frame connects again; a dead peer gets no further frame.
   bus.on_unreached = [at = peers.get()](PeerHandle peer, ProbeOutcome) {
     at->bus_->disconnect(peer);
     at->forget(peer);
@@ -59,10 +59,10 @@ void PeerConnections::send(const AgentAddress& to, const PeerFrame& frame) {
     outgoing_of_.emplace(*peer, to.incarnation);
     (void)bus_->send(*peer, encode(PeerHello{own_protocol.newest, self_, signer_.ticket()}));
   }
-  (void)bus_->send(at->second, encode(frame));  // what a full peer does not take is repeated
+  (void)bus_->send(at->second, encode(frame));  // frames that a full peer rejects are resent
 }
 
-// One line in a minute: a peer could fill the disk with them.
+// One line per minute, because a peer could fill the disk with them.
 void PeerConnections::log_closed(const std::string& source, const std::string& why) {
   ++closed_unlogged_;
   const Time now = monotonic_now();
@@ -84,7 +84,7 @@ void PeerConnections::forget(PeerHandle peer) {
 
 void PeerConnections::heard(PeerHandle from, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
-  if (!origin.accepted) return;  // peers answer over connections of their own
+  if (!origin.accepted) return;  // replies arrive over connections that the peer opened
   const auto proven = proven_.find(from);
   if (proven == proven_.end()) return greeted(from, origin, bytes);
   auto frame = decode<PeerFrame>(bytes);

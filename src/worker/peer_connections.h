@@ -1,7 +1,8 @@
-// This agent's bus for other agents. Frames leave over a connection made to the peer when the first
-// one is to be sent, and come over connections that peers made; each connection begins with a
-// ticket that must name an agent and the key the connection has. What is not proven, or cannot be
-// read, is counted and dropped. Repeating is the core's work. For the loop's thread alone.
+// The bus of this agent for other agents. Frames leave over a connection that is opened with the
+// first frame, and arrive over connections that peers opened. Each connection begins with a ticket
+// that must name an agent and the key of the connection. Unauthenticated and unreadable input is
+// counted and dropped.
+// Thread: the agent's loop. Not: resending, which is the core's work.
 #pragma once
 
 #include <functional>
@@ -23,20 +24,20 @@ class PeerConnections {
     std::function<void(ProcessId incarnation, bool connected)> link;
   };
   struct Counters {
-    std::uint64_t unproven = 0;    // connections cut for their first message
+    std::uint64_t unproven = 0;    // connections closed because of their first message
     std::uint64_t unreadable = 0;  // frames
   };
 
-  // `self` and `signer` are of this incarnation; both outlive it.
+  // `self` and `signer` belong to this incarnation; both outlive this object.
   static Result<std::unique_ptr<PeerConnections>> open(EventLoop& loop, ProcessId self,
                                                        const Signer& signer, Callbacks callbacks);
 
-  // HOST:0 to HOST:PORT.
+  // Maps HOST:0 to HOST:PORT.
   Result<std::string> bind(const std::string& address) { return bus_->bind(address); }
   const std::string& public_key() const { return keys_.public_key; }
 
   void send(const AgentAddress& to, const PeerFrame& frame);
-  // Agents that came in by these keys are heard no more (VoidKeys).
+  // Rejects agents that were admitted with these keys (VoidKeys).
   void cut(const std::vector<std::string>& keys);
   const Counters& counters() const { return counters_; }
 
@@ -60,7 +61,7 @@ class PeerConnections {
     ProcessId incarnation;
     std::string admitted_as;
   };
-  std::map<PeerHandle, Proven> proven_;  // accepted ones
+  std::map<PeerHandle, Proven> proven_;  // authenticated accepted connections
   VoidKeys void_keys_;
   Counters counters_;
   std::optional<Time> closed_logged_at_;

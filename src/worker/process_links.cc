@@ -11,9 +11,9 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Beyond this a driver reads too slowly for log lines; everything else still has room.
+// Beyond this size, log lines for a slow driver are dropped; other messages are still queued.
 constexpr std::size_t max_bytes_before_lines = 4u << 20;
-// Frames that a process sent before its exit are in the socket, and the loop takes them within this time.
+// Delay in which the loop reads frames that a process sent before its exit.
 constexpr Duration exit_settle_delay = 20ms;
 // The socket of a process that exits is closed shortly before its exit status is known.
 constexpr Duration exit_status_timeout = 200ms;
@@ -53,7 +53,7 @@ void ProcessLinks::accept(Fd socket) {
   callbacks_.connected(*link, name_of(peer->uid), peer->pid);
 }
 
-// Without a pidfd (a process of another namespace) the end of file of the socket has to do.
+// Without a pidfd (a process of another namespace), the end of file of the socket reports the exit.
 void ProcessLinks::watch_exit(LinkId link, pid_t process) {
   if (process <= 0) return;
   Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0U)));
@@ -117,7 +117,7 @@ void ProcessLinks::send(LinkId link, const AgentToProcess& message, std::vector<
     return;
   }
   const auto sent = at->second->send(encode(message), std::move(fds));
-  if (sent || sent.error().code == ErrorCode::unavailable) return;  // its end is told by the link
+  if (sent || sent.error().code == ErrorCode::unavailable) return;  // the link reports its own end
   log_warn("a local process is cut off: {}", sent.error().text);
   close(link);
 }

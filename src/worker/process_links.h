@@ -1,6 +1,7 @@
-// The agent's connections to the processes of its machine: drivers that came over the 0600 socket,
-// and executors over inherited ones. Turns frames into messages and back; decides nothing about
-// what they mean. What cannot be read is counted and dropped. For the loop's thread alone.
+// Connections of the agent to the processes of its machine: drivers over the 0600 socket, and
+// executors over inherited sockets. Converts between frames and messages. Unreadable input is
+// counted and dropped.
+// Thread: the agent's loop. Not: the meaning of messages.
 #pragma once
 
 #include <cstdint>
@@ -25,39 +26,40 @@ class ProcessLinks {
   struct Callbacks {
     std::function<void(LinkId, std::string user, std::int64_t pid)> connected;
     std::function<void(LinkId, ProcessToAgent)> said;
-    // After everything the link still held. The link is gone. The cause is given if the process is known to have exited.
+    // Follows the last message of the link, which is closed then. The cause is given if the process is
+    // known to have exited.
     std::function<void(LinkId, std::optional<EndCause>)> lost;
   };
   struct Counters {
-    std::uint64_t unreadable = 0;     // frames that are no message
-    std::uint64_t strangers = 0;      // connections of other users, closed
-    std::uint64_t dropped_lines = 0;  // log lines for drivers that read slowly
+    std::uint64_t unreadable = 0;     // frames that contain no message
+    std::uint64_t strangers = 0;      // rejected connections of other users
+    std::uint64_t dropped_lines = 0;  // log lines for slow drivers
   };
 
   ProcessLinks(EventLoop& loop, Callbacks callbacks)
       : loop_(loop), callbacks_(std::move(callbacks)) {}
 
-  // Where drivers connect; only this user's and root's are let in.
+  // Listens for drivers. Only processes of this user and of root are admitted.
   Result<void> listen(const std::string& path);
-  // The agent's end of a pair that an executor inherited.
+  // The agent's end of a socket pair that an executor inherited.
   Result<LinkId> adopt(Fd socket);
 
-  // Nothing happens for a link that is gone. A process that does not read what it is sent is cut
-  // off; log lines are dropped long before.
+  // Ignores closed links. A process that does not read its messages is disconnected; its log lines
+  // are dropped long before.
   void send(LinkId link, const AgentToProcess& message, std::vector<Fd> fds = {});
-  // What was sent before still arrives. `lost` follows at once.
+  // Messages sent before still arrive. `lost` follows at once.
   void close(LinkId link);
   bool is_open(LinkId link) const { return links_.contains(link); }
   const Counters& counters() const { return counters_; }
 
  private:
-  // A child that the process has forked keeps the socket open after the process has exited.
+  // Watches the exit of a driver: a forked child may keep the socket open after that.
   struct Exit {
     Fd pidfd;
     Watch watch;  // ends before `pidfd`
-    std::unique_ptr<Timer> settled;  // frames that the process has sent are taken by then, or its exit status is awaited
+    std::unique_ptr<Timer> settled;  // delay in which frames and the exit status are read
     pid_t process = 0;
-    bool ends_job = false;           // it has ended its job: nothing depends on its exit status
+    bool ends_job = false;           // its exit status is not needed
     bool closed = false;             // the link is closed, and its loss is reported with the exit status
     std::optional<EndCause> status;
   };
@@ -73,7 +75,7 @@ class ProcessLinks {
   const Callbacks callbacks_;
   LinkId last_ = 0;
   std::map<LinkId, std::unique_ptr<LocalLink>> links_;
-  std::map<LinkId, Exit> exits_;  // of drivers; the pool watches executors
+  std::map<LinkId, Exit> exits_;  // drivers only; the pool watches executors
   std::unique_ptr<LocalListener> listener_;
   Counters counters_;
 };

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A name inside one folder: what comes from other nodes must not lead out of it.
+// A file name without a path: names from other nodes must not lead out of the directory.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
@@ -66,7 +66,7 @@ std::string ProgramStore::incoming_path(Hash128 hash, std::string_view purpose) 
   return file_path(hash) + ".new-" + std::string(purpose);
 }
 
-// ---- programs of drivers of this machine -------------------------------------------------------
+// ---- programs of local drivers ------------------------------------------------------------------
 
 std::optional<ProgramStore::Original> ProgramStore::look_at(const std::string& path) {
   struct stat seen {};
@@ -88,7 +88,8 @@ bool ProgramStore::unchanged(const Original& original) {
          now->inode == original.inode && now->changed_ns == original.changed_ns;
 }
 
-// The driver's word for the hashes is taken for what it runs itself; other nodes check their copy.
+// The hashes are the driver's statement, which suffices for its own program. Other nodes verify
+// their copies.
 void ProgramStore::add(std::int64_t pid, const ProgramRecord& program) {
   Row& row = rows_[program.id];
   row.program = program;
@@ -116,7 +117,7 @@ bool ProgramStore::runs_in_place(const Row& row) const {
   });
 }
 
-// ---- making them runnable ----------------------------------------------------------------------
+// ---- preparing programs -------------------------------------------------------------------------
 
 ProgramPrepared ProgramStore::prepare(const ProgramRecord& program) {
   ProgramPrepared answer{program.id, {}, {}};
@@ -170,7 +171,8 @@ Result<void> ProgramStore::lay_out(Row& row) const {
       return errno_failure("lay out " + path, errno);
     }
   }
-  // The name that a program looks for is seldom that of the file: libone.so.1, and not libone.so.1.2.3.
+  // Programs usually load a library by another name than that of its file: libone.so.1 for
+  // libone.so.1.2.3.
   for (const ProgramFile& file : row.program.files) {
     const std::string name = library_name(file_path(file.hash));
     const std::string path = folder + "/" + name;
@@ -216,7 +218,7 @@ void ProgramStore::forget(ProgramId program) {
   }
 }
 
-// ---- for other nodes ---------------------------------------------------------------------------
+// ---- for other nodes ----------------------------------------------------------------------------
 
 Result<ProgramStore::Source> ProgramStore::source_of(Hash128 hash, std::string_view purpose) const {
   Source source{hash, file_path(hash), incoming_path(hash, purpose), nullptr, 0};

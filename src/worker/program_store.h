@@ -1,7 +1,7 @@
-// The programs that run on this node: those of drivers of this machine, run from where they lie,
-// and those of others, laid out file by file in a folder of their own. Also the bytes that other
-// nodes may read. Knows nothing of tasks. Touches the disk; one thread, except where it says
-// otherwise.
+// The programs that run on this node: programs of local drivers, started from their original path,
+// and programs of other nodes, stored file by file in the store's directory. Also provides the
+// bytes that other nodes read.
+// Thread: owner, unless a function states otherwise. Functions block on the disk. Not: tasks.
 #pragma once
 
 #include <cstdint>
@@ -19,52 +19,52 @@
 
 namespace mobula::internal::worker {
 
-// How to start a prepared program.
+// A prepared program, ready to be started.
 struct RunnableProgram {
   std::string path;
-  std::vector<EnvironmentVariable> environment;  // where the loader finds its libraries
+  std::vector<EnvironmentVariable> environment;  // library search path of the loader
   std::string scratch_directory;
 };
 
 class ProgramStore {
  public:
-  // `folder` belongs to the store, and lives as long: what an earlier one left there is removed.
+  // The store owns `folder` and removes the files of earlier stores in it.
   static Result<std::unique_ptr<ProgramStore>> open(std::string folder);
   ~ProgramStore();
   ProgramStore(const ProgramStore&) = delete;
   ProgramStore& operator=(const ProgramStore&) = delete;
 
-  // The driver with this pid runs it: its files stay readable from here on, even when they are
-  // replaced on the disk. Files that cannot be opened are reported, and missing later.
+  // The driver with this pid runs the program: its files stay readable from now on, even if they
+  // are replaced on disk. Files that cannot be opened are logged, and later reported as missing.
   void add(std::int64_t pid, const ProgramRecord& program);
-  // Ready to be run, or the files that have to be brought here, or why not.
+  // Ready, or a list of the missing files, or a failure.
   ProgramPrepared prepare(const ProgramRecord& program);
-  // Of a program that is prepared.
+  // A prepared program; null if it is not prepared.
   const RunnableProgram* find(ProgramId program) const;
   void forget(ProgramId program);
 
-  // Where the bytes of a file are, for readers on other nodes.
+  // The source of a file's bytes, for readers on other nodes.
   struct Source {
     Hash128 hash;
-    std::string kept;      // its path in the store
-    std::string incoming;  // where to write it if it is not there yet
+    std::string kept;      // path in the store
+    std::string incoming;  // path for writing, if the file is not in the store
     std::shared_ptr<const Fd> original;
     std::uint64_t size_bytes = 0;
   };
-  // `purpose` keeps copies apart that are made at the same time.
+  // `purpose` distinguishes copies that are made at the same time.
   Result<Source> source_of(Hash128 hash, std::string_view purpose) const;
-  // Any thread. Opens the store's own copy, which nobody changes, and makes it first if need be.
+  // Thread: any. Opens the store's own, unchanging copy, and creates it first if necessary.
   static Result<Fd> open_kept(const Source& source);
-  // Where to write a file that is being brought here.
+  // Path for writing a file that is being pulled.
   std::string incoming_path(Hash128 hash, std::string_view purpose) const;
-  // Any thread. Takes over what was written there; corrupt if it has another hash, and it is gone
-  // then.
+  // Thread: any. Moves the written file into the store. Fails with corrupt and removes the file if
+  // its hash differs.
   Result<void> accept(const std::string& incoming, Hash128 hash) const {
     return accept(incoming, file_path(hash), hash);
   }
 
  private:
-  // A file as it was when its driver started.
+  // A file in the state at the start of its driver.
   struct Original {
     std::string path;
     std::shared_ptr<const Fd> file;  // shared by the programs that have it

@@ -12,7 +12,7 @@ RingTable::RingTable(ProcessLinks& links, std::size_t max_rings_per_process)
     : links_(links), max_rings_(std::min(max_rings_per_process, max_rings)) {}
 
 void RingTable::joined(LinkId link, ProcessId process, JobId job) {
-  // Its end has been told, and would not be told again.
+  // The end of a closed link was reported before and is not reported again.
   if (max_rings_ == 0 || !links_.is_open(link)) return;
   auto doorbell = DoorbellFiles::create();
   auto copy = doorbell ? doorbell->copy() : Result<DoorbellFiles>(doorbell.error());
@@ -29,7 +29,7 @@ void RingTable::joined(LinkId link, ProcessId process, JobId job) {
   row.doorbell = std::move(*doorbell);
   processes_.insert_or_assign(process, std::move(row));
   of_link_[link] = process;
-  links_.send(link, UseDoorbell{}, std::move(fds));  // last: it may be cut off by this
+  links_.send(link, UseDoorbell{}, std::move(fds));  // last, because the send may close the link
 }
 
 void RingTable::left(LinkId link) {
@@ -61,7 +61,8 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   if (from->second.job != to->second.job) return false;
   for (const auto& [ring, place] : from->second.rings) {
     const Ring& row = rings_.at(ring);
-    if (row.caller == caller && row.executor == executor && !row.ending) return true;  // it has it
+    // a ring exists already
+    if (row.caller == caller && row.executor == executor && !row.ending) return true;
   }
   auto memory = SharedMemory::create_file(2 * ring_memory_bytes, "mobula-ring");
   auto other_memory = memory ? copy_of(*memory) : Result<Fd>(memory.error());
@@ -94,7 +95,8 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   };
   send(to->second.link, {caller, false, *executors_place, *callers_place, ring}, std::move(*other_memory),
        std::move(*to_caller));
-  // Who does not take what it is sent is cut off by that, and its peer may be by the news of it.
+  // A send may close the link of a process that does not read, and that event may close the link of
+  // its peer.
   if (const auto opened = rings_.find(ring); opened == rings_.end() || opened->second.ending) {
     if (const auto alive = processes_.find(caller); alive != processes_.end()) give_place(alive->second, ring);
     rings_.erase(ring);
@@ -129,7 +131,8 @@ void RingTable::closed(LinkId link, std::uint64_t ring) {
   end(ring, at->second);
 }
 
-// One side has let go: the other is told, once, and the ring forgotten when both have.
+// One side has closed the ring: notifies the other side once. The ring is erased after both have
+// closed it.
 void RingTable::end(std::uint64_t ring, ProcessId by) {
   const auto at = rings_.find(ring);
   if (at == rings_.end()) return;

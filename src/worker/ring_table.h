@@ -1,6 +1,8 @@
-// The pairs of rings between processes of this node: makes their memory, hands the ends out over the
-// links, and knows which places of a process's doorbell are taken. A place is free again when its
-// process has said so, not before: until then it may still look there. For the loop's thread alone.
+// The pairs of rings between processes of this node: creates their memory, sends both ends over the
+// links, and tracks the used positions of each process's doorbell. A position is free again only
+// after its process has confirmed the end of the ring, because until then it may still poll the
+// position.
+// Thread: the agent's loop.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +20,24 @@ namespace mobula::internal::worker {
 
 class RingTable {
  public:
-  // At most so many pairs at a time for one process; further calls go by socket. `links` outlives it.
+  // `max_rings_per_process`: pairs at a time for one process; further calls use sockets. `links`
+  // outlives the table.
   RingTable(ProcessLinks& links, std::size_t max_rings_per_process);
-  // Processes that join from here on get its page with their doorbell. Outlives the table, too.
+  // Processes that join later receive the spin page with their doorbell. `limit` outlives the
+  // table.
   void limit_spinners(SpinLimit& limit) { spin_limit_ = &limit; }
 
-  // The process behind `link` may have rings with others of its job; it gets its doorbell. Nothing
-  // happens for a link that is gone.
+  // Lets the process behind `link` have rings with other processes of its job, and sends its
+  // doorbell. Ignores closed links.
   void joined(LinkId link, ProcessId process, JobId job);
-  // Its peers are told.
+  // Removes the process and notifies its peers.
   void left(LinkId link);
 
-  // As OpenRing of the process behind `caller`.
+  // Handles OpenRing of the process behind `caller`.
   void open(LinkId caller, ProcessId executor);
-  // Without an answer where there can be none: for a caller that may be elsewhere.
+  // Opens a ring without a reply, for a caller that may be on another node.
   void open_for(ProcessId caller, ProcessId executor);
-  // As RingClosed.
+  // Handles RingClosed.
   void closed(LinkId link, std::uint64_t ring);
 
   std::size_t size() const { return rings_.size(); }
@@ -43,9 +47,9 @@ class RingTable {
     LinkId link = 0;
     JobId job;
     DoorbellFiles doorbell;
-    std::set<std::uint32_t> free_places;  // below `places`
+    std::set<std::uint32_t> free_places;  // free positions below `places`
     std::uint32_t places = 0;
-    std::map<std::uint64_t, std::uint32_t> rings;  // with its place in this process's doorbell
+    std::map<std::uint64_t, std::uint32_t> rings;  // position in this process's doorbell, by ring
   };
   struct Ring {
     ProcessId caller;
@@ -60,7 +64,7 @@ class RingTable {
 
   ProcessLinks& links_;
   SpinLimit* spin_limit_ = nullptr;
-  bool said_ = false;  // that descriptors are short
+  bool said_ = false;  // the shortage of descriptors has been logged
   const std::size_t max_rings_;
   std::uint64_t last_ = 0;
   std::map<ProcessId, Process> processes_;

@@ -5,7 +5,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-// The agent's own ticket, which is short and renewed, bounds it; a process may live for years.
+// The agent's own ticket, which is short and renewed, limits the validity. A process may live for
+// years.
 constexpr std::int64_t ticket_life_ms = std::int64_t{10} * 366 * 24 * 60 * 60 * 1000;
 
 }  // namespace

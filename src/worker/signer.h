@@ -1,5 +1,6 @@
-// What this agent vouches with: the key the head has delegated to it, in memory only, and the
-// ticket by which others know that. Signs for processes of its own node. One thread.
+// Signs tickets for processes of this node, with the key that the head delegated to this agent. The
+// private key exists in memory only; the agent's own ticket proves the delegation.
+// Thread: owner.
 #pragma once
 
 #include <string>
@@ -12,19 +13,19 @@ namespace mobula::internal::worker {
 
 class Signer {
  public:
-  // With fresh keys.
+  // Generates new keys.
   explicit Signer(NodeId node) : node_(node), keys_(SigningKeys::generate()) {}
 
   const std::string& delegated_key() const { return keys_.public_key; }
 
-  // From now on this is the agent's own ticket, signed by the head with that key.
+  // Adopts the agent's own ticket, in which the head signed the delegated key.
   void use(std::string ticket, std::string head_signing_key);
   const std::string& ticket() const { return ticket_; }
   const std::string& head_signing_key() const { return head_signing_key_; }
-  // The time by which tickets of others are judged.
+  // The time against which tickets of peers are checked.
   std::int64_t now_ms() const;
 
-  // A ticket for a process of this node; in force for as long as this agent's own is.
+  // A ticket for a process of this node, valid as long as the agent's own ticket.
   std::string sign(const Principal& principal, ProcessId process,
                    const std::string& curve_key) const;
 

@@ -1,6 +1,6 @@
-// The memory of the agent's slabs: makes it, lets its writer map it, seals it before the first
-// reader gets it, and maps it here for what other nodes read or send. Knows no objects. One thread;
-// mappings that it gives out may live longer than the slab.
+// Memory of the agent's slabs: creates it, provides it to its writer, seals it before the first
+// reader receives it, and maps it for transfers between nodes. Mappings may outlive the slab.
+// Thread: owner. Units: bytes. Not: objects.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace mobula::internal::worker {
 
 class SlabFiles {
  public:
-  // `own`: the agent itself writes it, and nobody else.
+  // `own`: only the agent writes it.
   Result<void> create(SlabId slab, std::uint64_t size_bytes, bool own);
   void drop(SlabId slab);
   void clear() { rows_.clear(); }
@@ -24,11 +24,11 @@ class SlabFiles {
   // A descriptor to send. not_found for a slab that failed or was dropped.
   Result<Fd> for_writer(SlabId slab);
   Result<Fd> for_reader(SlabId slab);
-  // The slab that messages call by this number; empty if there is none.
+  // The slab with this number in messages; empty if no such slab exists.
   SlabId by_number(std::uint64_t number) const;
 
-  // Mappings of this process: of a slab of its own, and of any sealed one. Shared, because a
-  // transfer on another thread may outlive the slab.
+  // Mappings in this process: writable for its own slabs, readable for sealed slabs. Shared,
+  // because a transfer on another thread may outlive the slab.
   Result<std::shared_ptr<const WritableSlab>> writable(SlabId slab);
   Result<std::shared_ptr<const SlabMapping>> readable(SlabId slab);
 

@@ -39,7 +39,7 @@ void SlotProcesses::command_over(const Executor& executor) {
   remover_->remove(executor.own_folder);
 }
 
-// Of an agent that was killed. Out of the way first: new ones are made in the same place.
+// Directories of a killed agent. They are renamed first, because new ones have the same path.
 void SlotProcesses::remove_left_folders() {
   std::error_code code;
   const std::filesystem::path folder = options_.job_files_folder;
@@ -54,7 +54,7 @@ void SlotProcesses::remove_left_folders() {
   }
 }
 
-// Nobody is told: who wants it reads it.
+// The output is only logged, not reported to the core.
 void SlotProcesses::command_printed(Executor& executor, std::string_view bytes) {
   executor.tail.append(bytes);
   const std::uint64_t lost = executor.log->lost_bytes();

@@ -14,10 +14,10 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Starts of a program that follow each other as quickly come together.
+// Starts of a program within this time of each other count as simultaneous.
 constexpr Duration started_together = 100ms;
 
-// The lines of one piece of output, without their ends.
+// The lines of one piece of output, without line ends.
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -28,7 +28,8 @@ std::vector<std::string> split(std::string_view text) {
   return lines;
 }
 
-// When it was read, which is as close to when it was printed as an agent can tell: "2026-11-24T03:12:25.123456Z".
+// Time of the read, the nearest to the time of printing that an agent knows:
+// "2026-11-24T03:12:25.123456Z".
 std::string stamp_of(std::chrono::system_clock::time_point now) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
   const std::time_t seconds = static_cast<std::time_t>(us / 1'000'000);
@@ -52,11 +53,11 @@ EndCause end_cause(const ExitCause& exit, const LineTail& tail, pid_t pid) {
   return cause;
 }
 
-// The place where it is called, and those where its tensors are asked for and read.
+// Sockets for calls, tensor requests, and tensor bytes.
 void remove_sockets(const PrepareExecutor& prepare) {
   if (prepare.local_endpoint.empty()) return;
   for (const char* ending : {"", ".t", ".s"}) ::unlink((prepare.local_endpoint + ending).c_str());
-  // Of its devices, from the first on.
+  // Sockets of its devices, from ordinal 0 on.
   for (int lane = 0; ::unlink(fmt::format("{}.g{}", prepare.local_endpoint, lane).c_str()) == 0; ++lane) {
   }
 }
@@ -114,7 +115,7 @@ Result<ProcessId> SlotProcesses::make(const NurseryKey& key,
   if (!keys) return keys.error();
   ExecutorStart what;
   what.process = ProcessId::random();
-  what.slot = SlotId::random();  // a mark: which slot it gets may not be known yet
+  what.slot = SlotId::random();  // a random mark, because the slot may not be known yet
   what.nursery = key;
   what.seed = random_bits().low;
   what.environment = std::move(environment);
@@ -160,7 +161,7 @@ Result<void> SlotProcesses::start(SlotStart start) {
   return {};
 }
 
-// The assignment goes first, and the core hears of the process before the process can answer.
+// The assignment is sent first, and the core is notified before the process can reply.
 void SlotProcesses::take_up(ProcessId process) {
   const auto at = executors_.find(process);
   if (at == executors_.end() || !at->second.assign) return;
@@ -174,9 +175,10 @@ void SlotProcesses::take_up(ProcessId process) {
   keep_reserve(key);
 }
 
-// ---- the reserve -------------------------------------------------------------------------------
+// ---- prestarted executors -----------------------------------------------------------------------
 
-// As many as were started together are wanted at once; one fewer with each time that there were fewer.
+// `wanted` rises at once to the largest number of simultaneous starts, and falls by one per smaller
+// burst.
 void SlotProcesses::Stock::count_start(Time now, std::size_t most_wanted) {
   if (now - last_start >= started_together) {
     wanted = std::max<std::size_t>(1, std::max(together, wanted - 1));
@@ -186,8 +188,8 @@ void SlotProcesses::Stock::count_start(Time now, std::size_t most_wanted) {
   wanted = std::min(std::max(wanted, ++together), std::max<std::size_t>(1, most_wanted));
 }
 
-// While others of the program are starting they would only be in their way. A second one takes no room
-// from another program's first.
+// None is prestarted while other executors of the program start, because it would delay them. A
+// second one never replaces the first one of another program.
 void SlotProcesses::keep_reserve(const NurseryKey& key) {
   const auto at = stocks_.find(key);
   if (at == stocks_.end() || at->second.starting > 0) return;
@@ -208,8 +210,8 @@ std::size_t SlotProcesses::reserves() const {
   return count;
 }
 
-// A program may have any number of nurseries, one for each environment that its calls ask for. Of those
-// with several in reserve one goes first, then that of the program unused longest.
+// A program may have many fork servers, one for each environment of its calls. A fork server with
+// several prestarted executors loses one first, then the fork server unused longest.
 void SlotProcesses::make_room_for_reserve() {
   if (reserves() < options_.max_reserves) return;
   Stock* chosen = nullptr;
@@ -294,9 +296,9 @@ void SlotProcesses::retire(const NurseryKey& key) {
   }
 }
 
-// ---- what the pool says ------------------------------------------------------------------------
+// ---- events of the pool -------------------------------------------------------------------------
 
-// Lines go before the ends of those that printed them; nothing is told while the pool is inside.
+// Output precedes the exit of its process. Nothing is reported from within the pool.
 void SlotProcesses::pump() {
   std::vector<PoolEvent> events;
   pool_->on_readable(events);
@@ -320,7 +322,8 @@ void SlotProcesses::on(const PoolStarted& event) {
   executor.stamp = event.stamp;
   const auto link = links_.adopt(std::move(executor.own_end));
   if (!link) {
-    // Without a link it is of no use; its end is told as that of one that never spoke.
+    // Without a link it is useless. Its end is reported like that of a process that sent no
+    // message.
     log_error("executor {} has no link: {}", event.stamp.pid, link.error().text);
     return pool_->kill(event.process, Duration(0));
   }
@@ -353,7 +356,7 @@ void SlotProcesses::on(const PoolExited& event) {
   if (at == executors_.end()) return;
   at->second.exit = event.cause;
   if (!at->second.assigned) forget_reserve(at->second.nursery, event.process);
-  // All that had the link's other end are gone, so its end is on the way behind what it holds.
+  // All holders of the link's other end have exited, so its end follows its unread messages.
   if (!links_.is_open(at->second.link)) conclude(event.process);
 }
 
@@ -366,7 +369,8 @@ void SlotProcesses::link_lost(LinkId link) {
   if (executor == executors_.end()) return;
   if (executor->second.exit) return conclude(process);
   if (executor->second.assigned) return;
-  // No slot is to get what has ended, or cannot be told anything. A process is gone a moment after its link.
+  // A slot must not get a process that has exited or is unreachable. A process exits a moment after
+  // its link.
   forget_reserve(executor->second.nursery, process);
   pool_->kill(process, Duration(0));
 }
@@ -387,7 +391,7 @@ void SlotProcesses::conclude(ProcessId process) {
                        end_cause(*executor.exit, executor.tail, executor.stamp.pid)});
 }
 
-// ---- what they print ---------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 void SlotProcesses::running(LinkId link, const std::string& name) {
   const auto at = of_link_.find(link);

@@ -1,9 +1,8 @@
-// The executors of this node as the core sees them: by slot and generation. Around ExecutorPool:
-// gives each its link with the assignment, keeps what it prints in the slot's log, and reports its end
-// only after everything its link still held. Of programs that can be forked it keeps executors in
-// reserve, forked and with open sockets, for the next slots: as many as lately were started together.
-// They run nothing before they have one. Decides nothing about slots.
-// For the loop's thread alone, which must be the process's first.
+// The executors of this node, by slot and generation. Extends ExecutorPool: gives each executor its
+// link with the assignment, writes its output to the slot's log, and reports its exit after the
+// last message of its link. For programs with a fork server it keeps prestarted executors, as many
+// as recently started together; they run no user code before an assignment.
+// Thread: the agent's loop, on the main thread of the process. Not: decisions about slots.
 #pragma once
 
 #include <functional>
@@ -29,102 +28,102 @@ namespace mobula::internal::worker {
 struct SlotProcessOptions {
   std::string logs_folder;
   std::string sockets_folder;
-  std::string bind_host;  // for peers of other nodes; empty: none
+  std::string bind_host;  // address for peers on other nodes; empty: none
   Duration reserve_idle{};
   std::size_t max_reserves = 0;
-  // An executor has its assignment, which is on its way, and will be this process.
+  // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
   PoolOptions pool;        // without on_output and table
-  std::string table_path;  // of the ProcessTable
-  std::string job_files_folder;  // what it holds when this begins is removed, but for `cache`
+  std::string table_path;  // path of the ProcessTable
+  std::string job_files_folder;  // emptied at the start, except for `cache`
 };
 
 struct SlotStart {
   AssignExecutor assign;  // without its ticket
   ProgramId program;
   NurseryKey nursery;
-  // The ticket for a process with this public key.
+  // Returns a ticket for a process with this public key.
   std::function<std::string(const std::string& public_key)> sign;
 };
 
-// A command of a submitted job, and where it runs.
+// A command of a submitted job and its environment.
 struct CommandSlot {
   SlotId slot;
   std::uint32_t generation = 0;
   JobId job;
-  std::string name;  // of its program
+  std::string name;  // name of its program
   CommandStart command;
-  std::vector<EnvironmentVariable> environment;  // over the agent's
-  std::string own_folder;  // below `job_files_folder`, made by the command and removed after it; empty: none
+  std::vector<EnvironmentVariable> environment;  // added to the agent's environment
+  std::string own_folder;  // created by the command below `job_files_folder`; empty: none
 };
 
 class SlotProcesses {
  public:
-  // `tell` takes ExecutorStarted, ExecutorStartFailed, ExecutorExited and ExecutorPrinted, and is
-  // never called from within the functions below. `links` outlives it.
+  // `tell` receives ExecutorStarted, ExecutorStartFailed, ExecutorExited and ExecutorPrinted, never
+  // from within a call of this class. `links` outlives this object.
   static Result<std::unique_ptr<SlotProcesses>> create(EventLoop& loop, ProcessLinks& links,
                                                        SlotProcessOptions options,
                                                        std::function<void(Event)> tell);
-  // Kills them all and waits for that.
+  // Kills all processes and waits for their exit.
   ~SlotProcesses();
   SlotProcesses(const SlotProcesses&) = delete;
   SlotProcesses& operator=(const SlotProcesses&) = delete;
 
-  // Fails when there is no process it could be.
+  // Fails if no process can be created.
   Result<void> start(SlotStart start);
-  // Told of like an executor that has no link; what it prints goes to the job's log alone.
+  // Reported like an executor without a link. Its output goes to the job's log only.
   void start_command(CommandSlot slot);
   // SIGKILL at once, or after SIGTERM and `grace`.
   void kill(SlotId slot, std::uint32_t generation, Duration grace);
-  // The core has been told that this link is gone. An executor in reserve ends with it.
+  // The core has been notified of the lost link. A prestarted executor exits with its link.
   void link_lost(LinkId link);
   // Name of the call that the executor behind this link runs now.
   void running(LinkId link, const std::string& name);
-  // No executor of the program, or of the job, starts any more: its nurseries end.
+  // No executor of the program, or of the job, starts any more: its fork servers exit.
   void retire(ProgramId program);
   void retire(JobId job);
 
-  // Those that have a slot, for a look at their memory.
+  // Executors with a slot, for samples of their memory.
   std::vector<WatchedExecutor> watched() const;
-  // Likewise, with the names of what they run.
+  // The same, with the names of their running calls.
   std::vector<std::pair<WatchedExecutor, std::string>> watched_by_name() const;
   const SlotLogs& logs() const { return logs_; }
-  std::size_t size() const { return executors_.size(); }  // those in reserve included
+  std::size_t size() const { return executors_.size(); }  // includes prestarted executors
   std::vector<NurseryView> nurseries() const { return pool_->nurseries(); }
 
  private:
   struct Executor {
     NurseryKey nursery;
-    bool assigned = false;  // else it is a reserve
+    bool assigned = false;  // false: prestarted
     SlotId slot{};
     JobId job{};
     std::uint32_t generation = 0;
-    std::optional<AssignExecutor> assign{};  // until it has started
+    std::optional<AssignExecutor> assign{};  // present until it has started
     PrepareExecutor prepare{};
-    Fd own_end{};  // until it has started
+    Fd own_end{};  // present until it has started
     bool started = false;
     LinkId link = 0;
     ProcessStamp stamp{};
     std::string running{};
-    std::string label{};  // names its output: the class of its actor, or the task that printed last
+    std::string label{};  // label of its output: class of its actor, or the task that printed last
     LineTail tail{};
-    std::optional<JobLog> log{};  // of a command
-    std::string own_folder{};     // likewise
-    std::optional<ExitCause> exit{};  // and its link still has something to tell
+    std::optional<JobLog> log{};      // commands only
+    std::string own_folder{};         // commands only
+    std::optional<ExitCause> exit{};  // cause of its exit, while its link still has unread messages
   };
-  // What starts from one nursery.
+  // Executors of one fork server.
   struct Stock {
     std::size_t starting = 0;
-    std::vector<ProcessId> reserve{};  // the oldest first
-    std::size_t wanted = 1;            // in reserve
-    std::size_t together = 0;          // lately started, one shortly after another
+    std::vector<ProcessId> reserve{};  // oldest first
+    std::size_t wanted = 1;            // prestarted executors to keep
+    std::size_t together = 0;          // recent starts in quick succession
     Time last_start{};
     void count_start(Time now, std::size_t most_wanted);
   };
 
   SlotProcesses(EventLoop& loop, ProcessLinks& links, SlotProcessOptions options,
                 std::function<void(Event)> tell);
-  // A process that waits for an assignment; its id is the pool's.
+  // Creates a process that waits for an assignment; the pool knows it by the returned id.
   Result<ProcessId> make(const NurseryKey& key, std::vector<EnvironmentVariable> environment);
   void keep_reserve(const NurseryKey& key);
   void end_reserves(Stock& stock);
@@ -151,18 +150,18 @@ class SlotProcesses {
   const SlotProcessOptions options_;
   const std::function<void(Event)> tell_;
   std::optional<ProcessTable> table_;
-  std::map<ProcessId, Executor> executors_;  // by the id that the pool knows
+  std::map<ProcessId, Executor> executors_;  // by the id in the pool
   std::map<NurseryKey, Stock> stocks_;
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   SlotLogs logs_;
   JobLogRoom job_logs_;
-  std::unique_ptr<FolderRemover> remover_;  // from the first folder on
+  std::unique_ptr<FolderRemover> remover_;  // created with the first directory to remove
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;
-  std::vector<ExecutorPrinted> printed_;  // while the pool is read
-  Timer taken_up_;                        // for those that left the reserve
+  std::vector<ExecutorPrinted> printed_;  // collected while the pool is read
+  Timer taken_up_;                        // for executors that left the prestarted state
   std::vector<ProcessId> taken_;
-  Timer reserves_;                        // for what has been in reserve too long
+  Timer reserves_;  // idle timeout of prestarted executors
   std::unique_ptr<ExecutorPool> pool_;
   Watch watch_;
 };

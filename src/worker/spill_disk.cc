@@ -23,7 +23,7 @@ std::string path_in(const std::string& folder, std::uint64_t file) {
 
 }  // namespace
 
-// What one of the threads has to tell, and tells again while the agent's mailbox is full.
+// Events of one thread, kept while the agent's mailbox is full.
 class SpillDisk::Desk {
  public:
   Desk(EventLoop& own, DeliverEvents deliver)
@@ -138,7 +138,7 @@ void SpillDisk::read(const StartRestore& restore, BulkRoom room) {
 }
 
 void SpillDisk::remove(std::uint64_t file) {
-  // After what is being read from it, by the thread that reads.
+  // On the reader thread, so that pending reads of the file come first.
   const auto posted = reader_->loop().post([path = path_in(folder_, file)] {
     std::error_code code;
     fs::remove(path, code);

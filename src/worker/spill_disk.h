@@ -1,8 +1,9 @@
-// The disk behind the object store: writes files of spilled objects and reads objects back, each on
-// a thread of its own, so that neither the agent's loop nor a reader waits for a file that is being
-// written. What is written has no use beyond this incarnation: files of earlier ones are removed at
-// the start, its own at its end. Made, used and destroyed on the thread of the agent's loop, where
-// it also tells what has happened. The core bounds what it is asked for.
+// The disk behind the object store: writes files of spilled objects and restores objects, each on
+// its own thread, so that neither the agent's loop nor a reader waits for a write. Files are of use
+// to this incarnation only. Files of earlier incarnations are removed at the start, its own at the
+// end.
+// Thread: the agent's loop, for calls and events. Units: bytes. Not: bounds of the queue, which the
+// core sets.
 #pragma once
 
 #include <atomic>
@@ -20,17 +21,17 @@
 namespace mobula::internal::worker {
 
 struct SpillDiskOptions {
-  std::string folder;    // of this node alone; made when something is written, or not at all
+  std::string folder;  // for this node alone; created with the first write
   ProcessId incarnation{};
-  int cap_percent = 95;  // of the file system, which may be filled so far
+  int cap_percent = 95;  // fill limit of the file system, in percent
 };
 
 class SpillDisk {
  public:
-  // `tell` takes SpillFinished and RestoreFinished, from `loop`.
+  // `tell` receives SpillFinished and RestoreFinished on the thread of `loop`.
   static Result<std::unique_ptr<SpillDisk>> start(EventLoop& loop, SpillDiskOptions options,
                                                   std::function<void(Event)> tell);
-  // Ends what is under way; nothing is told any more, and no memory is touched any more.
+  // Ends all operations. Afterwards no event is delivered and no memory is accessed.
   ~SpillDisk();
   SpillDisk(const SpillDisk&) = delete;
   SpillDisk& operator=(const SpillDisk&) = delete;
@@ -45,14 +46,14 @@ class SpillDisk {
   Result<std::unique_ptr<LoopThread>> start_thread(EventLoop& loop, std::unique_ptr<Desk>& desk,
                                                    const std::function<void(Event)>& tell);
 
-  std::string root_;    // of all incarnations
-  std::string folder_;  // of this one
+  std::string root_;    // parent directory of all incarnations
+  std::string folder_;  // directory of this incarnation
   int cap_percent_ = 95;
   std::atomic<bool> stop_{false};
   std::unique_ptr<LoopThread> writer_, reader_;
-  std::unique_ptr<Desk> writing_, reading_;  // their threads'
-  bool complained_ = false;                  // the writer's
-  // Whether anybody is still there to be told; shared with what has been posted to the loop.
+  std::unique_ptr<Desk> writing_, reading_;  // each used on its own thread only
+  bool complained_ = false;                  // used by the writer only
+  // True while this object exists. Shared with the events that are posted to the loop.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

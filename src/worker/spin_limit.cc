@@ -17,7 +17,7 @@ constexpr Duration between_looks = 50ms;
 constexpr Duration between_looks_at_rest = 1s;
 constexpr int looks_until_rest = 4;
 
-// The processors that threads of this process may use.
+// Processors that threads of this process may use.
 int own_processors() {
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
@@ -26,7 +26,7 @@ int own_processors() {
 
 int machine_processors() { return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))); }
 
-// "0.20 0.18 0.12 1/80 11206": the fourth says how many threads run, of how many.
+// "0.20 0.18 0.12 1/80 11206": the fourth field is the number of running threads, of all threads.
 std::optional<int> running_threads(const Fd& load) {
   std::array<char, 128> text{};
   const auto size = ::pread(load.get(), text.data(), text.size(), 0);
@@ -70,7 +70,7 @@ SpinLimit::SpinLimit(EventLoop& loop, const SpinLimitOptions& options, Fd file, 
   look();
 }
 
-// The thread that asks runs, too. Where the machine does not say what runs, nobody looks.
+// The sampling thread itself is running, too. If the load is not available, no thread may spin.
 void SpinLimit::look() {
   const auto running = load_ ? running_threads(load_) : std::nullopt;
   page_.set_room(running ? room_.sample(*running - 1, static_cast<int>(page_.taken())) : 0);

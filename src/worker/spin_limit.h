@@ -1,7 +1,8 @@
-// How many threads of this node may look before they sleep: as many as there are processors without
-// anything to run, and always one fewer than there are processors, for somebody has to do what they
-// wait for. The machine says how many threads run, whoever's they are; it is asked only while somebody
-// looks, and once a second otherwise. For the loop's thread alone.
+// Limits how many threads of this node may spin before they block: the number of idle processors,
+// and at most one less than the node's processors, because another thread must do the awaited work.
+// The machine's count of running threads includes other programs. It is sampled at a high rate only
+// while permits are requested, otherwise once a second.
+// Thread: the agent's loop.
 #pragma once
 
 #include <array>
@@ -19,25 +20,26 @@
 
 namespace mobula::internal::worker {
 
-// The rule, without a clock or files: the least of the last few samples decides, which is what has run all
-// the while. A mean would be of those who are waited for as well, and of bursts: whoever may not look then
-// is woken for each call, which makes the machine look busier still.
+// The rule, without clock or files: the least of the last 8 samples decides, because it is the load
+// that was always present. A mean would include awaited threads and bursts; threads without a
+// permit are then woken for each call, which raises the load further.
 class SpinRoom {
  public:
   // `processors` of the machine, of which this node may use `own`.
   SpinRoom(int processors, int own) : processors_(processors), own_(own) { others_.fill(std::numeric_limits<int>::max()); }
-  // `running` threads run or could, of which `spinning` only look. How many may look.
+  // `running` threads are running or runnable, `spinning` of them only spin. Returns the number of
+  // permits.
   std::size_t sample(int running, int spinning);
 
  private:
   const int processors_;
   const int own_;
-  std::array<int, 8> others_;  // that ran and did not look
+  std::array<int, 8> others_;  // samples of running threads that did not spin
   std::size_t next_ = 0;
 };
 
 struct SpinLimitOptions {
-  Duration longest = 50us;  // one look; 0: nobody looks
+  Duration longest = 50us;  // longest spin; 0: no spinning
   std::string load_file = "/proc/loadavg";
 };
 
@@ -45,7 +47,7 @@ class SpinLimit {
  public:
   static Result<std::unique_ptr<SpinLimit>> create(EventLoop& loop, SpinLimitOptions options);
 
-  // What a process needs.
+  // Descriptor of the spin page, for a process.
   Result<Fd> file() const { return copy_of(file_); }
   void left(ProcessId process) { page_.take_away(spin_number(process)); }
   std::size_t room() const { return page_.room(); }

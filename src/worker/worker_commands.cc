@@ -1,4 +1,4 @@
-// How the agent's shell carries out what its core asks for.
+// The shell executes the commands of the core.
 
 #include <algorithm>
 #include <filesystem>
@@ -21,14 +21,14 @@ std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
 
 }  // namespace
 
-// ---- messages ----------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
 
 void WorkerService::carry_out(SendPeer& command) { peers_->send(command.to, command.frame); }
 
-// Whether the message speaks of a place in a slab whose memory could not be had. The core has not
-// heard of that yet, and will take back what it promised.
+// True if the message names a location in a slab whose memory is not available. The core does not
+// know this yet, and will revoke the location.
 bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
   const auto missing = [this](const PlaceRecord& place) {
     return place.slab != 0 && slabs_.by_number(place.slab).empty();
@@ -40,8 +40,8 @@ bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
   return readable != nullptr && !readable->failure && missing(readable->place);
 }
 
-// The descriptor that goes with a message. A writer of a slab gets it again when it is to read
-// there, because it has mapped it for writing alone.
+// The descriptor for the message. The writer of a slab receives it again for reading, because it
+// has only a writable mapping.
 std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
   Result<Fd> file = failure(ErrorCode::not_found, "no slab");
   if (auto* readable = std::get_if<ObjectReadable>(&command.message)) {
@@ -92,7 +92,7 @@ void WorkerService::carry_out(UseIdentity& command) {
   if (options_.on_registered) options_.on_registered(agent_file());
 }
 
-// ---- programs and executors --------------------------------------------------------------------
+// ---- programs and executors ---------------------------------------------------------------------
 
 void WorkerService::carry_out(AddProgram& command) { programs_->add(command.pid, command.program); }
 
@@ -107,7 +107,7 @@ void WorkerService::carry_out(ForgetProgram& command) {
   programs_->forget(command.program);
 }
 
-// What only the shell may know: secrets, paths, and what the devices are called.
+// Data that only the shell has: secrets, paths, and device names.
 Environment WorkerService::masks_of(const Allocation& allocation, const Environment& call_env,
                                     const Environment& job_env) const {
   return device_environment(options_.shape, allocation,
@@ -115,14 +115,14 @@ Environment WorkerService::masks_of(const Allocation& allocation, const Environm
                             options_.vendors_present);
 }
 
-// Its process's, if they are NVIDIA's: those that tensors can lie on.
+// GPUs of the slot, if they are from NVIDIA: the GPUs that can hold tensors.
 std::vector<LeasedGpu> WorkerService::gpus_of(const AssignExecutor& assign) const {
   std::vector<LeasedGpu> gpus;
   const ResourceShape* shape = options_.shape.find(resource::gpu);
   const ResourceShare* share = assign.allocation.find(resource::gpu);
   const bool of_nvidia = shape != nullptr && (shape->vendor.empty() || shape->vendor == row_of(Vendor::nvidia).name);
   if (!of_nvidia || share == nullptr) return gpus;
-  std::map<std::uint32_t, const InstanceShare*> in_order;  // as masks have them
+  std::map<std::uint32_t, const InstanceShare*> in_order;  // order of the device masks
   for (const InstanceShare& each : share->shares) in_order[each.index] = &each;
   for (const auto& [index, each] : in_order) {
     if (index >= shape->instances.size()) continue;
@@ -149,7 +149,8 @@ void WorkerService::complete(AssignExecutor& assign, const Environment& job_env)
   assign.seed = random_bits().low;
 }
 
-// Users' variables win over the agent's; where the loader looks, the program's own folder is first.
+// Variables of the user override those of the agent. In the loader's search path, the program's own
+// directory is first.
 NurseryKey WorkerService::nursery_key(const RunnableProgram& program,
                                       const StartExecutor& command) const {
   Environment environment = command.job_env;
@@ -199,7 +200,7 @@ void WorkerService::carry_out(KillExecutor& command) {
   slots_->kill(command.slot, command.generation, command.grace);
 }
 
-// ---- slabs and transfers -----------------------------------------------------------------------
+// ---- slabs and transfers ------------------------------------------------------------------------
 
 void WorkerService::carry_out(CreateSlab& command) {
   const auto made = slabs_.create(command.slab, command.size_bytes, command.writer == incarnation_);
@@ -236,7 +237,7 @@ void WorkerService::carry_out(StartFilePull& command) {
                                                         MappedFile::create(path, command.size_bytes)});
 }
 
-// The store lives as long as the transfers: it is destroyed after them.
+// The store outlives the transfers.
 void WorkerService::carry_out(FinishFilePull& command) {
   const auto at = incoming_.find(command.pull);
   if (at == incoming_.end()) return;
@@ -244,7 +245,7 @@ void WorkerService::carry_out(FinishFilePull& command) {
                                file = at->second.hash] { return store->accept(path, file); });
 }
 
-// What has come of one that failed, or is not wanted any more, is of no use; what was accepted lies elsewhere by now.
+// Deletes the bytes of a failed or cancelled pull. An accepted file has another path by now.
 void WorkerService::carry_out(DropFilePull& command) {
   const auto at = incoming_.find(command.pull);
   if (at == incoming_.end()) return;
@@ -272,7 +273,7 @@ void WorkerService::carry_out(OfferFile& command) {
 
 void WorkerService::carry_out(WithdrawBulk& command) { bulk_->withdraw(command.offer); }
 
-// ---- spilling ----------------------------------------------------------------------------------
+// ---- spilling -----------------------------------------------------------------------------------
 
 Result<BulkSource> WorkerService::bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size) {
   auto slab = slabs_.readable(id);
@@ -296,7 +297,7 @@ void WorkerService::carry_out(StartSpill& command) {
 
 void WorkerService::carry_out(StartRestore& command) {
   const auto refuse = [&](Failure why) {
-    why.code = ErrorCode::resource_exhausted;  // what is on disk stays there
+    why.code = ErrorCode::resource_exhausted;  // the copy on disk stays
     step(RestoreFinished{command.restore, std::move(why)});
   };
   auto slab = slabs_.writable(command.slab);
@@ -308,7 +309,7 @@ void WorkerService::carry_out(StartRestore& command) {
 
 void WorkerService::carry_out(DropSpillFile& command) { disk_->remove(command.file); }
 
-// ---- the end -----------------------------------------------------------------------------------
+// ---- the end ------------------------------------------------------------------------------------
 
 void WorkerService::carry_out(Fence& command) {
   log_warn("{}", command.why);
@@ -317,9 +318,10 @@ void WorkerService::carry_out(Fence& command) {
 
 void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text); }
 
-// ---- submitted jobs ----------------------------------------------------------------------------
+// ---- submitted jobs -----------------------------------------------------------------------------
 
-// A command without CPUs is a driver that waits; one with CPUs computes. The user's own variables win.
+// A command without CPUs is a waiting driver; one with CPUs computes. Variables of the user have
+// precedence.
 void WorkerService::add_thread_variables(const Allocation& allocation, Environment& environment) const {
   if (allocation.find(resource::cpu) == nullptr) return;
   for (const std::string name : thread_variables) {
@@ -329,7 +331,7 @@ void WorkerService::add_thread_variables(const Allocation& allocation, Environme
   }
 }
 
-// A program that calls `init` joins the cluster by this agent.
+// A program that calls `init` joins the cluster through this agent.
 void WorkerService::run_entry(StartExecutor& command) {
   complete(command.assign, command.job_env);
   const ActorSpec& actor = command.assign.actor;
@@ -356,14 +358,16 @@ void WorkerService::run_entry(StartExecutor& command) {
   slots_->start_command(std::move(slot));
 }
 
-// Another program of this installation brings and unpacks the files, and then becomes the job's: what it takes
-// holds nobody up here. It runs with the agent's libraries, so that the job's come to count after it.
+// Another program of this installation stages the files and then executes the job's program, so
+// that the agent does not wait. It runs with the agent's libraries; the job's loader variables
+// apply after it.
 void WorkerService::start_with_files(std::string hash, Environment& environment, CommandSlot& slot) const {
   if (options_.job_starter.empty() || hash.size() != 32 || !bits_from_hex(hash)) return;
   Environment later;
   for (const auto& [name, value] : environment) later[(name.starts_with("LD_") ? later_prefix : "") + name] = value;
   environment = std::move(later);
-  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();  // STATE/CLUSTER
+  // STATE/CLUSTER
+  const std::filesystem::path cluster = std::filesystem::path(options_.folder).parent_path();
   const std::string folder = options_.folder + "/job-files";
   slot.own_folder = folder + "/run/" + ProcessId::random().hex();
   std::vector<std::string> words = options_.job_starter;
@@ -375,7 +379,7 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
   slot.command.argv = std::move(words);
 }
 
-// A part is small, and what was printed lately lies in memory.
+// A part is small, and recent output is in the page cache.
 void WorkerService::carry_out(ReadJobLog& command) {
   step(read_job_log(options_.folder + "/logs", command));
 }

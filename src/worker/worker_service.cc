@@ -19,7 +19,7 @@ constexpr Duration farewell_linger = 300ms;
 constexpr Duration memory_period = 250ms;
 constexpr Duration idle_memory_period = 2s;
 
-// Two also where there are few cores: one seals while the other waits for its socket.
+// At least two, even on few cores: one encrypts while the other waits for its socket.
 std::size_t usual_bulk_lanes() {
   return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 2, 4);
 }
@@ -88,7 +88,7 @@ Result<void> WorkerService::open() {
   slots.table_path = options_.folder + "/executors";
   slots.job_files_folder = options_.folder + "/job-files";
   slots.pool = options_.pool;
-  // Before the lessee hears of the executor: its first call goes by the ring.
+  // Joined before the lessee learns about the executor, so that its first call uses the ring.
   slots.on_assigned = [this](LinkId link, const AssignExecutor& assign) {
     rings_.joined(link, assign.process, assign.demand_class.job);
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
@@ -188,8 +188,8 @@ Result<void> WorkerService::open_sockets() {
   return links_.listen(socket_path_);
 }
 
-// A head that does not admit this key never will. One that is not there may come; but not for who was told that it
-// is there, and then once is not enough, since it might be starting again.
+// A head that rejects this key rejects it permanently. An unreachable head may start later. If the
+// caller does not wait for the head, two attempts must fail, because the head may be restarting.
 void WorkerService::no_way_to_head(const Failure& why) {
   constexpr int exit_unreachable = 3;
   constexpr int exit_refused = 4;
@@ -227,7 +227,7 @@ Result<void> WorkerService::open_recording() {
   return {};
 }
 
-// What others are told instead of the address that was bound.
+// Replaces the bound host with the advertised host.
 std::string WorkerService::advertised(const std::string& bound) const {
   if (options_.advertise_host.empty() || bound.empty()) return bound;
   return options_.advertise_host + bound.substr(bound.rfind(':'));
@@ -258,10 +258,9 @@ void WorkerService::stop(bool drain) {
   }
 }
 
-// ---- events ------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
-// Carrying out a command may give rise to events: they wait until the core has been heard to the
-// end.
+// Commands may cause events. They wait until all commands of the step are executed.
 void WorkerService::step(Event event) {
   if (end_) return;
   events_.push_back(std::move(event));
@@ -294,7 +293,7 @@ void WorkerService::arm() {
   }
 }
 
-// Where nothing runs there is nothing that could be ended, and looking seldom is enough for people.
+// Without executors none can be terminated, and rare samples are sufficient for the status.
 void WorkerService::look_at_memory() {
   next_memory_look_ = monotonic_now() + (slots_->watched().empty() ? idle_memory_period : memory_period);
   memory_timer_.arm(next_memory_look_);
@@ -309,12 +308,12 @@ void WorkerService::look_at_gpus() {
 
 void WorkerService::watch_memory_soon() {
   const Time soon = monotonic_now() + memory_period;
-  if (!memory_ || next_memory_look_ <= soon) return;  // else one start after the other would put it off
+  if (!memory_ || next_memory_look_ <= soon) return;  // otherwise repeated starts would defer it
   next_memory_look_ = soon;
   memory_timer_.arm(soon);
 }
 
-// Whoever the kernel has ended is told what was in use a moment before.
+// Adds the memory use before the kill to the cause of an out-of-memory kill.
 void WorkerService::executor_event(Event event) {
   auto* exited = std::get_if<ExecutorExited>(&event);
   if (exited != nullptr && exited->cause.kind == EndKind::out_of_memory && memory_) {
@@ -326,7 +325,7 @@ void WorkerService::executor_event(Event event) {
   step(std::move(event));
 }
 
-// What the shell itself has to know of a message, before the core hears it.
+// Handles the parts of a message that concern the shell, before the core.
 void WorkerService::take(LinkId link, ProcessToAgent message) {
   if (const auto* running = std::get_if<RunningNow>(&message)) {
     slots_->running(link, running->name);

@@ -1,6 +1,6 @@
-// The agent's shell for one incarnation: owns the core, the sockets and the processes of a node,
-// turns what they say into the core's events and carries out the core's commands in order. Decides
-// nothing about tasks. For the loop's thread alone, which must be the process's first.
+// The shell of one agent incarnation: owns the core, the sockets and the processes of a node,
+// converts messages into events of the core, and executes the core's commands in order.
+// Thread: the agent's loop, on the main thread of the process. Not: decisions about tasks.
 #pragma once
 
 #include <deque>
@@ -34,44 +34,45 @@ namespace mobula::internal::worker {
 
 struct ServiceOptions {
   std::string head_address;
-  std::optional<KeyFile> keys;  // none: a head of this machine without keys
-  std::string folder;           // the agent's own, held by the caller
-  std::string runtime_folder;   // short; sockets are made in a folder below it
+  std::optional<KeyFile> keys;  // empty: a local head without keys
+  std::string folder;           // directory of the agent, locked by the caller
+  std::string runtime_folder;   // short path; sockets are created in a directory below it
   std::string cluster;
   NodeId node;
-  std::string host;  // for people
-  std::string release{};  // of Mobula, for people
+  std::string host;       // human-readable host name
+  std::string release{};  // release of Mobula, human-readable
   Role role = Role::agent;
   NodeShape shape;
-  std::vector<Vendor> vendors_present;  // whose devices the machine has, offered or not
-  GpuPeers gpu_peers;                   // which GPUs reach each other
-  std::string bind_host;       // of this machine; brackets around V6
-  std::string advertise_host;  // what others are told instead; may be empty
+  std::vector<Vendor> vendors_present;  // vendors of the machine's devices, offered or not
+  GpuPeers gpu_peers;                   // peer access between the GPUs
+  std::string bind_host;                // address of this machine; IPv6 in brackets
+  std::string advertise_host;           // address that other nodes receive instead; may be empty
   WorkerOptions core;
-  PoolOptions pool;  // the environment of executors, and limits
-  Duration reserve_idle = 30s;  // an executor in reserve that nothing uses for so long ends
-  std::size_t max_reserves = 8;  // of all programs; beyond, the one unused longest ends
-  std::size_t bulk_connections = 0;  // to one other node, a thread each; 0: by its cores
-  Duration longest_spin = 50us;  // a thread that waits for a call here looks for so long before it sleeps; 0: not
-  std::size_t max_rings = 1'000;  // of one process, to others of its job here; 0: none have any
-  std::optional<std::int64_t> executor_memory;  // bytes that executors may use together
-  std::vector<WatchedGpu> watched_gpus;  // whose memory is looked at; empty: none
+  PoolOptions pool;              // environment and limits of executors
+  Duration reserve_idle = 30s;   // idle time after which a prestarted executor ends
+  std::size_t max_reserves = 8;  // for all programs together; beyond it the longest unused one ends
+  std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
+  Duration longest_spin = 50us;   // longest spin of a thread that waits for a local call; 0: none
+  std::size_t max_rings = 1'000;  // per process, to others of its job here; 0: none
+  std::optional<std::int64_t> executor_memory;  // limit for all executors together, in bytes
+  std::vector<WatchedGpu> watched_gpus;         // monitored GPUs; empty: none
   std::string nvml_library;
   Duration gpu_watch_period = 1s;
-  HostPaths host_paths;  // where the machine says what memory is in use
-  std::string spill_folder;      // where objects are spilled to; empty: in `folder`
+  HostPaths host_paths;      // files with the machine's memory use
+  std::string spill_folder;  // directory of spilled objects; empty: in `folder`
   int spill_disk_cap_percent = 95;
-  std::vector<std::string> job_starter;  // program and first words of what brings a job's files; empty: none are brought
+  std::vector<std::string> job_starter;  // program that stages a job's files; empty: none
   bool waits_for_head =
-      true;  // that is not there yet, or whose handshake fails; else the service ends with the reason
-  RecordOptions record;  // of what the core is told; executors know it by their environment
-  // Once, when the head has registered this incarnation.
+      true;  // false: ends with the reason if the head is unreachable or its handshake fails
+  RecordOptions record;  // recording of the core; executors read the setting from their environment
+  // Called once, when the head has registered this incarnation.
   std::function<void(const AgentFile&)> on_registered;
-  // Until then: why there is no way to the head; again only when that changes.
+  // Called until then with the reason why the head is unreachable, and again when the reason
+  // changes.
   std::function<void(const std::string& why)> on_waiting{};
 };
 
-// How an incarnation ended. `fenced`: come back as a new one.
+// The end of an incarnation. `fenced`: start again as a new incarnation.
 struct ServiceEnd {
   bool fenced = false;
   int code = 0;
@@ -81,18 +82,19 @@ struct ServiceEnd {
 class WorkerService {
  public:
   static Result<std::unique_ptr<WorkerService>> create(EventLoop& loop, ServiceOptions options);
-  // Kills what is left of its processes and waits for that.
+  // Kills the remaining processes and waits for their exit.
   ~WorkerService();
   WorkerService(const WorkerService&) = delete;
   WorkerService& operator=(const WorkerService&) = delete;
 
-  // Begins to end: with `drain` running calls may finish. Asked again without, it ends at once.
+  // Begins to stop; with `drain`, running calls may finish. A second call without `drain` stops at
+  // once.
   void stop(bool drain);
   bool stopping() const { return stopping_; }
-  // Once it is over; then it wants only to be destroyed.
+  // Set when the service has ended and can be destroyed.
   const std::optional<ServiceEnd>& end() const { return end_; }
 
-  // ---- views -----------------------------------------------------------------------------------
+  // ---- views ------------------------------------------------------------------------------------
   const WorkerCore& core() const { return core_; }
   ProcessId incarnation() const { return incarnation_; }
   const std::string& socket_path() const { return socket_path_; }
@@ -159,7 +161,7 @@ class WorkerService {
 
   std::vector<LeasedGpu> gpus_of(const AssignExecutor& assign) const;
   void complete(AssignExecutor& assign, const Environment& job_env) const;
-  // The masks of a slot that was given `allocation`.
+  // Device masks of a slot with `allocation`.
   Environment masks_of(const Allocation& allocation, const Environment& call_env,
                        const Environment& job_env) const;
   NurseryKey nursery_key(const RunnableProgram& program, const StartExecutor& command) const;
@@ -189,17 +191,17 @@ class WorkerService {
   std::unique_ptr<SpillDisk> disk_;
   std::unique_ptr<SlotProcesses> slots_;
   Timer timer_;
-  std::optional<MemoryWatch> memory_;  // where executors are ended for lack of it
+  std::optional<MemoryWatch> memory_;  // present if executors are terminated under memory pressure
   Timer memory_timer_;
   Time next_memory_look_;
   UsageWatch usage_;
-  std::unique_ptr<GpuWatch> gpu_watch_;  // where there are GPUs to look at
+  std::unique_ptr<GpuWatch> gpu_watch_;  // present if GPUs are monitored
   Timer gpu_timer_;
 
-  // Slabs of which a process has the descriptor for reading, by the numbers in messages.
+  // Slabs of which a process has a read-only descriptor, by their numbers in messages.
   std::map<LinkId, std::set<std::uint64_t>> readable_;
 
-  // Program files on their way here, by pull.
+  // Program files that are being pulled, by pull.
   struct IncomingFile {
     std::string path;
     Hash128 hash;
@@ -211,8 +213,8 @@ class WorkerService {
   bool stepping_ = false;
   bool stopping_ = false;
   bool registered_ = false;
-  std::string waits_since_;            // as it was said last
-  std::int64_t vain_attempts_ = 0;  // to reach the head, since it was lost
+  std::string waits_since_;         // last reported reason
+  std::int64_t vain_attempts_ = 0;  // failed attempts to reach the head since the last connection
   std::optional<ServiceEnd> end_;
 };
 

@@ -1,5 +1,6 @@
-// Of what the agent's core asks of its shell (worker_command.h): memory of the store, and bytes to
-// and from peers. Plain structs.
+// Commands of the agent core for bulk bytes: memory of the store, and bytes read from and offered
+// to other agents. Alternatives of Command in worker_command.h. Plain structs.
+// Thread: any. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace mobula::internal::worker {
 
-// `writer`: the process that will write it, or this agent itself for what it pulls.
+// `writer`: the process that writes into the slab, or this agent for objects that it pulls.
 struct CreateSlab {
   SlabId slab;
   std::uint64_t size_bytes = 0;
@@ -23,7 +24,7 @@ struct CreateSlab {
   friend bool operator==(const CreateSlab&, const CreateSlab&) = default;
 };
 
-// Close it, and unmap it where the agent has it mapped.
+// Closes the slab, and unmaps it if the agent has mapped it.
 struct DropSlab {
   SlabId slab;
   template <class Visit>
@@ -33,18 +34,18 @@ struct DropSlab {
   friend bool operator==(const DropSlab&, const DropSlab&) = default;
 };
 
-// Read a part of an object's, or a program file's, bytes from a peer's bulk server to where it
-// belongs. Answered by ChunkFetched.
+// Reads one chunk of an object or a program file from the bulk server of a peer to its destination.
+// ChunkFetched reports the end.
 struct FetchBulk {
   std::uint64_t chunk = 0;
   AgentAddress from;
   std::string token;
-  std::string key;          // empty: plain
-  std::uint64_t offer = 0;  // the peer's
+  std::string key;          // empty: unencrypted
+  std::uint64_t offer = 0;  // number of the offer at the peer
   std::uint64_t pull = 0;
-  std::uint64_t offset = 0;  // within the object or file
+  std::uint64_t offset = 0;  // bytes from the start of the object or file
   std::uint64_t size_bytes = 0;
-  SlabId slab;  // empty: into the file of the pull
+  SlabId slab;  // empty: the destination is the file of the pull
   std::uint64_t slab_offset = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -57,7 +58,7 @@ struct FetchBulk {
   friend bool operator==(const FetchBulk&, const FetchBulk&) = default;
 };
 
-// Nothing more of it is written once ChunkFetched says so, which still follows.
+// Cancels a FetchBulk. ChunkFetched still follows, and no byte is written after it.
 struct CancelBulk {
   std::uint64_t chunk = 0;
   template <class Visit>
@@ -67,7 +68,7 @@ struct CancelBulk {
   friend bool operator==(const CancelBulk&, const CancelBulk&) = default;
 };
 
-// Make room for a program file that is going to be pulled.
+// Creates the file into which a program file is pulled.
 struct StartFilePull {
   std::uint64_t pull = 0;
   Hash128 file;
@@ -80,8 +81,8 @@ struct StartFilePull {
   friend bool operator==(const StartFilePull&, const StartFilePull&) = default;
 };
 
-// All of it is there: check it, and take it into the program store under its hash. Answered by
-// PullFinished.
+// Checks the complete program file and adds it to the program store under its hash. PullFinished
+// reports the result.
 struct FinishFilePull {
   std::uint64_t pull = 0;
   template <class Visit>
@@ -91,7 +92,7 @@ struct FinishFilePull {
   friend bool operator==(const FinishFilePull&, const FinishFilePull&) = default;
 };
 
-// Nobody needs its room any more; it may have been finished.
+// Removes the file of a pull that no slot needs any longer. The pull may have finished.
 struct DropFilePull {
   std::uint64_t pull = 0;
   template <class Visit>
@@ -101,11 +102,11 @@ struct DropFilePull {
   friend bool operator==(const DropFilePull&, const DropFilePull&) = default;
 };
 
-// Let one peer read these bytes, in parts and as often as it asks, until WithdrawBulk. Answered by
-// BulkOffered. `plain`: not sealed, for a trusted fabric.
+// Lets one peer read these bytes, in chunks and any number of times, until WithdrawBulk.
+// BulkOffered is the reply. `plain`: unencrypted, for a trusted fabric.
 struct OfferObject {
   std::uint64_t offer = 0;
-  ProcessId reader;  // the peer agent
+  ProcessId reader;  // incarnation of the peer agent
   SlabId slab;
   std::uint64_t offset = 0;
   std::uint64_t size_bytes = 0;
@@ -133,7 +134,7 @@ struct OfferFile {
   friend bool operator==(const OfferFile&, const OfferFile&) = default;
 };
 
-// Nobody may ask for these bytes any more. Answered by BulkServed, when none are being read.
+// Rejects further reads of the offer. BulkServed follows when no read is in progress.
 struct WithdrawBulk {
   std::uint64_t offer = 0;
   template <class Visit>

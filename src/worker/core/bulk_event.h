@@ -1,4 +1,6 @@
-// Of what the agent's core is told (worker_event.h): how bytes to and from peers fare. Plain structs.
+// Events of the agent core about bulk bytes: results of the commands in bulk_command.h.
+// Alternatives of Event in worker_event.h. Plain structs.
+// Thread: any. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,7 @@
 
 namespace mobula::internal::worker {
 
-// The end of a FetchBulk, also of a cancelled one: it writes no more.
+// The end of a FetchBulk, also of a cancelled one: no byte is written after it.
 struct ChunkFetched {
   std::uint64_t chunk = 0;
   std::optional<Failure> failure;
@@ -21,7 +23,7 @@ struct ChunkFetched {
   friend bool operator==(const ChunkFetched&, const ChunkFetched&) = default;
 };
 
-// Answer to FinishFilePull.
+// Reply to FinishFilePull.
 struct PullFinished {
   std::uint64_t pull = 0;
   std::optional<Failure> failure;
@@ -32,12 +34,12 @@ struct PullFinished {
   friend bool operator==(const PullFinished&, const PullFinished&) = default;
 };
 
-// Answer to OfferObject and OfferFile: where a peer may read, or why not.
+// Reply to OfferObject and OfferFile: the access token for the peer, or the failure.
 struct BulkOffered {
   std::uint64_t offer = 0;
   std::int64_t size_bytes = 0;
   std::string token;
-  std::string key;  // empty: plain on a trusted fabric
+  std::string key;  // empty: unencrypted, on a trusted fabric
   std::optional<Failure> failure;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -48,7 +50,7 @@ struct BulkOffered {
   friend bool operator==(const BulkOffered&, const BulkOffered&) = default;
 };
 
-// Answer to WithdrawBulk: nobody reads it any more, and nobody will.
+// Reply to WithdrawBulk: no peer reads the offer, now or later.
 struct BulkServed {
   std::uint64_t offer = 0;
   template <class Visit>

@@ -71,7 +71,7 @@ std::vector<GpuVerdict> GpuGuard::look(const GpuMemorySampled& sample,
       continue;
     }
     over_[key] = holder.generation;
-    // Nobody ends for what another may have taken.
+    // Without numbers per process, no executor is killed: another one may have used the memory.
     verdict.reacts = use->per_process ? options_.gpu_reacts : std::min(options_.gpu_reacts, Reacts::log);
     verdict.text = use->per_process ? own_text(*use, holder, bytes) : shared_text(*use, holders, allowed);
   }

@@ -1,7 +1,8 @@
-// Who has more of a device's memory than its share, and what is done about it. What an executor and the
-// processes it has started take counts together; where the driver does not tell processes apart, only that
-// all of a device's holders together have more than they may, which is nobody's fault for certain. Part of
-// WorkerCore; decides from what it is given alone.
+// Detects executors that use more GPU memory than their share, and chooses the reaction. The memory
+// of an executor includes the processes that it started. If the driver reports no memory per
+// process, the use of the whole device is compared with the sum of the shares, and no single
+// executor is blamed.
+// Thread: owner (WorkerCore). Units: bytes. Not: sampling, killing.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,21 @@
 
 namespace mobula::internal::worker {
 
-// An executor that has a part of a device.
+// An executor with a share of a device.
 struct GpuHolder {
   SlotId slot;
   std::uint32_t generation = 0;
-  std::uint32_t device = 0;      // its index on the node
-  std::int64_t share_bytes = 0;  // 0: not counted
-  std::string name;              // for people
+  std::uint32_t device = 0;      // index of the device on the node
+  std::int64_t share_bytes = 0;  // share in bytes; 0: not limited
+  std::string name;              // human-readable name
 };
 
-// One that begins to have more than its share, or no longer has.
+// A change: the executor begins or ceases to exceed its share.
 struct GpuVerdict {
   SlotId slot;
   std::uint32_t generation = 0;
   bool on = false;
-  Reacts reacts = Reacts::none;  // what is to be done now
+  Reacts reacts = Reacts::none;  // reaction that is due now
   std::string text;
 };
 
@@ -39,14 +40,15 @@ class GpuGuard {
  public:
   explicit GpuGuard(const WorkerOptions& options) : options_(options) {}
 
-  // In the order of `holders`. Each executor is told of once for each device and each time.
+  // Returns the changes since the last sample, in the order of `holders`. Each transition of an
+  // executor on a device is reported once.
   std::vector<GpuVerdict> look(const GpuMemorySampled& sample, std::span<const GpuHolder> holders);
-  // Nothing of the slot's last generation is left.
+  // Forgets the slot after its generation has ended.
   void gone(SlotId slot);
 
  private:
   const WorkerOptions& options_;
-  std::map<std::pair<SlotId, std::uint32_t>, std::uint32_t> over_;  // slot and device: the generation
+  std::map<std::pair<SlotId, std::uint32_t>, std::uint32_t> over_;  // generation over its share
 };
 
 }  // namespace mobula::internal::worker

@@ -30,7 +30,7 @@ void HeadSession::link(bool connected) {
   }
 }
 
-// ---- speaking ----------------------------------------------------------------------------------
+// ---- sending ------------------------------------------------------------------------------------
 
 void HeadSession::begin_registering() {
   session_.reset();
@@ -78,8 +78,8 @@ bool HeadSession::relay(FromProcess message) {
 
 void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation, state_.stored()}}); }
 
-// A frame without a message is only made where nothing has happened yet in the step, so that its
-// digest, what was applied and what was told belong together.
+// A frame without a message is sent only if nothing has happened yet in the step, so that its
+// digest, `applied_` and `told_` are consistent.
 void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (frames.empty()) return;
   for (auto& frame : frames) {
@@ -92,7 +92,7 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
 }
 
-// ---- listening ---------------------------------------------------------------------------------
+// ---- receiving ----------------------------------------------------------------------------------
 
 HeadSession::Heard HeadSession::heard(HeadToAgent message) {
   if (!started_) return {};
@@ -103,7 +103,7 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   if (registered.incarnation != started_->address.incarnation || registered.head_epoch < epoch_) {
     return {};
   }
-  // An answer to a registration that was repeated meanwhile.
+  // A reply to a repeated registration.
   if (session_ && registered.head_epoch == epoch_) return {};
   epoch_ = registered.head_epoch;
   session_.emplace();
@@ -154,7 +154,7 @@ bool HeadSession::reachable() const {
          outbox_.now() - *heard_at_ < options_.head_silent_after;
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 void HeadSession::shift_deadlines(Duration gap) {
   if (heard_at_) heard_at_ = std::min(*heard_at_ + gap, outbox_.now());
@@ -168,8 +168,7 @@ void HeadSession::tick() {
   session_->tick(now, frames);
   send(std::move(frames));
   if (!heartbeat_at_ || *heartbeat_at_ > now) return;
-  // A head that has nothing to say is asked for a sign of life: a message without news, which it
-  // acknowledges.
+  // Requests a sign of life from an idle head: an empty message, which it acknowledges.
   if (session_->drained() && now - *heard_at_ >= options_.head_silent_after / 3) {
     tell(ObjectCopies{});
   } else {

@@ -1,14 +1,11 @@
-// The agent's conversation with the head: registers, again and again with growing pauses, until the
-// head answers; then one sequenced session per head epoch, with heartbeats. Part of WorkerCore.
-//
-// Between registering and the answer the node goes on: the head takes the facts of one registration,
-// and which of them that was nobody can tell, so all that was told since the first is told again.
-// Each message may therefore say what the facts have said already.
-//
-// Bounds. Of processes nothing is kept while there is no conversation: they restate when there is
-// one. In a conversation whose head is away, messages wait in the session; of processes at most
-// `max_head_backlog` (then they are refused, and the caller makes the process restate). Beyond twice
-// that, in a conversation or before it, facts are dropped and stated in full afterwards.
+// The agent's connection to the head: registers with a growing backoff until the head replies, then
+// keeps one sequenced session per head epoch, with heartbeats. Messages between the first
+// registration and the reply are queued and sent in the new session, because the head may have read
+// the facts of any attempt. A message may therefore repeat a fact.
+// Without a session, messages of processes are not stored: processes restate when a session begins.
+// Thread: owner (WorkerCore). Not: the meaning of messages.
+// Errors: beyond `max_head_backlog` messages, relays are rejected, and the process must restate.
+// Beyond twice that number, facts are dropped, and all facts are stated later.
 #pragma once
 
 #include <functional>
@@ -25,36 +22,36 @@ class HeadSession {
  public:
   using HeadConversation = Session<AgentMessage, HeadMessage>;
 
-  // What the conversation needs to know of the node whenever it speaks.
+  // Queries of the node's state, evaluated when a message is sent.
   struct NodeState {
     std::function<Facts()> facts;
     std::function<std::uint64_t()> slots_digest;
-    std::function<std::vector<TransferCount>()> stored;  // as AgentFrame has them
+    std::function<std::vector<TransferCount>()> stored;  // transfer counters, as in AgentFrame
     std::function<std::vector<NodeId>()> silent_peers;
   };
 
-  // What the head's word means to the rest of the core.
+  // Results of a received message that the rest of the core must apply.
   struct Heard {
-    std::optional<Registered> admitted{};  // a conversation begins
-    std::optional<Refused> refused{};      // fenced, or finally
+    std::optional<Registered> admitted{};  // a session has begun
+    std::optional<Refused> refused{};      // fenced, or rejected permanently
     std::optional<HeadMessage> message{};
     std::optional<TicketRenewed> renewed{};
-    bool facts_due = false;  // some were dropped: state all, before the message is carried out
+    bool facts_due = false;  // facts were dropped: state all facts before the message is applied
   };
 
   HeadSession(Outbox& outbox, const WorkerOptions& options, NodeState state);
 
   void start(Started started);
-  // No more registering and no more heartbeats; sessions still resend.
+  // Stops registrations and heartbeats. An existing session still resends.
   void end();
 
   void link(bool connected);
   Heard heard(HeadToAgent message);
-  // The message last heard has been carried out.
+  // The last received message has been applied.
   void carried_out() { applied_ = session_ ? session_->received() : 0; }
-  // A fact for the head.
+  // Sends a fact to the head.
   void tell(AgentMessage message);
-  // Of a process; false: it could not be kept, the process is to say it again.
+  // Relays a message of a process. False: the backlog is full, and the process must send it again.
   bool relay(FromProcess message);
   void farewell();
   void shift_deadlines(Duration gap);
@@ -63,25 +60,26 @@ class HeadSession {
 
   bool started() const { return started_.has_value(); }
   bool registered() const { return session_.has_value(); }
-  // In a conversation, the way is up and the head is not silent.
+  // True if a session exists, the link is up, and the head is not silent.
   bool reachable() const;
-  // Its backlog has room for what processes say.
+  // True if the backlog accepts messages of processes.
   bool takes_relays() const {
     return session_ && session_->backlog() < options_.max_head_backlog / 2;
   }
-  // Output of executors is not kept for a head that is slow.
+  // Output of executors is not queued for a slow head.
   bool takes_output() const { return session_ && session_->backlog() < max_backlog_for_output; }
   bool drained() const { return !session_ || session_->drained(); }
   std::uint64_t epoch() const { return epoch_; }
-  // The head's last command that was carried out in this conversation.
+  // Number of the last command of the head that was applied in this session.
   std::uint64_t applied() const { return applied_; }
-  // When the head was heard last; nothing before the first registration.
+  // Time of the last message from the head; empty before the first registration.
   std::optional<Time> heard_at() const { return heard_at_; }
   const ClusterSettings& settings() const { return settings_; }
-  // Its version that was agreed last; 0: none was.
+  // Protocol version of the last agreement with the head; 0: no agreement yet.
   std::uint32_t protocol() const { return protocol_; }
   const Started& node() const { return *started_; }
-  // The trusted network of this node: the one it says, else the whole cluster's where the head says so.
+  // The trusted fabric of this node: its own setting, else the cluster-wide fabric if the head
+  // declares one.
   std::string fabric() const {
     if (!started_->shape.fabric.empty()) return started_->shape.fabric;
     return settings_.trusted_fabric ? std::string(cluster_fabric) : std::string();
@@ -109,8 +107,8 @@ class HeadSession {
   std::uint64_t epoch_ = 0;
   std::optional<HeadConversation> session_;
   std::uint64_t applied_ = 0;
-  std::uint64_t told_ = 0;  // messages given to the session
-  std::vector<AgentMessage> told_meanwhile_;  // since the first registration without an answer
+  std::uint64_t told_ = 0;                    // messages passed to the session
+  std::vector<AgentMessage> told_meanwhile_;  // since the first unanswered registration
   ClusterSettings settings_;
   std::uint32_t protocol_ = 0;
   std::string head_signing_key_;
@@ -118,7 +116,7 @@ class HeadSession {
   std::optional<Time> register_at_;
   Duration register_wait_{};
   std::optional<Time> heartbeat_at_;
-  bool facts_due_ = false;  // some were dropped since they were stated last
+  bool facts_due_ = false;  // facts were dropped since the last full statement
 };
 
 }  // namespace mobula::internal::worker

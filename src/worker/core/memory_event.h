@@ -1,5 +1,6 @@
-// What the agent's core is told of memory: the node's, and that of its GPUs. Plain structs; alternatives of
-// Event.
+// Events of the agent core about memory of the node and of its GPUs. Alternatives of Event in
+// worker_event.h. Plain structs.
+// Thread: any. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@
 
 namespace mobula::internal::worker {
 
-// What would be free without an executor: what it alone has, not what it maps of the store.
+// Memory that the end of an executor would free: its private memory, without mapped memory of the
+// store.
 struct ExecutorMemory {
   SlotId slot;
   std::uint32_t generation = 0;
   std::int64_t bytes = 0;
-  bool has_ended = false;  // it has no memory any more, whether or not its end was told
+  bool has_ended = false;  // the process has exited, even if ExecutorExited has not arrived yet
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorMemory::slot),
@@ -27,10 +29,10 @@ struct ExecutorMemory {
   friend bool operator==(const ExecutorMemory&, const ExecutorMemory&) = default;
 };
 
-// The memory this node lives in, as the shell has looked at it: of several limits the one that is
-// nearest. Told while it may matter, and once when it no longer does.
+// Memory use of this node against the nearest of its limits, as sampled by the shell. Sent while
+// the use is near the limit, and once afterwards.
 struct MemorySampled {
-  std::string of;  // for people: "memory of the node"
+  std::string of;  // human-readable name of the limit: "memory of the node"
   std::int64_t used_bytes = 0;
   std::int64_t limit_bytes = 0;
   std::vector<ExecutorMemory> executors;
@@ -42,7 +44,7 @@ struct MemorySampled {
   friend bool operator==(const MemorySampled&, const MemorySampled&) = default;
 };
 
-// What an executor, and the processes that it has started, have of a device.
+// Memory of a device that an executor and the processes that it started use.
 struct ExecutorGpuMemory {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -57,10 +59,10 @@ struct ExecutorGpuMemory {
 };
 
 struct GpuUse {
-  std::uint32_t device = 0;   // its index among the node's GPUs
+  std::uint32_t device = 0;  // index among the GPUs of the node
   std::string uuid;
-  bool per_process = false;   // else nobody says who has what
-  std::int64_t used_bytes = 0;  // by all there are
+  bool per_process = false;     // false: the driver reports no memory per process
+  std::int64_t used_bytes = 0;  // sum over all processes of the device
   std::vector<ExecutorGpuMemory> executors;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -71,7 +73,7 @@ struct GpuUse {
   friend bool operator==(const GpuUse&, const GpuUse&) = default;
 };
 
-// What is taken of the node's GPUs, each period while executors have parts of them.
+// Memory use of the node's GPUs, sent each period while executors have shares of them.
 struct GpuMemorySampled {
   std::vector<GpuUse> devices;
   template <class Visit>

@@ -26,7 +26,7 @@ bool above(const MemorySampled& sample, std::int64_t permille) {
          sample.used_bytes > sample.limit_bytes / 1000 * permille + sample.limit_bytes % 1000 * permille / 1000;
 }
 
-// 0 is ended first. Nothing: not to be ended.
+// Rank 0 is terminated first. Empty: must not be terminated.
 std::optional<int> rank(const MemoryCandidate& candidate, bool last_resort) {
   if (candidate.may_run_again) return candidate.actor ? 1 : 0;
   if (last_resort) return candidate.actor ? 3 : 2;
@@ -101,7 +101,7 @@ std::optional<std::size_t> MemoryGuard::look(Time now, const MemorySampled& samp
                                              std::span<const MemoryCandidate> candidates) {
   if (!is_short(sample)) return std::nullopt;
   if (wait_until_ && now < *wait_until_) return std::nullopt;
-  // What it had is still coming back; the next look knows more.
+  // The memory of an exited executor is still returning; the next sample shows the result.
   if (std::ranges::any_of(candidates, &MemoryCandidate::has_ended)) return std::nullopt;
   const bool last_resort = above(
       sample, std::max(options_.memory_threshold_permille, options_.memory_last_resort_permille));

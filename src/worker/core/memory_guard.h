@@ -1,6 +1,7 @@
-// Which executor to end when the node is short of memory, and when: before the kernel ends one of its
-// own choice, which may be the agent, or the one whose work cannot be done again. One at a time, with
-// a pause for the memory to come back. Part of WorkerCore; decides from what it is given alone.
+// Decides when to terminate an executor because the node is short of memory, and which one. The
+// agent acts before the kernel, which may choose the agent itself or work that cannot run again.
+// One executor is terminated at a time, then a pause lets its memory return.
+// Thread: owner (WorkerCore). Units: bytes. Not: sampling, killing.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +16,30 @@
 
 namespace mobula::internal::worker {
 
-// An executor that could be ended.
+// An executor that may be terminated.
 struct MemoryCandidate {
   SlotId slot;
   JobId job;
-  std::uint64_t order = 0;  // later ones are newer
+  std::uint64_t order = 0;  // start order; a higher number is newer
   bool actor = false;
-  bool may_run_again = false;  // what it runs; of an actor: it may be restarted
-  bool ends_already = false;   // it was ended for this or another cause, and is not gone yet
-  bool has_ended = false;      // it was ended by others, and this was not told yet
-  std::int64_t bytes = 0;      // that would be free without it
-  std::string name;            // for people
+  bool may_run_again = false;  // the running call can be retried; of an actor: it can be restarted
+  bool ends_already = false;   // its end was requested before and is not complete
+  bool has_ended = false;      // the process has exited, and the core has not received the event
+  std::int64_t bytes = 0;      // memory that its end would free
+  std::string name;            // human-readable name
 };
 
-// Of those that may be ended, by these rules in this order: tasks that may run again, actors that may
-// be restarted, and, if `last_resort`, tasks and then actors whose work is lost. Of these those of the
-// job that uses most memory here, all its executors counted; of these the newest. One that would free
-// less than `least_bytes` is ended for nothing. An index, or nothing.
+// Chooses the executor to terminate. Ranks: tasks that can be retried, actors that can be
+// restarted, then, if `last_resort`, other tasks and other actors. Within a rank the job with the
+// largest memory on this node, over all its executors, comes first; within that job, the newest
+// executor. Candidates that would free less than `least_bytes` are skipped. Returns an index, or
+// nothing.
 std::optional<std::size_t> choose_to_end(std::span<const MemoryCandidate> candidates,
                                          std::int64_t least_bytes, bool last_resort);
 
-// "memory of the node: 30.2 GiB of 31 GiB in use (97.4 %, at most 95 %)".
+// Returns, for example, "memory of the node: 30.2 GiB of 31 GiB in use (97.4 %, at most 95 %)".
 std::string memory_text(const MemorySampled& sample, const WorkerOptions& options);
-// Why `chosen` is ended: the node's use, its own, and what else is large.
+// Explains the end of `chosen`: use of the node, its own use, and other large users.
 std::string why_ended_for_memory(const MemorySampled& sample,
                                  std::span<const MemoryCandidate> candidates, std::size_t chosen,
                                  std::int64_t store_bytes, const WorkerOptions& options);
@@ -46,17 +48,17 @@ class MemoryGuard {
  public:
   explicit MemoryGuard(const WorkerOptions& options) : options_(options) {}
 
-  // Whether more is in use than may be.
+  // True if the use exceeds the threshold.
   bool is_short(const MemorySampled& sample) const;
-  // Which of them is to be ended now, if one is. It counts as being ended from here on.
+  // Returns the executor to terminate now, if any. From then on it counts as terminating.
   std::optional<std::size_t> look(Time now, const MemorySampled& sample,
                                   std::span<const MemoryCandidate> candidates);
-  // The one that was to be ended is gone.
+  // The chosen executor has exited.
   void gone(Time now);
 
  private:
   const WorkerOptions& options_;
-  std::optional<Time> wait_until_;  // for the one that was ended, then for its memory
+  std::optional<Time> wait_until_;  // end of the wait for the executor's exit, then for its memory
 };
 
 }  // namespace mobula::internal::worker

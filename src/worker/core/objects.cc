@@ -11,7 +11,7 @@ TableOptions table_options(const WorkerOptions& options, ProcessId agent) {
   TableOptions out;
   out.space.capacity_bytes = options.store_bytes;
   out.space.first_slab_bytes = options.first_slab_bytes;
-  // Memory comes back in whole slabs: a small store has small ones.
+  // Memory is returned in whole slabs, so a small store has small slabs.
   out.space.max_slab_bytes =
       std::min(options.max_slab_bytes, std::max(options.first_slab_bytes, options.store_bytes / 8));
   out.space.incarnation = agent;
@@ -49,7 +49,7 @@ void Objects::learn(ObjectEntry& entry, const RefRecord& ref) const {
   entry.owner = ref.owner;
 }
 
-// ---- holds of the agent itself -----------------------------------------------------------------
+// ---- holds of the agent -------------------------------------------------------------------------
 
 bool Objects::pin(ObjectId object) {
   ObjectEntry* entry = entries_.find(object);
@@ -107,7 +107,7 @@ std::size_t Objects::pins() const {
   return sum;
 }
 
-// ---- what follows from a hold that has gone ----------------------------------------------------
+// ---- consequences of ended holds ----------------------------------------------------------------
 
 void Objects::apply(Consequences consequences) {
   room_due_ = true;
@@ -123,7 +123,7 @@ void Objects::apply(Consequences consequences) {
   drain_unpins();
 }
 
-// The last hold has gone, and with it the table's row.
+// The last hold has ended, and the row of the table is erased.
 void Objects::gone(ObjectId object) {
   ObjectEntry* found = find(object);
   if (found == nullptr) return;
@@ -181,7 +181,7 @@ void Objects::retire(const std::vector<RetiredSlab>& slabs) {
   }
 }
 
-// Looked at only while there is something to give back: a store at rest wakes nobody.
+// Checked only while unused memory exists, so that an idle store causes no wake-ups.
 void Objects::watch_idle_memory() {
   const bool much = table_.space().idle_bytes() > options_.idle_store_bytes;
   if (much && !idle_look_at_) idle_look_at_ = outbox_.now() + options_.idle_store_after;
@@ -205,7 +205,7 @@ void Objects::unmapped(ProcessId process, std::uint64_t number) {
   if (retiring == retiring_.end()) return;
   const SlabId slab = retiring->second;
   const auto owner = table_.space().owner_of(slab);
-  if (!owner || owner->writer != process) return;  // a reader's mapping; the writer's still stands
+  if (!owner || owner->writer != process) return;  // a reader's mapping only
   if (table_.slab_gone(slab)) drop_slab(slab);
 }
 
@@ -236,7 +236,7 @@ void Objects::slab_failed(const SlabFailed& failed) {
   }
 }
 
-// ---- ends --------------------------------------------------------------------------------------
+// ---- ends ---------------------------------------------------------------------------------------
 
 void Objects::process_gone(ProcessId process, bool sudden) {
   std::vector<ObjectId> held, owned, found;
@@ -258,7 +258,8 @@ void Objects::process_gone(ProcessId process, bool sudden) {
                                         "was made",
                                         object.brief(), process.brief())));
   }
-  // A ref in its last words reaches its new holder, and his hold its home, after this.
+  // A ref in the last messages of the process may reach its new holder, and the new hold its home,
+  // after this event.
   for (const ObjectId object : held) {
     const ObjectEntry* entry = sudden ? find(object) : nullptr;
     if (entry == nullptr || entry->failure) continue;
@@ -283,7 +284,7 @@ void Objects::job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers
   ended_jobs_[job] = kept;
   if (lingers) return;
   std::erase_if(entrusted_, [job](const auto& each) { return each.second.job == job; });
-  // What nodes keep of it ends with the same news there.
+  // Other nodes release their holds on the same event there.
   std::vector<ObjectId> left;
   for (const auto& [object, row] : table_.objects()) {
     if (row.job == job && !row.exported) left.push_back(object);
@@ -314,14 +315,14 @@ void Objects::finish_step() {
 }
 
 std::set<JobId> Objects::jobs() const {
-  // Slabs of the agent stay, empty or not, until their job has ended.
+  // Slabs of the agent, empty or not, remain until their job has ended.
   std::set<JobId> out = table_.space().jobs();
   for (const auto& [job, use] : table_.jobs()) out.insert(job);
   out.erase(JobId{});
   return out;
 }
 
-// ---- time --------------------------------------------------------------------------------------
+// ---- time ---------------------------------------------------------------------------------------
 
 Time Objects::start_timer(ObjectId object, TimerKind kind, Duration after) {
   const Time at = outbox_.now() + after;
@@ -375,7 +376,7 @@ void Objects::fire(const Timer& timer) {
 std::optional<Time> Objects::next_deadline() const {
   std::optional<Time> first = report_copies_at_;
   if (!timers_.empty()) take_earlier(first, timers_.begin()->at);
-  // In order of `since`: the first of those that read, and of those that write, ends first.
+  // In order of `since`: the first reader and the first writer have the earliest deadlines.
   bool reads = false, writes = false;
   for (const Waiting& each : waiting_) {
     bool& seen = each.request.writer == agent_ ? reads : writes;

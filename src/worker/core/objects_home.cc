@@ -1,4 +1,4 @@
-// What the home of an object decides: claims, the holds of nodes, results that other nodes keep.
+// Decisions of an object's home: claims, holds of nodes, and results that other nodes store.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ bool Objects::has_bytes_somewhere(ObjectId object, const ObjectEntry& entry) con
   return here(object) || !entry.keepers.empty() || !entry.copies.empty();
 }
 
-// ---- claims ------------------------------------------------------------------------------------
+// ---- claims -------------------------------------------------------------------------------------
 
-// A ref may overtake the news of its owner that there is such an object: patience, with a pin.
+// A ref may arrive before the owner's claim of its object: pins the object and waits for the claim.
 void Objects::wait_for_claim(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   if (entry.claimed || entry.claim_by || !pin(object)) return;
@@ -50,10 +50,10 @@ void Objects::claim(ObjectId object, ProcessId owner) {
   unpin(object);
 }
 
-// It will not come: everybody who waits for it hears that, and who asks later as well.
+// Records a final failure. Present and later readers receive it.
 void Objects::give_up(ObjectId object, Failure why) {
   ObjectEntry* entry = find(object);
-  if (entry == nullptr || !pin(object)) return;  // the pin: it may be held for this only
+  if (entry == nullptr || !pin(object)) return;  // pinned, because only the failure may hold it
   entry->failure = why;
   entry->locate_by.reset();
   fail_readers(object, why);
@@ -66,7 +66,7 @@ void Objects::give_up(ObjectId object, Failure why) {
   unpin(object);
 }
 
-// ---- nodes that hold ---------------------------------------------------------------------------
+// ---- holds of nodes -----------------------------------------------------------------------------
 
 void Objects::from_peer(NodeId node, const NodeHold& message) {
   ObjectEntry& entry = placeholder(message.object);
@@ -78,7 +78,7 @@ void Objects::from_peer(NodeId node, const NodeHold& message) {
   wait_for_claim(message.object);
 }
 
-// From a holder to the home, or from the home to a keeper.
+// From a holder to the home, or from the home to a node that stores the bytes for it.
 void Objects::from_peer(NodeId node, const NodeRelease& message) {
   bool had_bytes = false;
   if (ObjectEntry* entry = find(message.object)) {
@@ -104,8 +104,8 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   if (ready) {
     ObjectStatus status = status_for(node, object, entry, message.unread);
     if (!status.locations.empty() || status.failure || !at_home(entry)) return peers_.send(node, std::move(status));
-    // The asker reads from none of the locations. This node reads from them in its place, or finds
-    // out that the bytes are lost.
+    // The asker reads from none of the locations. This node reads from them instead, or finds out
+    // that the bytes are lost.
     mark_relayed.hit();
     entry.askers.insert(node);
     return seek(object);
@@ -164,7 +164,7 @@ void Objects::answer_askers(ObjectId object) {
   }
 }
 
-// Of a node that holds it by itself, and so tells when it has it no longer.
+// Only from a node with its own hold, because such a node also reports the end of its replica.
 void Objects::from_peer(NodeId node, const CopyMade& message) {
   ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !at_home(*entry)) return;
@@ -174,14 +174,14 @@ void Objects::from_peer(NodeId node, const CopyMade& message) {
   if (entry->copies.insert(node).second) location_added(message.object);
 }
 
-// ---- results that other nodes keep for owners here ---------------------------------------------
+// ---- results that other nodes store for owners here ---------------------------------------------
 
 void Objects::from_peer(NodeId node, const ResultStored& message) {
   const ObjectId object = message.object;
   const ObjectEntry* known = find(object);
   bool wanted = !here(object);
   if (wanted && (known == nullptr || !known->owner_released)) {
-    // Of an owner that has died nothing is kept, unless others have asked for it before.
+    // Results of a dead owner are not kept, unless other holders requested them before.
     const bool owner_holds =
         processes_.attached(message.owner) && table_.hold(message.owner, object).ok();
     wanted = owner_holds || (known != nullptr && known->claimed && !known->failure);
@@ -202,7 +202,7 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
   unpin(object);
 }
 
-// ---- losses ------------------------------------------------------------------------------------
+// ---- losses -------------------------------------------------------------------------------------
 
 void Objects::from_peer(NodeId node, const CopyLost& message) {
   const ObjectEntry* entry = find(message.object);
@@ -238,7 +238,7 @@ void Objects::remove_all_locations(ObjectId object, const std::string& cause) {
   location_removed(object, cause);
 }
 
-// Readers of this and of other nodes may wait for it.
+// Readers of this node and of other nodes may wait for it.
 void Objects::location_added(ObjectId object) {
   answer_askers(object);
   if (!entries_.at(object).readers.empty()) seek(object);
@@ -255,7 +255,7 @@ std::vector<std::pair<ObjectId, ProcessId>> Objects::awaited_without_bytes() con
   return awaited;
 }
 
-// The last bytes that the home knew of are gone with their node. Holders may have made copies.
+// The home has no known location of the bytes left. Holders may have unreported replicas.
 void Objects::lost(ObjectId object, const std::string& cause) {
   ObjectEntry& entry = entries_.at(object);
   const ObjectRow* row = table_.find(object);
@@ -267,7 +267,7 @@ void Objects::lost(ObjectId object, const std::string& cause) {
   }
 }
 
-// An owner that lives makes it again, or seals an error in its place; who waits goes on waiting.
+// A living owner recomputes the object, or seals an error instead; readers continue to wait.
 void Objects::nothing_left(ObjectId object, const std::string& cause) {
   ObjectEntry& entry = entries_.at(object);
   const bool owner_knows = entry.exported || table_.find(object)->processes.contains(entry.owner);

@@ -1,4 +1,4 @@
-// What processes of this node ask: places, seals, holds, reads.
+// Requests of local processes: reservations, seals, holds, reads.
 #include <fmt/format.h>
 
 #include "worker/core/objects.h"
@@ -15,7 +15,7 @@ Failure being_written(ObjectId object) {
 
 }  // namespace
 
-// ---- writing -----------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
 void Objects::reserve(ProcessId process, const ReserveObject& message) {
   const ProcessRow* writer = processes_.find(process);
@@ -59,7 +59,7 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
     return abandon(request.object, why);
   }
   if (why.code == ErrorCode::already_exists && entry != nullptr) {
-    // The process says next for whom it would have made the bytes: they stay until then.
+    // The process's next message states the owner of the bytes. They are pinned until then.
     if (entry->found_here.insert(request.writer).second) pin(request.object);
   }
   ObjectReserved answer;
@@ -120,13 +120,13 @@ void Objects::seal(ProcessId process, const SealObject& message) {
     claim(object, message.owner);
     const bool owner_waits = entry.exported && entry.owner_released;
     if (!owner_waits && processes_.attached(message.owner)) {
-      // Beyond its limit of holds the owner cannot keep it: it finds it gone.
+      // Beyond its limit of holds, the owner cannot keep the object, which then counts as released.
       const auto held = table_.hold(message.owner, object);
       if (!held) entry.owner_released = true;
     }
     processes_.send(process, ObjectSealed{object});
   } else if (peers_.is_dead(home)) {
-    processes_.send(process, ObjectSealed{object});  // with its home, its owner has died
+    processes_.send(process, ObjectSealed{object});  // the owner has died with its home
   } else {
     MOBULA_CHECK(table_.hold_node(home, object).ok(), "a sealed object has no row");
     entry.sealers.insert(process);
@@ -140,13 +140,13 @@ void Objects::seal(ProcessId process, const SealObject& message) {
     peers_.send(home, std::move(stored));
   }
   if (mine) became_sealed(object);
-  // What it holds as the writer ends here, unless it is the owner or borrows the object as well.
+  // The hold of the writer ends here, unless it is the owner or also borrows the object.
   const bool keeps = entry.writer_borrows ||
                      (message.owner == process && !(entry.exported && entry.owner_released));
   if (mine && !keeps) {
     apply(table_.release(process, object));
   } else if (mine && message.owner == process) {
-    // It may go back to what it has written, should this agent die.
+    // The owner may need its own bytes again if this agent dies.
     entry.in_place.try_emplace(process);
   }
   room_due_ = true;
@@ -157,7 +157,7 @@ void Objects::seal(ProcessId process, const SealObject& message) {
 
 void Objects::export_object(ProcessId process, const ExportObject& message) {
   const auto held = table_.hold(process, message.object);
-  if (!held) return;  // those who ask will be told that it is not known
+  if (!held) return;  // readers receive a failure that the object is unknown
   ObjectEntry& entry = entries_[message.object];
   if (entry.home.empty()) entry.home = self_;
   entry.exported = true;
@@ -175,7 +175,7 @@ void Objects::entrust(ObjectEntry& entry, ProcessId process, ActorId actor) {
   tell_entrusted({actor, owner->principal.job, true});
 }
 
-// Without a head this is stated with the facts that the next conversation begins with.
+// Without a head, this is stated with the facts at the start of the next session.
 void Objects::tell_entrusted(EntrustedActor news) {
   entrusted_.insert_or_assign(news.actor, news);
   if (!news.held) unheld_actors_.push_back(news.actor);
@@ -194,7 +194,7 @@ std::vector<EntrustedActor> Objects::entrusted() const {
   return out;
 }
 
-// ---- holds -------------------------------------------------------------------------------------
+// ---- holds --------------------------------------------------------------------------------------
 
 ObjectEntry* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure& why) {
   const auto held = table_.hold(process, ref.object);
@@ -219,7 +219,7 @@ void Objects::hold(ProcessId process, const HoldObject& message) {
   const ObjectId object = message.ref.object;
   Failure why;
   ObjectEntry* entry = hold_for(process, message.ref, why);
-  // A refused hold shows when the object is read; the protocol of holds goes on.
+  // A rejected hold shows at the next read. The protocol of holds continues.
   if (entry == nullptr || at_home(*entry) || entry->node_hold != NodeHoldState::asked) {
     return processes_.send(process, HoldConfirmed{object});
   }
@@ -229,7 +229,7 @@ void Objects::hold(ProcessId process, const HoldObject& message) {
 void Objects::release(ProcessId process, ObjectId object) {
   if (ObjectEntry* entry = find(object)) {
     entry->readers.erase(process);
-    // The owner of an exported object keeps its place beside the object's entry, for a next agent.
+    // The owner of an exported object keeps its location and the entry, for a next agent.
     if (!entry->exported || entry->owner != process) entry->in_place.erase(process);
     entry->hold_waiters.erase(process);
     entry->writer_borrows = false;
@@ -239,14 +239,14 @@ void Objects::release(ProcessId process, ObjectId object) {
   settle(object);
 }
 
-// ---- reading -----------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
 void Objects::fetch(ProcessId process, const FetchObject& message) {
   const ObjectId object = message.ref.object;
   Failure why;
   ObjectEntry* entry = hold_for(process, message.ref, why);
-  // The home of an object decides whether it is lost. A failure that was recorded while the home was
-  // dead is void once the node has another agent.
+  // The home of an object decides whether it is lost. A failure that was recorded while the home
+  // was dead is void once the node has another agent.
   if (entry != nullptr && !at_home(*entry) && !peers_.is_dead(entry->home)) entry->failure.reset();
   if (entry != nullptr && entry->failure) why = *entry->failure;
   const bool flooded = entry != nullptr && !at_home(*entry) &&

@@ -1,4 +1,4 @@
-// Room in this node's memory: who waits for it, what leaves for it, and what there is in it.
+// Memory of the store: waiting requests, eviction, and lists of its content.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,9 +17,9 @@ const Mark mark_overdue("worker.no_room_in_time");
 
 }  // namespace
 
-// ---- waiting for room --------------------------------------------------------------------------
+// ---- waiting for memory -------------------------------------------------------------------------
 
-// A place; nothing if a process has to unmap something first, or something has to leave.
+// A location. Empty if a process must first unmap memory, or an object must be evicted.
 Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
   table_.keep_for_agent(kept_bytes());
   for (int round = 0; round < 2; ++round) {
@@ -46,8 +46,8 @@ Result<std::optional<Place>> Objects::place(const ReserveRequest& request) {
   return std::optional<Place>();
 }
 
-// Room for the largest object on disk: a disk that takes no more must not leave a store so full that
-// nothing can be read back.
+// Reserved for the largest object on disk: with a full disk, the store must not be too full to
+// restore any object.
 std::uint64_t Objects::kept_bytes() const {
   return files_.objects() == 0 ? 0 : files_.largest_bytes() + SlabSpace::page_bytes;
 }
@@ -94,13 +94,13 @@ void Objects::retry_waiting() {
   }
 }
 
-// Longer while a disk is at work and while others are given room, but not for ever.
+// Extended while the disk is writing and while other requests succeed, up to a fixed maximum.
 Time Objects::patience_ends(const Waiting& waiting) const {
   const bool reads = waiting.request.writer == agent_;
   const Duration patience = reads ? options_.read_room_within : options_.room_within;
   Time ends = std::max(waiting.since, progress_at_) + patience;
   if (spill_.file != 0) ends = std::max(ends, spill_.started + options_.spill_within);
-  // On a busy machine a process may be slow to return memory that nothing in it uses.
+  // On a busy machine a process may be slow to return unused memory.
   if (asked_at_ > Time()) ends = std::max(ends, asked_at_ + options_.memory_return_timeout);
   return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_within));
 }
@@ -148,14 +148,14 @@ std::string Objects::why_no_room() {
                      byte_text(in_use), byte_text(written));
 }
 
-// ---- making room -------------------------------------------------------------------------------
+// ---- freeing memory -----------------------------------------------------------------------------
 
 bool Objects::can_spill() const {
   if (!options_.spill) return false;
   return !spill_.failure || spill_.again_at <= outbox_.now();
 }
 
-// Others have the bytes and will keep them as long as the object is held.
+// True if other nodes have the bytes and keep them while the object is held.
 bool Objects::secondary(const ObjectRow& row, const ObjectEntry& entry) const {
   if (!entry.pulled) return false;
   if (at_home(entry)) return !entry.keepers.empty();
@@ -210,7 +210,7 @@ Time Objects::look_not_before() const {
 void Objects::make_room() {
   if (!room_due_) return;
   const auto goal = room_needed();
-  // What is being written leaves next: then it is seen whether that was enough.
+  // Objects that are being written leave next. The need is checked again after that.
   if (!goal || spill_.file != 0) {
     room_due_ = false;
     return;
@@ -228,11 +228,12 @@ void Objects::make_room() {
   const EvictionChoice choice = choose_evictions(all, table_.space(), *goal);
   for (const ObjectId object : choice.at_once) evict(object);
   for (const ObjectId object : choice.asked) ask_back(object);
-  // What is asked for comes in a moment, or is passed over: whole slabs go, and in one file.
+  // Requested locations arrive soon or are skipped. Waiting for them frees whole slabs, with one
+  // file.
   const bool all_there = choice.asked.empty() && choice.coming == 0;
   if (all_there && !choice.written.empty()) start_spill(choice.written);
   found_nothing_ = choice.nothing();
-  // Who was asked and goes on reading is passed over then.
+  // A process that continues to read after the request is skipped then.
   const bool coming = choice.used_bytes > 0 && spill_.file == 0;
   if (coming && !look_at_) look_at_ = now + options_.return_within;
 }
@@ -266,7 +267,7 @@ void Objects::ask_back(ObjectId object) {
   }
 }
 
-// ---- for people --------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 ObjectFact Objects::fact_of(ObjectId object, const ObjectRow& row) {
   const ObjectEntry& entry = entries_.at(object);
@@ -303,7 +304,7 @@ ObjectsListed Objects::list(std::uint64_t limit, bool largest_first) {
   ObjectsListed listed;
   std::vector<std::pair<std::uint64_t, ObjectId>> sizes;
   for (const auto& [object, row] : table_.objects()) {
-    if (!row.has_place() && !row.here()) continue;  // only wanted here
+    if (!row.has_place() && !row.here()) continue;  // not on this node
     sizes.emplace_back(row.has_place() ? row.place.size_bytes : row.disk_bytes, object);
   }
   if (largest_first) {

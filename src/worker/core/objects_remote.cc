@@ -1,4 +1,4 @@
-// What a node does for objects whose home is elsewhere, and how bytes come here.
+// Objects with a home on another node, and pulls of bytes to this node.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ const Mark mark_unreadable("worker.locations_of_an_object_given_up");
 
 }  // namespace
 
-// ---- holds -------------------------------------------------------------------------------------
+// ---- holds --------------------------------------------------------------------------------------
 
 void Objects::want_node_hold(ObjectId object, ObjectEntry& entry) {
   if (entry.node_hold != NodeHoldState::none || peers_.is_dead(entry.home)) return;
@@ -24,7 +24,8 @@ void Objects::want_node_hold(ObjectId object, ObjectEntry& entry) {
   peers_.send(entry.home, NodeHold{object, table_.find(object)->job});
 }
 
-// Holds may be asked, released and asked again before the first answer: only the last one counts.
+// A hold may be requested, released and requested again before the first reply: only the last reply
+// counts.
 void Objects::from_peer(NodeId, const NodeHoldConfirmed& message) {
   const auto asked = holds_asked_.find(message.object);
   if (asked == holds_asked_.end()) return;
@@ -58,7 +59,7 @@ void Objects::finish_sealers(ObjectId object) {
   }
 }
 
-// ---- bringing bytes here -----------------------------------------------------------------------
+// ---- pulls --------------------------------------------------------------------------------------
 
 void Objects::seek(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
@@ -78,7 +79,7 @@ void Objects::seek(ObjectId object) {
   }
 }
 
-// What is to be had here was written before anybody was told so.
+// Bytes in this store were written before any reader was notified.
 Failure Objects::tensor_not_here() const {
   return failure(ErrorCode::not_found, fmt::format("they are not in the store of node {} either", self_.brief()));
 }
@@ -101,7 +102,7 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   for (const NodeId location : message.locations) {
     if (location != self_ && !peers_.is_dead(location)) entry->sources.push_back(location);
   }
-  // Few are asked at once: some who have it, and some who are getting it.
+  // A pull asks few nodes at once: the first two holders and the fetching nodes come first.
   if (!entry->sources.empty()) {
     const auto after = std::min<std::size_t>(2, entry->sources.size());
     const auto where = entry->sources.begin() + static_cast<std::ptrdiff_t>(after);
@@ -109,7 +110,7 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   }
   const bool all_dead = !message.failure && !message.locations.empty() && entry->sources.empty();
   if (all_dead && of_home && ++entry->tries < max_tries) {
-    // The home has not learned of these deaths yet.
+    // The home does not know about these deaths yet.
     entry->unread = message.locations;
     return ask(object, node);
   }
@@ -124,7 +125,7 @@ void Objects::from_peer(NodeId node, const ObjectStatus& message) {
   entry->size_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(message.size_bytes, 0));
   entry->is_error = message.is_error;
   entry->contained = message.contained;
-  // From a home that has died the bytes are saved for all holders, readers or not.
+  // If the home has died, the bytes are pulled for all holders, with or without readers.
   if (!of_home || !entry->readers.empty() || saves(object, *entry)) begin_pull(object);
 }
 
@@ -154,7 +155,7 @@ void Objects::pull_begins(const transfer::BeginPull& begin) {
   request.object = object;
   request.size_bytes = begin.size_bytes;
   request.writer = agent_;
-  request.exported = true;  // who has a ref may read it, whose copy this is does not matter
+  request.exported = true;  // any holder of a ref may read it, whatever job owns the replica
   request.job = table_.find(object)->job;
   for (const ProcessId process : table_.find(object)->processes) {
     const ProcessRow* holder = processes_.find(process);
@@ -170,7 +171,7 @@ void Objects::pull_begins(const transfer::BeginPull& begin) {
                                 "too many pulls wait for room in this node's store"));
 }
 
-// The place and the pin are given back.
+// Returns the location and the pin.
 void Objects::abandon(ObjectId object, const Failure& why) {
   if (find(object) == nullptr) return;
   apply(table_.fail(object, why));
@@ -201,7 +202,7 @@ void Objects::pulled(const transfer::PullDone& done) {
     became_sealed(object);
     return unpin(object);
   }
-  // A process of this node has begun to make it meanwhile: its bytes serve all readers.
+  // A local process has begun to write the object in the meantime: its bytes serve all readers.
   if (row.has_place() && row.writer != agent_) return unpin(object);
   const Failure why =
       done.failure.value_or(failure(ErrorCode::unavailable, "the place of the copy was lost"));
@@ -212,7 +213,7 @@ void Objects::pulled(const transfer::PullDone& done) {
   const bool given_up = !cancelled && !no_room && ++entry->tries >= max_tries;
   const bool awaited = !entry->readers.empty() || !entry->askers.empty();
   if (at_home(*entry) && ((given_up && awaited) || why.code == ErrorCode::not_found)) {
-    // No node has, or sends, the bytes that it keeps by this list. Readers wait until they are recomputed.
+    // No listed node has, or sends, the bytes. Readers wait until they are recomputed.
     mark_unreadable.hit();
     entry->tries = 0;
     remove_all_locations(object, why.text);
@@ -221,7 +222,7 @@ void Objects::pulled(const transfer::PullDone& done) {
   const bool wanted = awaited || (!cancelled && peers_.is_dead(entry->home));
   if (no_room || given_up) {
     entry->tries = 0;
-    // Bytes that no node sends are lost. A timeout is that of a node, not of the readers.
+    // Bytes that no node sends are lost. A timeout belongs to a node, not to the readers.
     const bool silent = why.code == ErrorCode::timed_out || why.code == ErrorCode::not_found;
     fail_readers(object, silent ? failure(ErrorCode::unavailable, why.text) : why);
     answer_askers(object);
@@ -238,7 +239,7 @@ void Objects::from_peer(NodeId node, const PullRequest& message) {
     restore(message.object);
     ObjectEntry& entry = entries_.at(message.object);
     entry.pullers.emplace_back(node, message.pull);
-    // A peer does not wait for room here: it is told to ask again.
+    // A peer does not wait for memory here: it must retry.
     if (entry.restore == 0) {
       refuse_pullers(message.object, failure(ErrorCode::resource_exhausted,
                                              "the object waits for room to be read from disk"));
@@ -249,7 +250,7 @@ void Objects::from_peer(NodeId node, const PullRequest& message) {
   offer(node, message.pull, message.object);
 }
 
-// Who still fetches it lets others read what is there, and reads from them what they have.
+// A pulling node lets peers read its available chunks, and reads from them in turn.
 bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
   const ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->pull == 0 || sealed(object)) return false;
@@ -298,7 +299,7 @@ void Objects::offer_over(ObjectId object) {
   unpin(object);
 }
 
-// ---- without a home ----------------------------------------------------------------------------
+// ---- without a home -----------------------------------------------------------------------------
 
 void Objects::locate(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
@@ -318,7 +319,7 @@ void Objects::located(const ObjectLocated& message) {
     return ask_candidate(message.object);
   }
   if (has_bytes_somewhere(message.object, *entry)) return;
-  // A node without a hold here does not report the end of its copy.
+  // A node without a hold here does not report the end of its replica.
   const ObjectRow& row = *table_.find(message.object);
   std::erase_if(nodes, [&](NodeId node) { return !row.nodes.contains(node); });
   if (nodes.empty()) return nothing_left(message.object, entry->lost_cause);
@@ -351,7 +352,7 @@ void Objects::home_died(ObjectId object, const std::string& cause) {
   finish_sealers(object);
   const ObjectRow& row = *table_.find(object);
   if (row.here()) {
-    // Holders on other nodes, of which we do not know, may come for it.
+    // Unknown holders on other nodes may still request it.
     if (row.nodes.contains(entry.home)) keep_for(object, options_.orphan_after);
   } else if (row.state != ObjectState::reserved && entry.pull == 0) {
     locate(object);
@@ -380,7 +381,7 @@ void Objects::node_dead(NodeId node, const std::string& cause) {
     entry.unconfirmed.erase(node);
     std::erase(entry.candidates, node);
     std::erase_if(entry.pullers, [&](const auto& each) { return each.first == node; });
-    // Of those who had the bytes one is gone: this copy may be what is left.
+    // A source has died, so this replica may be the last one.
     if (entry.origins.erase(node) > 0) entry.pulled = false;
   }
   for (const ObjectId object : kept) location_removed(object, cause);

@@ -1,9 +1,8 @@
-// What is done while nodes are drained: bytes that go with them are brought to nodes that stay.
-//
-// A result that a drained node keeps for its home comes home, and the keeper may forget it. What a
-// drained node is the home of comes to the nodes that hold it, whom the head names when the home is
-// gone. Pulls of this kind have no reader; a few run at a time, and one that fails is tried twice
-// more, or left: whoever wants the bytes then asks for them himself.
+// Copies objects off drained nodes to nodes that stay.
+// A result that a drained node stores for its home moves to the home. An object whose home is
+// drained moves to the nodes that hold it, which the head names after the end of the home. These
+// pulls have no reader. A few run at a time. A failed pull is retried twice; after that, readers
+// pull on demand.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -36,7 +35,7 @@ void Objects::forget_drains() {
   to_save_.clear();
 }
 
-// Whether its bytes may go with nodes that are drained, and it is for this node to have them.
+// True if its bytes may be lost with drained nodes, and this node must pull them.
 bool Objects::saves(ObjectId object, const ObjectEntry& entry) const {
   if (drained_.empty() || drained_.contains(self_) || entry.failure || entry.is_tensor || here(object)) return false;
   const auto goes = [&](NodeId node) { return drained_.contains(node); };
@@ -51,7 +50,7 @@ void Objects::save_if_it_goes(ObjectId object) {
   if (entry != nullptr && saves(object, *entry)) to_save_.emplace_back(object, 0);
 }
 
-// At home: what is here, or with keepers that stay, is kept by them.
+// At home: bytes that are here, or on nodes that stay, need no other copy.
 void Objects::release_drained_keepers(ObjectId object) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr || !at_home(*entry) || drained_.contains(self_)) return;
@@ -94,8 +93,8 @@ void Objects::save_some() {
   }
 }
 
-// Of this node, while it is drained: objects here that others hold, or that are kept for others, and
-// of which no node that stays is known to have a copy. None where all others are drained, too.
+// While this node is drained: objects here that other nodes hold, or that are stored for other
+// nodes, without a known replica on a node that stays. Empty if all other nodes are drained, too.
 Objects::Left Objects::left_to_others() const {
   Left left;
   if (!drained_.contains(self_)) return left;

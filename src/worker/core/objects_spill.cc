@@ -1,4 +1,4 @@
-// Objects on their way to this node's disk and back.
+// Spilling of objects to the disk of this node, and restoring them.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -16,9 +16,9 @@ const Mark mark_lost_on_disk("worker.object_lost_on_disk");
 
 }  // namespace
 
-// ---- to disk -----------------------------------------------------------------------------------
+// ---- to disk ------------------------------------------------------------------------------------
 
-// As many of them as one file takes; the others may follow.
+// Spills the objects that fit into one file; the others may follow.
 void Objects::start_spill(const std::vector<ObjectId>& objects) {
   StartSpill command;
   std::uint64_t bytes = 0;
@@ -80,7 +80,7 @@ void Objects::drop_from_disk(ObjectId object) {
   if (const auto file = files_.drop(object)) outbox_.emit(DropSpillFile{*file});
 }
 
-// ---- back --------------------------------------------------------------------------------------
+// ---- from disk ----------------------------------------------------------------------------------
 
 void Objects::restore(ObjectId object) {
   const ObjectEntry& known = entries_.at(object);
@@ -175,7 +175,7 @@ void Objects::refuse_pullers(ObjectId object, const Failure& why) {
   }
 }
 
-// As if the node that had them were lost, but for what else it has.
+// As after the loss of a node, but limited to this object.
 void Objects::lost_on_disk(ObjectId object, const std::string& cause) {
   mark_lost_on_disk.hit();
   drop_from_disk(object);

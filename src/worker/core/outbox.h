@@ -1,5 +1,6 @@
-// Where the parts of the agent's core put their commands during one step, and what time it is then.
-// One per core; its parts share it.
+// Collects the commands of one step of the agent core, and provides the time of the step. One per
+// core, shared by its parts.
+// Thread: owner (WorkerCore).
 #pragma once
 
 #include <optional>
@@ -31,7 +32,7 @@ class Outbox {
   std::vector<Command>* out_ = nullptr;
 };
 
-// The earlier of two deadlines, either of which may be absent.
+// Sets `first` to the earlier of two optional deadlines.
 inline void take_earlier(std::optional<Time>& first, std::optional<Time> other) {
   if (other && (!first || *other < *first)) first = other;
 }

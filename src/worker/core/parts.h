@@ -1,4 +1,5 @@
-// The parts of the agent's core and what connects them. Private to WorkerCore.
+// The parts of the agent core and their connections. Private to WorkerCore.
+// Thread: owner (WorkerCore).
 #pragma once
 
 #include <optional>
@@ -24,13 +25,13 @@ namespace mobula::internal::worker {
 struct WorkerCore::Parts {
   enum class Phase : unsigned char { created, running, stopping, ended };
   enum class LastWords : unsigned char { none, due, said };
-  static constexpr std::uint64_t max_last_words = 1024;  // transfers
+  static constexpr std::uint64_t max_last_words = 1024;  // transfers in the last report before exit
 
   explicit Parts(WorkerOptions options);
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
 
-  // ---- events ----------------------------------------------------------------------------------
+  // ---- events -----------------------------------------------------------------------------------
   void on(Started& event);
   void on(HeadLink& event) { head.link(event.connected); }
   void on(HeadSaid& event);
@@ -62,9 +63,9 @@ struct WorkerCore::Parts {
   void on(UsageTold& event);
   void on(SpansTold& event);
 
-  // ---- what the head says ----------------------------------------------------------------------
+  // ---- messages of the head ---------------------------------------------------------------------
   void admitted(Registered& registered);
-  // All that the head may have missed, in this conversation.
+  // States all facts that the head may have missed in this session.
   void state_facts();
   void restate();
   void refused(const Refused& refused);
@@ -74,7 +75,7 @@ struct WorkerCore::Parts {
   void said(JobEnded& message);
   void said(PeersChanged& message);
   void said(KeysVoided& message) { trust({}, message.keys); }
-  // What this agent shows, if it is another, and whom nobody here honours any more.
+  // Adopts the agent's new ticket, if not empty, and adds `void_keys` to the revocation list.
   void trust(const std::string& own_ticket, const std::vector<std::string>& void_keys);
   void said(ObjectLocated& message) { objects->located(message); }
   void said(JobPrinted& message);
@@ -90,10 +91,10 @@ struct WorkerCore::Parts {
   void said(AskSpans& message);
   void tell_spans(const AskSpans& asked);
   void node_died(NodeId node);
-  // Those of this node that drive the job.
+  // Sends to the attached drivers of the job.
   void tell_drivers(JobId job, const AgentToProcess& message);
 
-  // ---- what a process says ---------------------------------------------------------------------
+  // ---- messages of processes --------------------------------------------------------------------
   void attach(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, ExecutorReady& message);
@@ -114,11 +115,11 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, ConstructorFinished& message);
   void said(ProcessRow& row, RunningNow& message);
   void said(ProcessRow& row, SlabUnmapped& message);
-  // Rings are the shell's: they carry what sockets carry.
+  // Rings belong to the shell and carry the same messages as sockets.
   void said(ProcessRow&, OpenRing&) {}
   void said(ProcessRow&, RingClosed&) {}
 
-  // ---- parts of a step -------------------------------------------------------------------------
+  // ---- parts of a step --------------------------------------------------------------------------
   void process_began(ProcessId process, const Principal& principal);
   void process_gone(ProcessId process, const EndCause& cause);
   void tell_end(ProcessEnded ended);
@@ -141,20 +142,20 @@ struct WorkerCore::Parts {
   Transfers transfers;
   Programs programs;
   Slots slots;
-  std::optional<Objects> objects;  // from Started on
+  std::optional<Objects> objects;  // present from Started on
   Phase phase = Phase::created;
-  std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // for the first registration
+  std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // wait for the first registration
   VoidKeys void_keys;
   std::size_t visited = 0;  // rows, by the last step, to find the next deadline
   bool told_connected = false;
   std::uint64_t told_epoch = 0;
   std::optional<Time> farewell_by;
   LastWords last_words = LastWords::none;
-  std::optional<Time> drain_until;   // stopping: the head moves the work away, until then
-  std::optional<Time> others_told_by;  // likewise, until the head has told all nodes
-  bool others_copy = false;            // likewise: what goes with this node
+  std::optional<Time> drain_until;     // stopping: deadline for the head to move the work away
+  std::optional<Time> others_told_by;  // stopping: deadline for the head to notify all nodes
+  bool others_copy = false;            // stopping: other nodes copy objects off this node
   Time look_for_others_at;
-  std::uint64_t output_dropped = 0;  // lines of executors, since the head was told last
+  std::uint64_t output_dropped = 0;  // output lines dropped since the last report
 };
 
 }  // namespace mobula::internal::worker

@@ -55,7 +55,7 @@ void Peers::send(Row& row, PeerMessage message) {
   emit(row, std::move(frames));
 }
 
-// The home of no object ignores the message.
+// The message names no object, so the receiver only acknowledges it.
 void Peers::check(NodeId node) {
   const Row* row = rows_.find(node);
   if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, CopyLost{});

@@ -1,9 +1,8 @@
-// The other agents: how to reach each, and one sequenced session per pair of incarnations. Part of
-// WorkerCore; the meaning of messages is not its business.
-//
-// A message for a node that the head has not mentioned yet waits; after `peer_unknown_after` the
-// node counts as dead. Nodes and incarnations known dead are remembered (the latest few thousand),
-// so that nothing waits for them and nothing they still say is believed.
+// The other agents: their addresses, and one sequenced session per pair of incarnations. Messages
+// to a node that the head has not named yet are queued; after `peer_unknown_after` that node counts
+// as dead. The latest 4096 dead nodes and incarnations are remembered: messages to and from them
+// are dropped.
+// Thread: owner (WorkerCore). Not: the meaning of messages.
 #pragma once
 
 #include <deque>
@@ -27,28 +26,29 @@ class Peers {
   void start(const AgentAddress& self) { self_ = self; }
   NodeId self() const { return self_.node; }
 
-  // True if it replaces another incarnation of its node: that one is dead, tell `dead` first.
+  // True if the address replaces another incarnation of its node. Call `dead` for that incarnation
+  // first.
   bool replaces(const AgentAddress& address) const;
   void present(const AgentAddress& address);
-  // The node that went with this incarnation, if it was the one known.
+  // Returns the node of this incarnation, if it was the known one.
   std::optional<NodeId> dead(ProcessId incarnation);
   bool is_dead(NodeId node) const { return dead_nodes_.contains(node); }
 
   void send(NodeId node, PeerMessage message);
-  // Nothing for repetitions and strangers.
+  // Empty for repeated messages and unknown senders.
   std::optional<std::pair<NodeId, PeerMessage>> receive(PeerFrame frame);
   void link_up(ProcessId incarnation);
-  // Empty incarnation: not known.
+  // An empty incarnation: unknown.
   AgentAddress address(NodeId node) const;
   std::size_t backlog(NodeId node) const;
-  // Sends a message that only asks for an acknowledgement, unless one is due.
+  // Sends a message that only requests an acknowledgement, unless one is due.
   void check(NodeId node);
   // Present nodes that have acknowledged nothing for `peer_silent_after` although messages are due.
   std::vector<NodeId> silent() const;
-  // This process did not run for `gap`.
+  // The agent did not run for `gap`.
   void shift_deadlines(Duration gap);
 
-  // Returns nodes given up on, to be treated as dead.
+  // Returns nodes whose `peer_unknown_after` has expired; the caller treats them as dead.
   std::vector<NodeId> tick();
   std::optional<Time> next_deadline() const { return deadlines_.earliest(); }
   // At the end of a step: next_deadline() is exact then. Returns the number of rows that it visited.
@@ -63,9 +63,9 @@ class Peers {
   struct Row {
     AgentAddress address{};
     PeerSession session{};
-    std::deque<PeerMessage> waiting{};  // for an address
+    std::deque<PeerMessage> waiting{};  // queued until the address is known
     std::optional<Time> known_by{};
-    std::optional<Time> unanswered_since{};  // messages are due, and no frame of the peer has arrived since
+    std::optional<Time> unanswered_since{};  // start of silence while messages are due
     std::optional<Time> armed{};  // see DeadlineHeap
 
     std::optional<Time> deadline() const {
@@ -100,7 +100,7 @@ class Peers {
   AgentAddress self_;
   Table<NodeId, Row> rows_;
   DeadlineHeap<NodeId> deadlines_;
-  Table<ProcessId, NodeId> nodes_;  // of known incarnations
+  Table<ProcessId, NodeId> nodes_;  // by known incarnation
   Memory<ProcessId> dead_;
   Memory<NodeId> dead_nodes_;
 };

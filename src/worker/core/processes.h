@@ -1,5 +1,6 @@
-// The local connections of the agent and the processes behind them: drivers that attached,
-// executors that were started. Part of WorkerCore; decides nothing about slots or objects.
+// Local connections of the agent and the processes behind them: attached drivers and started
+// executors.
+// Thread: owner (WorkerCore). Not: decisions about slots or objects.
 #pragma once
 
 #include <deque>
@@ -19,14 +20,14 @@ struct ProcessRow {
   LinkId link = 0;
   std::string user;
   std::int64_t pid = 0;
-  ProcessId process{};  // empty: has not said who it is
+  ProcessId process{};  // empty: not attached yet
   Principal principal{};
-  SlotId slot{};  // executors
+  SlotId slot{};  // executors only
   std::uint32_t generation = 0;
   std::optional<Time> attach_by{};
   std::optional<Time> armed{};  // see DeadlineHeap
-  bool restates = false;     // something it said to the head was not kept
-  std::set<SlabId> slabs{};  // whose fds it was given
+  bool restates = false;     // a message to the head was dropped; the process must restate
+  std::set<SlabId> slabs{};  // slabs whose descriptors it received
 };
 
 class Processes {
@@ -34,10 +35,10 @@ class Processes {
   Processes(Outbox& outbox, const WorkerOptions& options) : outbox_(outbox), options_(options) {}
 
   void connected(LinkId link, std::string user, std::int64_t pid);
-  // The row of a link that is now this process.
+  // Registers the process of a link, and returns its row.
   ProcessRow& attach(LinkId link, ProcessId process, Principal principal, std::int64_t pid);
   void close(LinkId link);
-  // Forgets the link; its row as it was, if there was one.
+  // Erases the link and returns its last row, if one existed.
   std::optional<ProcessRow> lost(LinkId link);
 
   ProcessRow* by_link(LinkId link) { return links_.find(link); }
@@ -46,9 +47,10 @@ class Processes {
   bool has_driver(JobId job) const;
   bool full() const { return links_.size() >= options_.max_processes; }
 
-  // Dropped if the process is not attached (any more).
+  // Drops the message if the process is not attached.
   void send(ProcessId process, AgentToProcess message);
-  // With the slab's fd, if this process has not had it: `give(new_slab)` makes the message.
+  // Attaches the descriptor of the slab if the process does not have it; `make(new_slab)` returns
+  // the message.
   template <class Make>
   void send_with_slab(ProcessId process, SlabId slab, Make&& make) {
     ProcessRow* row = find(process);
@@ -57,13 +59,13 @@ class Processes {
     outbox_.emit(SendProcess{row->link, make(given), given ? slab : SlabId{}});
   }
   void broadcast(const AgentToProcess& message);
-  // Tells every process that has the slab, and forgets that it has.
+  // Notifies every process that has the slab, and erases it from their rows.
   void retire_slab(SlabId slab);
-  // Its fd never came to be.
+  // Creation of the slab failed: erases it from all rows.
   void forget_slab(SlabId slab);
 
-  // A process has ended. Kept for a while, and as long as `head_hears` is false: a head that starts
-  // may be the only one left to tell others of it.
+  // Records the end of a process for 30 s, and longer while `head_hears` is false: a restarted head
+  // may be the only one that can report it to others.
   void remember(ProcessEnded ended, bool head_hears);
   std::vector<ProcessEnded> ended_lately() const;
 
@@ -83,7 +85,7 @@ class Processes {
     ProcessEnded what;
   };
   static constexpr Duration remembered_for = 30s;
-  static constexpr std::size_t max_remembered = 8192;  // the oldest go first
+  static constexpr std::size_t max_remembered = 8192;  // the oldest are erased first
 
   Outbox& outbox_;
   const WorkerOptions& options_;
@@ -93,7 +95,7 @@ class Processes {
   Table<ProcessId, LinkId> attached_;
 };
 
-// How messages name a slab.
+// Number of a slab in messages.
 inline std::uint64_t slab_number(SlabId slab) { return slab.bits().low; }
 
 }  // namespace mobula::internal::worker

@@ -38,7 +38,7 @@ void Programs::tick() {
     row.pauses = false;
     prepare(row);
   }
-  // What nobody has wanted for long begins anew.
+  // A backoff that expired `longest_pause` ago is reset.
   for (auto at = pauses_.begin(); at != pauses_.end();) {
     at = outbox_.now() >= at->second.until + longest_pause ? pauses_.erase(at) : std::next(at);
   }
@@ -96,7 +96,7 @@ std::optional<Programs::Outcome> Programs::prepared(const ProgramPrepared& prepa
     }
     auto pull = transfers_.pull_file(file, source);
     if (!pull) return fail(prepared.program, *row, pull.error(), false);
-    if (!row->pulls.insert(*pull).second) transfers_.unwant(*pull);  // the same bytes twice
+    if (!row->pulls.insert(*pull).second) transfers_.unwant(*pull);  // the file is listed twice
   }
   return std::nullopt;
 }

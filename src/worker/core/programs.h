@@ -1,6 +1,7 @@
-// The programs of this node's slots: pulls their files from the node that has them, and has the
-// shell prepare them. Part of WorkerCore. A program is forgotten when no slot and no driver here
-// uses it; one that could not be had is tried afresh by its next user, after a pause.
+// The programs of the slots of this node: pulls their files from the node that has them, and lets
+// the shell prepare them. A program without slots and drivers here is erased. A failed pull is
+// retried for the next user after a backoff.
+// Thread: owner (WorkerCore).
 #pragma once
 
 #include <optional>
@@ -15,7 +16,7 @@ namespace mobula::internal::worker {
 
 class Programs {
  public:
-  // The program is ready, or `failure`; `cannot_start`: it never will be on this node.
+  // The program is ready, or `failure`. `cannot_start`: permanent on this node.
   struct Outcome {
     ProgramId program;
     std::optional<Failure> failure;
@@ -26,19 +27,19 @@ class Programs {
 
   void start(NodeId self) { self_ = self; }
 
-  // A driver of this node brought it; its files are here.
+  // A driver of this node has the program; its files are here.
   void brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver);
-  // One more user. True if it is ready now; otherwise an Outcome comes.
+  // Adds a user. True if the program is ready now; otherwise an Outcome follows.
   bool use(const ProgramRecord& program, SlotId user);
   void unuse(ProgramId program, SlotId user);
   void driver_ended(ProcessId driver);
 
   std::optional<Outcome> prepared(const ProgramPrepared& prepared);
-  // Of the file pull that ended: what its programs have come to.
+  // Returns the outcomes for all programs that waited for this file.
   std::vector<Outcome> pulled(const transfer::PullDone& done);
 
-  // Files that could not be brought are tried again after a pause, which grows to `longest_pause`: whoever wants
-  // the program here waits that long.
+  // Backoff before failed file pulls are retried, doubled up to `longest_pause`. Slots that need
+  // the program wait.
   static constexpr Duration first_pause = 500ms;
   static constexpr Duration longest_pause = 30s;
   void tick();
@@ -53,8 +54,8 @@ class Programs {
     bool ready = false;
     std::set<SlotId> slots{};
     std::set<ProcessId> drivers{};
-    std::set<transfer::PullId> pulls{};  // of files that are on their way
-    bool pauses = false;                 // until its files are tried again
+    std::set<transfer::PullId> pulls{};  // pulls of files in progress
+    bool pauses = false;                 // waits for the backoff
   };
   struct Pause {
     Time until;
@@ -69,7 +70,7 @@ class Programs {
   Transfers& transfers_;
   NodeId self_;
   Table<ProgramId, Row> rows_;
-  Table<ProgramId, Pause> pauses_;  // of those whose files could not be brought, also when nobody uses them
+  Table<ProgramId, Pause> pauses_;  // backoff of programs with failed pulls, also without users
 };
 
 }  // namespace mobula::internal::worker

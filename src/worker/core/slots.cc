@@ -17,14 +17,14 @@ Slots::Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Pr
       memory_(options),
       gpus_(options) {}
 
-// ---- what the head says ------------------------------------------------------------------------
+// ---- messages of the head -----------------------------------------------------------------------
 
 void Slots::start(StartSlot start) {
   const SlotId slot = start.slot;
   if (rows_.contains(slot)) return;
   if (closed_) {
     EndCause cause;
-    cause.kind = EndKind::start_failed;  // it costs an actor nothing
+    cause.kind = EndKind::start_failed;  // not charged to the actor
     cause.text = closed_why_;
     head_.tell(SlotGone{slot, std::move(cause), false});
     return;
@@ -39,17 +39,18 @@ void Slots::start(StartSlot start) {
 
 void Slots::stop(const StopSlot& stop) {
   if (!rows_.contains(stop.slot)) {
-    // Said before, but to an earlier conversation.
+    // Reported before, but in an earlier session.
     head_.tell(SlotGone{stop.slot, EndCause{}, false});
     return;
   }
   SlotRow& row = rows_.at(stop.slot);
-  // A repeated order keeps its first deadline. A departed executor is stopping already, but no order has set a deadline.
+  // A repeated order keeps its first deadline. A departed executor is stopping already, but no
+  // order has set a deadline.
   const bool ordered = row.stopping && !row.graceful;
   if (!ordered && stop.store_within > Duration(0)) {
     row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
   }
-  // A drain and the end of the job cut what an executor awaits.
+  // A drain and the end of the job cut the calls that an executor awaits.
   const bool cuts = row.submitted > 0 && stop.store_within == Duration(0);
   end(stop.slot, stop.graceful, stop.why, row.store_by.has_value() && !cuts, stop.orderly);
 }
@@ -78,7 +79,7 @@ void Slots::restate() {
   if (pressure_.on) head_.tell(pressure_);
 }
 
-// ---- beginning ---------------------------------------------------------------------------------
+// ---- starting -----------------------------------------------------------------------------------
 
 void Slots::program_came(const Programs::Outcome& outcome) {
   std::vector<SlotId> waiting;
@@ -195,7 +196,7 @@ void Slots::said_retires(SlotId slot, EndKind kind) {
   SlotRow* row = with_process(slot);
   if (row == nullptr || row->retires) return;
   row->retires = kind == EndKind::intended ? EndKind::intended : EndKind::retired;
-  // It has nothing left to do but to end.
+  // Its only remaining step is to exit.
   const Time by = outbox_.now() + std::max(options_.drain_within, options_.end_within);
   if (!row->deadline || by < *row->deadline) row->deadline = by;
   watch(*row);
@@ -215,7 +216,7 @@ void Slots::said_running(SlotId slot, std::string name, bool may_run_again) {
   row->may_run_again = may_run_again;
 }
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 std::vector<SlotFact> Slots::facts() const {
   std::vector<SlotFact> out;

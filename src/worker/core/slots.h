@@ -1,12 +1,11 @@
-// The slots the head has booked on this node, and the executor generations that run in them, one
-// after the other. Part of WorkerCore.
-//
-//   preparing ─► starting ─► assigned ─► ready ─► (process gone) ─► starting ... or gone
+// The slots that the head allocated on this node, and the executor generations that run in them one
+// after another.
+// Thread: owner (WorkerCore).
+//   preparing ─► starting ─► assigned ─► ready ─► (process exited) ─► starting ... or erased
 //                                                     └─► pausing ─┘
-//
-// A generation follows only when the previous process is gone. An actor's slot has one generation:
-// whether the actor lives on is the head's decision. Three generations in a row that die before
-// they are ready end a slot; crashes in a row delay the next start.
+// A generation starts only after the exit of the previous process. An actor's slot has one
+// generation, because the head decides about restarts. After `start_attempts` generations in a row
+// that end before they are ready, the slot ends. Crashes in a row delay the next start.
 #pragma once
 
 #include <deque>
@@ -31,43 +30,43 @@ struct SlotRow {
   StartSlot start{};
   SlotPhase phase = SlotPhase::preparing;
   std::uint32_t generation = 0;
-  ProcessId process{};  // of this generation
+  ProcessId process{};  // process of this generation
   std::int64_t pid = 0;
-  Endpoint endpoint{};  // ready
-  EndCause previous{};  // of the generation before
+  Endpoint endpoint{};  // set when ready
+  EndCause previous{};  // end of the previous generation
   bool lent = false;
-  Residence residence{};                     // as its executor has said
-  std::string running{};                     // name of its call, for people
-  bool may_run_again = true;                 // its call, if there is one
-  std::uint64_t order = 0;                   // of its start, among all of this agent
-  std::optional<ValueRecord> constructed{};  // an actor's constructor has ended
+  Residence residence{};                     // last report of the executor
+  std::string running{};                     // human-readable name of the running call
+  bool may_run_again = true;                 // the running call can be retried
+  std::uint64_t order = 0;                   // start order within this agent
+  std::optional<ValueRecord> constructed{};  // error of the actor's constructor, or empty
 
-  int failed_starts = 0;  // in a row
-  int crashes = 0;        // in a row
+  int failed_starts = 0;  // failed starts in a row
+  int crashes = 0;        // crashes in a row
   bool stopping = false;
   bool graceful = false;  // stopping: the running call finishes
   bool orderly = false;   // stopping, not graceful: the actor is destroyed and exit handlers run
   std::string stop_why{};
-  std::optional<EndKind> retires{};     // said by the executor
+  std::optional<EndKind> retires{};     // planned end reported by the executor
   std::uint64_t submitted = 0;          // calls that its executor awaits before it exits as planned
-  std::string awaited{};                // name of one of them
-  bool departed = false;                // stopping: the head has its resources back
-  std::optional<std::string> killed{};  // by us, why
-  bool for_memory = false;              // killed: the node was short of it, or it of its share
-  bool for_share = false;               // killed: it had more of a device than its share
-  std::optional<Time> store_by{};       // stopping: results that it holds are stored by then
+  std::string awaited{};                // name of one awaited call
+  bool departed = false;                // stopping: the resources are returned to the head
+  std::optional<std::string> killed{};  // reason, if this agent killed it
+  bool for_memory = false;              // killed: for memory of the node or of a GPU
+  bool for_share = false;               // killed: it exceeded its share of a device
+  std::optional<Time> store_by{};       // stopping: deadline for storing its results
   std::optional<Time> deadline{};       // starting, assigned: ready by; stopping: kill at; pausing
   std::optional<Time> armed{};          // see DeadlineHeap
 
   bool is_actor() const { return !start.actor.actor.empty(); }
-  // A command in place of an executor: ready as soon as it runs.
+  // The slot runs a job's command instead of an executor, and is ready when the command runs.
   bool is_entry() const { return start.actor.entry.given(); }
   bool has_process() const { return phase != SlotPhase::preparing && phase != SlotPhase::pausing; }
 };
 
 class Slots {
  public:
-  // The rest of the core hears of processes that begin and are gone.
+  // Callbacks to the core when a process begins and after it has exited.
   struct Hooks {
     std::function<void(ProcessId, const Principal&)> began;
     std::function<void(ProcessId, const EndCause&)> gone;
@@ -76,16 +75,16 @@ class Slots {
   Slots(Outbox& outbox, const WorkerOptions& options, HeadSession& head, Processes& processes,
         Programs& programs, Hooks hooks);
 
-  // ---- what the head says ----------------------------------------------------------------------
+  // ---- messages of the head ---------------------------------------------------------------------
   void start(StartSlot start);
   void stop(const StopSlot& stop);
   void job_ended(JobId job, const std::vector<SlotId>& kept);
-  // Slots the head does not know: it never booked them, or gave them up.
+  // Ends slots that the head does not know.
   void end_unknown(const std::vector<SlotId>& slots);
-  // A conversation has begun anew: what facts do not state is told again.
+  // A session has begun: states again what the facts do not contain.
   void restate();
 
-  // ---- what programs and executors do ----------------------------------------------------------
+  // ---- events of programs and executors ---------------------------------------------------------
   void program_came(const Programs::Outcome& outcome);
   void started(const ExecutorStarted& started);
   void start_failed(const ExecutorStartFailed& failed);
@@ -98,16 +97,17 @@ class Slots {
   void said_constructed(SlotId slot, ValueRecord error);
   void said_running(SlotId slot, std::string name, bool may_run_again);
 
-  // ---- the agent itself ------------------------------------------------------------------------
-  // Nothing starts any more.
+  // ---- the agent --------------------------------------------------------------------------------
+  // Rejects new slots.
   void close(const std::string& why);
-  // Likewise; and everything ends, at `kill_at` by force.
+  // Rejects new slots and ends all of them, by force at `kill_at`.
   void end_all(bool graceful, const std::string& why, Time kill_at);
-  // At once, all of them, without waiting for an end.
+  // Kills all executors at once.
   void kill_all(const std::string& why);
-  // Ends an executor if the node is short of memory; the head hears when that begins and ends.
+  // Terminates an executor if the node is short of memory. Notifies the head when memory pressure
+  // begins and ends.
   void sampled(const MemorySampled& sample, std::int64_t store_bytes);
-  // Reacts to executors that have more of a device than their share.
+  // Reacts to executors that exceed their share of a device.
   void sampled(const GpuMemorySampled& sample);
   void fence_exclusive(const std::string& why);
   bool has_exclusive() const;
@@ -161,10 +161,10 @@ class Slots {
   std::uint64_t processes_made_ = 0;
   MemoryGuard memory_;
   GpuGuard gpus_;
-  std::deque<EntryEnded> ended_entries_;  // the latest ones, which the next head may have missed
-  MemoryPressure pressure_;  // as the head was told last
-  bool closed_ = false;  // no new slots
-  std::optional<Time> kill_at_;  // closed: all executors
+  std::deque<EntryEnded> ended_entries_;  // recent ends of jobs' commands, for the next head
+  MemoryPressure pressure_;               // last state sent to the head
+  bool closed_ = false;                   // new slots are rejected
+  std::optional<Time> kill_at_;           // closed: kill time of all executors
   std::string closed_why_;
 };
 

@@ -1,4 +1,4 @@
-// How generations and slots end.
+// Ends of generations and slots.
 #include <algorithm>
 
 #include "worker/core/slots.h"
@@ -30,14 +30,15 @@ void Slots::exited(const ExecutorExited& exited) {
 void Slots::link_lost(SlotId slot, std::uint32_t generation) {
   SlotRow* row = current(slot, generation);
   if (row == nullptr || row->killed) return;
-  // A process closes its socket a moment before it is gone; one that only closed it is of no use.
+  // A process closes its socket a moment before its exit. One that only closed the socket is
+  // useless.
   const Time by = outbox_.now() + options_.end_within;
   if (!row->deadline || by < *row->deadline) row->deadline = by;
   watch(*row);
 }
 
-// The cause of an end as the head and its users get it: with the facts of this agent beyond the exit status.
-// Adds the submitted calls that are cut.
+// The cause of an end for the head and its users: adds the facts of this agent to the exit status,
+// and the submitted calls that are cut.
 EndCause Slots::explained(const SlotRow& row, EndCause raw) const {
   EndCause cause = explained_end(row, std::move(raw));
   const bool planned = cause.kind == EndKind::retired || cause.kind == EndKind::intended;
@@ -59,13 +60,14 @@ EndCause Slots::explained_end(const SlotRow& row, EndCause cause) const {
     return cause;
   }
   if (row.retires) {
-    // It had said that it ends, and why. Neither a deadline of this agent nor the user's exit handlers change that.
+    // The executor had reported its planned end. A deadline of this agent or an exit handler of the
+    // user does not change it.
     cause.kind = *row.retires;
   } else if (row.killed) {
     cause.kind = EndKind::killed;
     cause.text = *row.killed;
   } else if (row.stopping && cause.kind == EndKind::exited && cause.exit_code == 0) {
-    // Only one that was let finish is known to have run nothing.
+    // Only a graceful stop guarantees that no call was cut.
     cause.kind = row.graceful ? EndKind::retired : EndKind::killed;
     if (cause.text.empty()) cause.text = row.stop_why;
   }
@@ -82,14 +84,16 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   gpus_.gone(slot);
   row.running.clear();
   row.may_run_again = true;
-  // The kernel's choice is one, too: its memory comes back as well, and one is enough.
+  // An out-of-memory kill by the kernel counts, too: its memory also returns, and one kill is
+  // enough.
   const bool for_memory = std::exchange(row.for_memory, false) || cause.kind == EndKind::out_of_memory;
   const bool for_share = std::exchange(row.for_share, false);
   if (for_memory && !for_share) memory_.gone(outbox_.now());
   if (row.is_entry()) {
     entry_over(slot, row, cause);
   } else if (had_process) {
-    // Its lessee hears why it ended before all hear that it did: what it does about its calls depends on why.
+    // The lessee receives the cause before other processes are notified, because its reaction to
+    // the calls depends on the cause.
     const bool cut = cause.kind != EndKind::retired && cause.kind != EndKind::intended;
     head_.tell(SlotGenerationEnded{slot, row.generation, row.process, cause, cut ? row.submitted : 0});
     processes_.send(row.start.lessee,
@@ -122,7 +126,7 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   row.killed.reset();
   row.submitted = 0;
   row.awaited.clear();
-  // A single crash is followed at once, but for lack of memory a pause is due.
+  // After a single crash the next generation starts at once, except after lack of memory.
   const int crashes = cause.kind == EndKind::out_of_memory ? row.crashes : row.crashes - 1;
   const int in_a_row = std::max(row.failed_starts, crashes);
   if (in_a_row <= 0) {
@@ -138,7 +142,7 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
 
 void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores, bool orderly) {
   SlotRow& row = rows_.at(slot);
-  // Who is to end at once and stores what it holds may be told not to.
+  // A later order may cancel the storing of results.
   const bool again = row.stopping && (row.graceful == graceful || !row.graceful);
   if (again && (graceful || !row.store_by || stores)) return;
   if (!stores) row.store_by.reset();
@@ -157,11 +161,11 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores,
 }
 
 void Slots::ask_to_end(SlotRow& row) {
-  if (row.phase == SlotPhase::starting) return;  // when it has started
+  if (row.phase == SlotPhase::starting) return;  // sent after the start
   if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_within);
   processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
   if (!row.graceful && row.store_by && row.submitted > 0) {
-    row.deadline = kill_at_;  // it awaits calls, and has said so
+    row.deadline = kill_at_;  // it awaits calls, as it reported
   } else if (!row.graceful) {
     row.deadline = row.store_by && row.residence.any() ? *row.store_by
                                                        : outbox_.now() + options_.end_within;
@@ -171,7 +175,8 @@ void Slots::ask_to_end(SlotRow& row) {
   watch(row);
 }
 
-// An executor that awaits calls which it has submitted ends when they are finished, its job ends, or its node is drained.
+// An executor that awaits its submitted calls ends when they are finished, its job ends, or its
+// node is drained.
 void Slots::departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message) {
   row.submitted = message.submitted;
   row.awaited = message.example;
@@ -207,7 +212,7 @@ void Slots::finish(SlotId slot, EndCause cause, bool cannot_start) {
   head_.tell(SlotGone{slot, std::move(cause), cannot_start});
 }
 
-// ---- the agent itself --------------------------------------------------------------------------
+// ---- the agent ----------------------------------------------------------------------------------
 
 void Slots::close(const std::string& why) {
   closed_ = true;

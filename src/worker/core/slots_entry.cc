@@ -1,5 +1,5 @@
-// Slots in which an entry point runs in place of an executor. It has no link to the agent: it is ready when
-// it has started, ends by signals, and how it ended is stated to the heads that follow.
+// Slots that run a job's command instead of an executor. The command has no link to the agent: it
+// is ready after its start and ends by signals. Later heads receive its end with the facts.
 #include "worker/core/slots.h"
 
 namespace mobula::internal::worker {
@@ -20,13 +20,13 @@ void Slots::entry_started(SlotId slot, SlotRow& row) {
 }
 
 void Slots::entry_over(SlotId slot, const SlotRow& row, const EndCause& cause) {
-  // Before it is told: a head that asks for facts has them in order.
+  // Recorded before the report, so that facts requested by the head are in order.
   ended_entries_.push_back(EntryEnded{row.start.actor.actor, slot, row.generation, cause});
   if (ended_entries_.size() > max_ended_entries) ended_entries_.pop_front();
   head_.tell(SlotGenerationEnded{slot, row.generation, ProcessId{}, cause});
 }
 
-// The pool kills what is left after `grace`.
+// The pool kills the remaining processes after `grace`.
 void Slots::end_entry(SlotRow& row, Duration grace) {
   row.deadline.reset();
   const std::string& why = row.killed ? *row.killed : row.stop_why;

@@ -1,4 +1,4 @@
-// What the slots do about executors that have more of a device than their share.
+// Reactions of slots to executors that exceed their share of a device.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -11,7 +11,7 @@ const Mark mark_over("worker.executor_over_its_share_of_a_gpu");
 
 }  // namespace
 
-// The booked bytes are the share; who holds all of a device has all of its bytes.
+// The share is the allocated memory; a holder of a whole device has all of its memory.
 std::vector<GpuHolder> Slots::gpu_holders() const {
   std::vector<GpuHolder> holders;
   for (const auto& [slot, row] : rows_) {

@@ -1,4 +1,4 @@
-// What the slots do when the node is short of memory.
+// Reactions of slots to memory pressure of the node.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -9,8 +9,8 @@ namespace {
 
 const Mark mark_ended("worker.executor_ended_for_memory");
 
-// Each start of an actor's slot is a life of the actor; the head, which counts restarts, may have had
-// reasons not to count one of them.
+// Each start of an actor's slot is an incarnation of the actor. The head, which counts restarts,
+// may not have counted all of them.
 bool may_start_again(const StartSlot& start, std::uint32_t generation) {
   const std::int64_t allowed = start.actor.max_restarts;
   return allowed < 0 || static_cast<std::int64_t>(generation) < allowed;

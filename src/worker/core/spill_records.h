@@ -1,6 +1,7 @@
-// Spilling between the agent's core and its shell: which bytes go to which file and back. Commands
-// and the events that answer them. Plain structs. Files have numbers; their names, and the folder
-// they lie in, are the shell's. Nothing of them is of use to a later incarnation.
+// Commands and events between the agent core and its shell for spilling: bytes that are written to
+// files and read back. Plain structs. Files have numbers; names and the directory belong to the
+// shell. A later incarnation does not use them.
+// Thread: any. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace mobula::internal::worker {
 
-// ---- commands ----------------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
 struct SpillItem {
   ObjectId object;
@@ -29,7 +30,7 @@ struct SpillItem {
   friend bool operator==(const SpillItem&, const SpillItem&) = default;
 };
 
-// Write these bytes into a new file, one after the other. Answered by SpillFinished.
+// Writes the items one after another into a new file. SpillFinished reports the result.
 struct StartSpill {
   std::uint64_t file = 0;
   std::vector<SpillItem> items;
@@ -40,8 +41,8 @@ struct StartSpill {
   friend bool operator==(const StartSpill&, const StartSpill&) = default;
 };
 
-// Read an object's bytes back into a slab of the agent's own, and compare their checksum. Answered
-// by RestoreFinished.
+// Reads the bytes of an object back into a slab of the agent, and verifies their checksum.
+// RestoreFinished reports the result.
 struct StartRestore {
   std::uint64_t restore = 0;
   ObjectId object;
@@ -72,7 +73,7 @@ struct DropSpillFile {
   friend bool operator==(const DropSpillFile&, const DropSpillFile&) = default;
 };
 
-// ---- events ------------------------------------------------------------------------------------
+// ---- events -------------------------------------------------------------------------------------
 
 struct SpilledItem {
   std::uint64_t file_offset = 0;
@@ -85,7 +86,7 @@ struct SpilledItem {
   friend bool operator==(const SpilledItem&, const SpilledItem&) = default;
 };
 
-// All items of a StartSpill are written, in its order; or none is, and there is no file.
+// All items of a StartSpill are written, in its order; after a failure, no item and no file exists.
 struct SpillFinished {
   std::uint64_t file = 0;
   std::vector<SpilledItem> items;
@@ -98,7 +99,7 @@ struct SpillFinished {
   friend bool operator==(const SpillFinished&, const SpillFinished&) = default;
 };
 
-// A failure that is `corrupt` says that the object cannot be had from that file any more.
+// The failure `corrupt` means that the file no longer contains the object.
 struct RestoreFinished {
   std::uint64_t restore = 0;
   std::optional<Failure> failure;

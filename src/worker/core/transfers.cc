@@ -26,7 +26,7 @@ transfer::PullOptions pull_options(const WorkerOptions& options) {
 Transfers::Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers)
     : outbox_(outbox), options_(options), peers_(peers), queue_(pull_options(options)) {}
 
-// ---- to this node ------------------------------------------------------------------------------
+// ---- to this node -------------------------------------------------------------------------------
 
 Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t size_bytes,
                                                 const std::vector<NodeId>& sources, bool argument) {
@@ -43,7 +43,7 @@ Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t s
 
 Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId source) {
   std::vector<transfer::PullCommand> commands;
-  // A program is what all its calls wait for.
+  // All calls of the program wait for it.
   transfer::PullWish wish{.key = {{}, file.hash},
                           .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
                           .sources = {source},
@@ -122,7 +122,7 @@ void Transfers::carry_out(std::vector<transfer::PullCommand> commands) {
   }
 }
 
-// A file needs no room that anybody would have to make.
+// A file needs no reserved memory.
 void Transfers::carry_out(transfer::BeginPull& begin) {
   if (!begin.key.object.empty()) {
     begun_.push_back(begin);
@@ -198,7 +198,7 @@ void Transfers::carry_out(transfer::PullDone& done) {
   }
 }
 
-// ---- from this node ----------------------------------------------------------------------------
+// ---- from this node -----------------------------------------------------------------------------
 
 void Transfers::refuse(NodeId reader, std::uint64_t ask, Failure why) {
   PullReady answer;
@@ -256,7 +256,7 @@ void Transfers::offered(const BulkOffered& offered) {
   peers_.send(offer->reader, std::move(ready));
 }
 
-// What it reads here fails, or comes to an end: it says so then with PullOver.
+// The reader's present read fails or completes; it then sends PullOver.
 void Transfers::recall(Offer& offer, std::uint64_t id) {
   if (std::exchange(offer.recalled, true) || offer.withdrawn) return;
   refuse(offer.reader, offer.ask,
@@ -264,8 +264,8 @@ void Transfers::recall(Offer& offer, std::uint64_t id) {
   if (!offer.answered) withdraw(id, offer);
 }
 
-// A reader that has died and its successor on the same node may have asked by the same number: what the
-// first one read here is withdrawn by then, and may not have come to its end.
+// A dead reader and its successor on the same node may use the same number. The offer of the first
+// one is withdrawn by then, but may not have ended.
 void Transfers::over(NodeId reader, std::uint64_t ask) {
   for (auto& [id, offer] : offers_) {
     if (offer.reader == reader && offer.ask == ask && !offer.withdrawn) return withdraw(id, offer);

@@ -1,13 +1,10 @@
-// Bytes between nodes, both ways: what this node pulls (transfer/core decides, this asks peers and
-// the shell) and what it offers to peers that pull from it. Part of WorkerCore. What has begun or
-// ended is kept for the core to take at the end of its step.
-//
-// At most `max_offers` peers read here at once; others are told resource_exhausted, and ask again.
-// Of an object that is still being pulled a peer may read the chunks that are there, and is told of
-// more. Where such a pull fails its end is held back until nobody reads from its place any more.
-//
-// Of objects that came here, or did not, the latest are remembered, for lists and timelines; what is on its way is told
-// to who asks for it.
+// Bytes between nodes: pulls of this node (transfer/core decides; this class sends to peers and to
+// the shell), and offers to peers. Begun and finished pulls are collected until the end of the
+// step. At most `max_offers` peers read at once; others receive resource_exhausted and retry. A
+// peer may read the available chunks of an object that is still being pulled, and is notified of
+// further chunks. If such a pull fails, its end is reported after the last read of its memory. The
+// latest finished pulls are logged.
+// Thread: owner (WorkerCore). Units: bytes. Errors: PullDone carries the failure of a pull.
 #pragma once
 
 #include <functional>
@@ -28,11 +25,11 @@ namespace mobula::internal::worker {
 class Transfers {
  public:
   Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers);
-  // Bytes travel plain, with checksums, from now on, or sealed.
+  // True: bytes travel unencrypted with checksums. False: encrypted.
   void trust_fabric(bool trusted) { trusted_ = trusted; }
 
-  // ---- to this node ----------------------------------------------------------------------------
-  // Its room is asked for by `take_begun`.
+  // ---- to this node -----------------------------------------------------------------------------
+  // The pull requests its memory through `take_begun`.
   Result<transfer::PullId> pull_object(ObjectId object, std::uint64_t size_bytes,
                                        const std::vector<NodeId>& sources, bool argument);
   void placed(transfer::PullId pull, const Place& place);
@@ -41,17 +38,17 @@ class Transfers {
   Result<transfer::PullId> pull_file(const ProgramFile& file, NodeId source);
   void unwant(transfer::PullId pull);
   void hurry(transfer::PullId pull) { queue_.hurry(pull); }
-  // This node is getting the same object.
+  // Adds a node that is pulling the same object.
   void add_source(transfer::PullId pull, NodeId node);
   void answered(NodeId from, PullReady ready);
   void more_there(NodeId from, const ChunksThere& news);
   void fetched(const ChunkFetched& fetched);
   void finished(const PullFinished& finished);
 
-  // ---- from this node --------------------------------------------------------------------------
-  // `place`: of an object that the caller has pinned; it is in `take_unread` when the offer is over.
-  // Sealed, or, with `pull`, being pulled and already placed. False, and the peer is told to ask
-  // again: too many read here.
+  // ---- from this node ---------------------------------------------------------------------------
+  // `place`: location of an object that the caller has pinned; `take_unread` returns it at the end
+  // of the offer. The object is sealed or, with `pull`, still being pulled and already placed.
+  // Returns false at the offer limit, after telling the peer to retry.
   bool offer_object(NodeId reader, std::uint64_t ask, ObjectId object, const Place& place,
                     transfer::PullId pull = 0);
   void offer_file(NodeId reader, std::uint64_t ask, Hash128 file);
@@ -60,13 +57,13 @@ class Transfers {
   void over(NodeId reader, std::uint64_t ask);
   void served(std::uint64_t offer);
 
-  // ---- what has come ---------------------------------------------------------------------------
+  // ---- transfer log -----------------------------------------------------------------------------
   void remember(const transfer::PullDone& done, JobId job);
-  // What is on its way, where that is asked for, and what has ended.
+  // Transfers in progress, if requested, and finished ones.
   using JobOf = std::function<JobId(ObjectId)>;
   TransfersTold told(const AskTransfers& asked, const JobOf& job_of) const;
   bool remembers() const { return !books_.empty(); }
-  // Of all that has come, since the agent started.
+  // Counters of all finished pulls since the start of the agent.
   std::vector<TransferCount> counts() const { return books_.counted().counts; }
 
   void node_dead(NodeId node);
@@ -76,7 +73,7 @@ class Transfers {
   std::vector<transfer::BeginPull> take_begun() { return std::exchange(begun_, {}); }
   std::vector<transfer::PullDone> take_done() { return std::exchange(done_, {}); }
   std::vector<ObjectId> take_unread() { return std::exchange(unread_, {}); }
-  // Whether it has a place from which others may read.
+  // True if the pull has memory from which peers may read.
   bool is_placed(transfer::PullId pull) const { return places_.contains(pull); }
   const Place& place_of(transfer::PullId pull) const { return places_.at(pull); }
   std::size_t pulls() const { return queue_.size() + withheld_.size(); }
@@ -86,11 +83,11 @@ class Transfers {
  private:
   struct Offer {
     NodeId reader{};
-    std::uint64_t ask = 0;      // the reader's number
+    std::uint64_t ask = 0;      // request number of the reader
     ObjectId object{};          // empty: a file
-    transfer::PullId pull = 0;  // by which its bytes are still coming here
-    bool answered = false;      // the shell has made a token
-    bool recalled = false;      // the reader has been told that it is over
+    transfer::PullId pull = 0;  // pull that still delivers the bytes; 0: complete
+    bool answered = false;      // the shell has created an access token
+    bool recalled = false;      // the end was sent to the reader
     bool withdrawn = false;
   };
 
@@ -112,8 +109,8 @@ class Transfers {
   Peers& peers_;
   bool trusted_ = false;
   transfer::PullQueue queue_;
-  std::map<transfer::PullId, Place> places_;  // of objects that are pulled
-  std::map<transfer::PullId, transfer::PullDone> withheld_;  // until nobody reads their places
+  std::map<transfer::PullId, Place> places_;  // memory of objects that are being pulled
+  std::map<transfer::PullId, transfer::PullDone> withheld_;  // failed; peers still read
   Table<std::uint64_t, Offer> offers_;
   std::uint64_t next_offer_ = 1;
   std::vector<transfer::BeginPull> begun_;

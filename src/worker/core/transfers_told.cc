@@ -1,4 +1,5 @@
-// What is remembered of objects that came to this node, what is on its way, and what the head is told of it.
+// Replies to queries about object transfers: the log of finished transfers, and transfers in
+// progress.
 #include <fmt/format.h>
 
 #include "worker/core/parts.h"
@@ -17,7 +18,7 @@ std::string why_it_waits(transfer::PullProgress::Wait wait) {
   return {};
 }
 
-// One row for all that it is read from.
+// One row per pull, with all its sources.
 TransferFact fact_of(const transfer::PullProgress& progress, Time now) {
   TransferFact fact;
   fact.object = progress.key.object;
@@ -38,7 +39,7 @@ TransferFact fact_of(const transfer::PullProgress& progress, Time now) {
 
 }  // namespace
 
-// One record for each node that gave a part; where none did, one that says why.
+// One record for each node that sent chunks. Without any, one record with the reason.
 void Transfers::remember(const transfer::PullDone& done, JobId job) {
   transfer::TransferRecord record;
   record.object = done.key.object;
@@ -87,7 +88,7 @@ TransfersTold WorkerCore::Parts::transfers_told(const AskTransfers& asked) const
 
 void WorkerCore::Parts::said(AskTransfers& message) { head.tell(transfers_told(message)); }
 
-// Ages are as of now; the shell says which time of day that is.
+// Ages are relative to now; the shell adds the time of day.
 void WorkerCore::Parts::said(AskSpans& message) { tell_spans(message); }
 
 void WorkerCore::Parts::tell_spans(const AskSpans& asked) {
@@ -107,7 +108,7 @@ void WorkerCore::Parts::on(SpansTold& event) {
   head.tell(std::move(event));
 }
 
-// What came here would be forgotten with this node, and is of interest for longer.
+// The transfer log would be lost with this node, so the head receives it before the exit.
 bool WorkerCore::Parts::has_last_words() {
   if (last_words == LastWords::none) {
     const bool heard = head.protocol() >= version_with_stored_transfers && head.reachable();

@@ -1,4 +1,4 @@
-// What the head says, and what its coming and going mean to this node.
+// Messages of the head, and reactions to the start and the end of its sessions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void WorkerCore::Parts::state_facts() {
   restate();
 }
 
-// What facts do not state.
+// State that the facts do not contain.
 void WorkerCore::Parts::restate() {
   slots.restate();
   objects->restate();
@@ -47,11 +47,11 @@ void WorkerCore::Parts::admitted(Registered& registered) {
   said(news);
   slots.end_unknown(registered.unknown_slots);
   restate();
-  // What an earlier head had heard it may not have told all nodes.
+  // An earlier head may not have reported these ends to all nodes.
   for (const ProcessEnded& ended : processes.ended_lately()) head.tell(ended);
   if (drain_until) head.tell(Leaving{std::max(*drain_until - outbox.now(), Duration(1))});
   if (told_epoch == registered.head_epoch) {
-    // The same head has forgotten the conversation, and with it what processes said.
+    // The same head lost the session, and with it messages of processes.
     for (auto& [link, row] : processes.rows()) row.restates = true;
   }
   tell_head_status();
@@ -96,7 +96,7 @@ void WorkerCore::Parts::said(JobEnded& message) {
   if (!message.lingers) outbox.emit(ForgetJob{message.job});
 }
 
-// ---- what executors printed --------------------------------------------------------------------
+// ---- output of executors ------------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_drivers(JobId job, const AgentToProcess& message) {
   for (const auto& [link, row] : processes.rows()) {
@@ -111,13 +111,13 @@ void WorkerCore::Parts::said(JobPrinted& message) {
 
 void WorkerCore::Parts::said(JobOver& message) { tell_drivers(message.job, message); }
 
-// Output waits for nobody: what a slow head does not take is dropped and counted.
+// Output never blocks: lines that a slow head does not take are dropped and counted.
 void WorkerCore::Parts::on(ExecutorPrinted& event) {
   const SlotRow* slot = slots.find(event.slot);
   if (slot == nullptr || !slot->start.show_output) return;
   const JobId job = slot->start.demand_class.job;
   const std::string& actor = slot->start.actor.class_name;
-  // Programs of the previous release write no labels; they report what they run.
+  // Programs of the previous release write no labels; they report the calls that they run.
   const std::string& running = slot->running.empty() || !actor.empty() ? actor : slot->running;
   const std::string& label = event.label.empty() ? running : event.label;
   std::string source = fmt::format("{} pid={}", label.empty() ? "executor" : label, slot->pid);
@@ -185,7 +185,7 @@ void WorkerCore::Parts::on(UsageTold& event) {
   head.tell(std::move(event));
 }
 
-// ---- telling processes -------------------------------------------------------------------------
+// ---- messages to processes ----------------------------------------------------------------------
 
 void WorkerCore::Parts::tell_head_status() {
   const bool connected = head.reachable();
@@ -199,13 +199,13 @@ void WorkerCore::Parts::tell_head_status() {
   for (auto& [link, row] : processes.rows()) {
     if (!row.restates || row.process.empty()) continue;
     row.restates = false;
-    // Epoch 0 is never a head's: for the process it is a new one, and so it restates.
+    // No head has epoch 0: the process takes it for a new head and restates.
     outbox.emit(SendProcess{link, HeadStatus{true, 0}, SlabId{}});
     outbox.emit(SendProcess{link, HeadStatus{true, epoch}, SlabId{}});
   }
 }
 
-// Which epoch a process begins with; only a later one makes it restate.
+// Sends the first epoch to a process; only a later epoch makes it restate.
 void WorkerCore::Parts::greet(ProcessId process) {
   processes.send(process, HeadStatus{true, told_epoch});
   if (!told_connected) processes.send(process, HeadStatus{false, told_epoch});

@@ -1,4 +1,4 @@
-// What processes of this node and other agents say, and how processes begin and end.
+// Messages of local processes and of other agents, and the start and the end of processes.
 #include <fmt/format.h>
 
 #include "base/mark.h"
@@ -11,8 +11,8 @@ namespace {
 const Mark mark_out_of_role("worker.process_message_out_of_role");
 const Mark mark_peer_out_of_role("worker.peer_message_out_of_role");
 
-// Executors came by the socket that they inherited, all others are drivers. What is for the head is
-// judged here, too: this agent's word is the head's only proof of who has said it.
+// Executors use inherited sockets; all other connections are drivers. Messages for the head are
+// checked here, too, because this agent is the head's only proof of the sender.
 bool within_role(const ProcessRow& row, const ProcessToAgent& message) {
   const Role role = row.process.empty() ? Role::driver : row.principal.role;
   if (!may_send(role, message)) return false;
@@ -22,7 +22,7 @@ bool within_role(const ProcessRow& row, const ProcessToAgent& message) {
 
 }  // namespace
 
-// ---- links -------------------------------------------------------------------------------------
+// ---- links --------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::on(ProcessConnected& event) {
   processes.connected(event.link, std::move(event.user), event.pid);
@@ -73,16 +73,16 @@ void WorkerCore::Parts::process_gone(ProcessId process, const EndCause& cause) {
 }
 
 void WorkerCore::Parts::tell_end(ProcessEnded ended) {
-  if (head.registered()) head.tell(ended);  // else it is told with the earlier ones
+  if (head.registered()) head.tell(ended);  // otherwise it is reported with the earlier ends
   processes.remember(std::move(ended), head.reachable());
 }
 
-// ---- drivers -----------------------------------------------------------------------------------
+// ---- drivers ------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, AttachDriver& message) {
-  if (!row.process.empty()) return;  // it has said so before
+  if (!row.process.empty()) return;  // already attached
   if (head.was_admitted()) return attach(row, message);
-  // Until the head has admitted this agent it cannot vouch for anybody.
+  // Before its own admission by the head, the agent cannot vouch for drivers.
   row.attach_by.reset();
   waiting_drivers.emplace_back(row.link, std::move(message));
 }
@@ -119,7 +119,7 @@ void WorkerCore::Parts::attach(ProcessRow& row, AttachDriver& message) {
   process_began(message.process, principal);
 }
 
-// ---- relays and executors ----------------------------------------------------------------------
+// ---- relays and executors -----------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, ForHead& message) {
   if (const auto* job = std::get_if<StartJob>(&message.message)) {
@@ -154,7 +154,7 @@ void WorkerCore::Parts::said(ProcessRow& row, RunningNow& message) {
   slots.said_running(row.slot, std::move(message.name), message.may_run_again);
 }
 
-// ---- objects -----------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 void WorkerCore::Parts::said(ProcessRow& row, ReserveObject& message) {
   objects->reserve(row.process, message);
@@ -182,13 +182,13 @@ void WorkerCore::Parts::said(ProcessRow& row, SlabUnmapped& message) {
   objects->unmapped(row.process, message.slab);
 }
 
-// ---- other agents, programs --------------------------------------------------------------------
+// ---- other agents, programs ---------------------------------------------------------------------
 
 void WorkerCore::Parts::on(PeerSaid& event) {
   auto heard = peers.receive(std::move(event.frame));
   if (!heard) return;
   const NodeId node = heard->first;
-  // Who speaks on this bus has shown an agent's ticket.
+  // Each sender on this bus has proved its identity with an agent's ticket.
   if (!may_send(Role::agent, heard->second)) return mark_peer_out_of_role.hit();
   std::visit([&](const auto& each) { objects->from_peer(node, each); }, heard->second);
 }

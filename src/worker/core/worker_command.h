@@ -1,6 +1,7 @@
-// What the agent's core asks of its shell, with field lists, so that a replay can be compared.
-// Plain structs. Commands say what, not how; they are to be carried out in order. Secrets (tickets,
-// keys, tokens, seeds) are never made here: where a command needs one, the shell fills it in.
+// Commands of the agent core to its shell, with field lists so that replays can be compared. Plain
+// structs, to be executed in order. The core creates no secrets: the shell fills in tickets, keys,
+// tokens, and seeds.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,9 @@ struct SendPeer {
   friend bool operator==(const SendPeer&, const SendPeer&) = default;
 };
 
-// `slab`, if not empty: its fd travels with the message, for its writer to be mapped writable, for
-// others read-only. Before the first reader gets it the shell seals it against further writers. A
-// message whose slab failed (SlabFailed) is not sent.
+// `slab`, if not empty: its descriptor travels with the message, writable for its writer and
+// read-only for others. The shell seals it against further writers before the first reader receives
+// it. A message whose slab failed (SlabFailed) is not sent.
 struct SendProcess {
   LinkId link = 0;
   AgentToProcess message;
@@ -50,8 +51,7 @@ struct SendProcess {
   friend bool operator==(const SendProcess&, const SendProcess&) = default;
 };
 
-// Send `reply` after filling in the ticket: of this principal, process and bus key, signed by this
-// agent.
+// Sends `reply` with a ticket for this principal, process and bus key, signed by this agent.
 struct WelcomeDriver {
   LinkId link = 0;
   Principal principal;
@@ -77,11 +77,11 @@ struct CloseProcess {
   friend bool operator==(const CloseProcess&, const CloseProcess&) = default;
 };
 
-// What the shell signs tickets with from now on.
+// Ticket and key with which the shell signs tickets from now on.
 struct UseIdentity {
   std::string ticket;
   std::string head_signing_key;
-  std::vector<std::string> warnings;  // of the head, for the log
+  std::vector<std::string> warnings;  // warnings of the head, for the log
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ticket", &UseIdentity::ticket),
@@ -91,9 +91,9 @@ struct UseIdentity {
   friend bool operator==(const UseIdentity&, const UseIdentity&) = default;
 };
 
-// Agents that came in by these keys are heard no more.
+// Rejects agents that were admitted with these keys.
 struct CutKeys {
-  std::vector<std::string> keys;  // see VoidKeys: further ones
+  std::vector<std::string> keys;  // newly revoked keys; see VoidKeys
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("keys", &CutKeys::keys));
@@ -101,9 +101,9 @@ struct CutKeys {
   friend bool operator==(const CutKeys&, const CutKeys&) = default;
 };
 
-// A driver of this machine says which program it runs: keep its files, so others can have them.
+// Stores the files of the program of a local driver, so that other nodes can pull them.
 struct AddProgram {
-  std::int64_t pid = 0;  // of the driver
+  std::int64_t pid = 0;  // process id of the driver
   ProgramRecord program;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -112,7 +112,7 @@ struct AddProgram {
   friend bool operator==(const AddProgram&, const AddProgram&) = default;
 };
 
-// Have the program's nursery, or what is needed to exec it, ready. Answered by ProgramPrepared.
+// Prepares the program: its fork server, or the files for exec. ProgramPrepared is the reply.
 struct PrepareProgram {
   ProgramRecord program;
   template <class Visit>
@@ -122,7 +122,7 @@ struct PrepareProgram {
   friend bool operator==(const PrepareProgram&, const PrepareProgram&) = default;
 };
 
-// No slot and no driver here uses the program any more.
+// No slot and no driver of this node uses the program.
 struct ForgetProgram {
   ProgramId program;
   template <class Visit>
@@ -132,7 +132,7 @@ struct ForgetProgram {
   friend bool operator==(const ForgetProgram&, const ForgetProgram&) = default;
 };
 
-// Nothing of the job starts here any more, unless it is said again: its nurseries may end.
+// No process of the job starts here unless a later command names it: its fork servers may exit.
 struct ForgetJob {
   JobId job;
   template <class Visit>
@@ -142,11 +142,12 @@ struct ForgetJob {
   friend bool operator==(const ForgetJob&, const ForgetJob&) = default;
 };
 
-// Start a process of the program with the masks of `assign.allocation`, in the environment of the
-// agent plus `job_env` plus `assign.demand_class.env`, with the arguments and the working folder of
-// the job's driver; its first message is `assign`, with ticket, bus keys, local endpoint, resource
-// ids, accelerator environment and seed filled in. Answered by ExecutorStarted or
-// ExecutorStartFailed. Where `assign.actor` has an entry point that is run instead, without a link.
+// Starts a process of the program with the device masks of `assign.allocation` and the arguments
+// and working directory of the job's driver. Its environment is that of the agent plus `job_env`
+// plus `assign.demand_class.env`. Its first message is `assign`, with ticket, bus keys, local
+// endpoint, resource ids, accelerator environment, and seed filled in. The reply is ExecutorStarted
+// or ExecutorStartFailed. If `assign.actor` has an entry point, that command runs instead, without
+// a link.
 struct StartExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -166,12 +167,12 @@ struct StartExecutor {
   friend bool operator==(const StartExecutor&, const StartExecutor&) = default;
 };
 
-// By signal. Answered by ExecutorExited, sooner or later.
+// Signals the process. ExecutorExited follows.
 struct KillExecutor {
   SlotId slot;
   std::uint32_t generation = 0;
   std::string why;
-  Duration grace{};  // after SIGTERM; 0: SIGKILL at once
+  Duration grace{};  // time after SIGTERM; 0: SIGKILL at once
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &KillExecutor::slot), field("generation", &KillExecutor::generation),
@@ -180,8 +181,8 @@ struct KillExecutor {
   friend bool operator==(const KillExecutor&, const KillExecutor&) = default;
 };
 
-// The head has declared this incarnation dead: end every process of it, then come back with a new
-// incarnation and a new core.
+// The head has declared this incarnation dead: terminate all its processes, then start a new
+// incarnation with a new core.
 struct Fence {
   std::string why;
   template <class Visit>
@@ -191,7 +192,7 @@ struct Fence {
   friend bool operator==(const Fence&, const Fence&) = default;
 };
 
-// The agent ends.
+// The agent exits.
 struct Exit {
   int code = 0;
   std::string why;
@@ -202,7 +203,7 @@ struct Exit {
   friend bool operator==(const Exit&, const Exit&) = default;
 };
 
-// For whoever reads the agent's log.
+// A warning in the agent's log.
 struct WarnPeople {
   std::string text;
   template <class Visit>

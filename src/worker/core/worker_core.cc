@@ -51,7 +51,7 @@ constexpr const char* why_stopping = "the agent of its node is being stopped";
 
 }  // namespace
 
-// ---- views -------------------------------------------------------------------------------------
+// ---- views --------------------------------------------------------------------------------------
 
 std::size_t WorkerCore::visited_rows() const { return parts_->visited; }
 bool WorkerCore::deadlines_are_exact() const {
@@ -95,7 +95,7 @@ const ObjectTable& WorkerCore::objects() const {
   return parts_->objects->table();
 }
 
-// ---- the agent's own life ----------------------------------------------------------------------
+// ---- life of the agent --------------------------------------------------------------------------
 
 void WorkerCore::Parts::on(Started& event) {
   phase = Phase::running;
@@ -110,7 +110,7 @@ void WorkerCore::Parts::on(Stop& event) {
   phase = Phase::stopping;
   const Duration within = event.drain ? options.drain_within : options.end_within;
   if (event.drain && within > Duration(0) && head.reachable()) {
-    // Tasks finish and actors move at the head's word, which knows where there is room.
+    // Tasks finish and actors move on commands of the head, which knows the free capacity.
     slots.close(why_stopping);
     drain_until = outbox.now() + within;
     if (head.node().role == Role::agent) {
@@ -134,12 +134,12 @@ void WorkerCore::Parts::end_drain_if_due() {
   }
 }
 
-// Others still copy what goes with this node, and there is time.
+// True while other nodes still copy objects off this node, until the deadline.
 bool WorkerCore::Parts::gives_time_to_others() {
   const Time now = outbox.now();
   others_copy = others_copy && !farewell_by;
   if (farewell_by || !drain_until || *drain_until <= now || !head.reachable()) return false;
-  if (others_told_by && *others_told_by <= now) return false;  // a head that has nobody copy
+  if (others_told_by && *others_told_by <= now) return false;  // the head requests no copies
   if (look_for_others_at <= now) {
     others_copy = objects->left_to_others().objects > 0;
     look_for_others_at = now + look_for_others_every;
@@ -147,7 +147,7 @@ bool WorkerCore::Parts::gives_time_to_others() {
   return others_copy;
 }
 
-// Slots have ended, and the head has heard of it or had the time to.
+// All slots have ended, and the head has acknowledged it or had the time to.
 void WorkerCore::Parts::end_if_stopped() {
   if (phase != Phase::stopping) return;
   end_drain_if_due();

@@ -1,6 +1,6 @@
-// What the agent's core is told: every input it ever gets, with field lists, so that a recorded run
-// can be replayed to the same outputs. Plain structs; the order of alternatives is the number in
-// recordings.
+// Events of the agent core: all its inputs, with field lists so that a recorded run can be replayed
+// to the same outputs. Plain structs. The order of alternatives is their number in recordings.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@
 
 namespace mobula::internal::worker {
 
-// The shell's number of one local connection, given once and never again. 0: none.
+// The shell's number of one local connection, never reused. 0: no connection.
 using LinkId = std::uint64_t;
 
-// The first input. No process of an earlier incarnation of this node is left.
+// The first event. No process of an earlier incarnation of this node exists.
 struct Started {
   AgentAddress address;     // `incarnation` is new and random
-  std::string host;         // for people
+  std::string host;         // human-readable host name
   Role role = Role::agent;  // agent, or driver_agent
   NodeShape shape;
-  std::string delegated_key;  // public half; signs tickets of this node's processes
-  std::string bind_host;      // where processes bind for peers of other nodes; empty: nowhere
-  std::string release;        // of Mobula, for people
+  std::string delegated_key;  // public half; signs tickets of processes of this node
+  std::string bind_host;      // address that processes bind for peers on other nodes; empty: none
+  std::string release;        // release of Mobula, human-readable
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("address", &Started::address), field("host", &Started::host),
@@ -42,7 +42,7 @@ struct Started {
   friend bool operator==(const Started&, const Started&) = default;
 };
 
-// The way to the head is up or down, as far as the bus can tell.
+// The link to the head is up or down, according to the bus.
 struct HeadLink {
   bool connected = false;
   template <class Visit>
@@ -61,7 +61,7 @@ struct HeadSaid {
   friend bool operator==(const HeadSaid&, const HeadSaid&) = default;
 };
 
-// A process connected to the 0600 socket; `user` and `pid` as the kernel says.
+// A process connected to the 0600 socket. The kernel reported `user` and `pid`.
 struct ProcessConnected {
   LinkId link = 0;
   std::string user;
@@ -84,7 +84,7 @@ struct ProcessSaid {
   friend bool operator==(const ProcessSaid&, const ProcessSaid&) = default;
 };
 
-// Told after everything the link still held. For a driver this is its death.
+// Follows the last message of the link. For a driver it is its death.
 struct ProcessLinkLost {
   LinkId link = 0;
   bool exited = false;  // `cause` is its exit status
@@ -106,7 +106,7 @@ struct PeerSaid {
   friend bool operator==(const PeerSaid&, const PeerSaid&) = default;
 };
 
-// The way to another agent is up again, or down. Only speeds up what timers would do.
+// The link to another agent is up or down. It only shortens timers.
 struct PeerLink {
   ProcessId incarnation;
   bool connected = false;
@@ -118,8 +118,8 @@ struct PeerLink {
   friend bool operator==(const PeerLink&, const PeerLink&) = default;
 };
 
-// Answers to StartExecutor. `link`: the inherited socket; the shell has sent the assignment. An entry point
-// has none.
+// Reply to StartExecutor. `link`: the inherited socket, on which the shell has sent the assignment.
+// An entry point has no link.
 struct ExecutorStarted {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -134,7 +134,7 @@ struct ExecutorStarted {
   friend bool operator==(const ExecutorStarted&, const ExecutorStarted&) = default;
 };
 
-// `program_fault`: it can never start on this node; `text` is the loader's message.
+// `program_fault`: the program can never start on this node; `text` is the message of the loader.
 struct ExecutorStartFailed {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -150,7 +150,7 @@ struct ExecutorStartFailed {
   friend bool operator==(const ExecutorStartFailed&, const ExecutorStartFailed&) = default;
 };
 
-// The process is gone, and everything its link still held has been told.
+// The process has exited, and all messages of its link precede this event.
 struct ExecutorExited {
   SlotId slot;
   std::uint32_t generation = 0;
@@ -168,7 +168,7 @@ struct ExecutorPrinted {
   SlotId slot;
   std::uint32_t generation = 0;
   std::vector<std::string> lines;
-  std::string label{};  // task, or class of the actor, that printed; empty: not known
+  std::string label{};  // name of the task or actor class that printed; empty: unknown
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &ExecutorPrinted::slot),
@@ -178,8 +178,9 @@ struct ExecutorPrinted {
   friend bool operator==(const ExecutorPrinted&, const ExecutorPrinted&) = default;
 };
 
-// Answer to PrepareProgram. `missing`: files that are not on this node yet; the core pulls them and
-// asks again. Otherwise ready, or `failure`: it cannot start on this node.
+// Reply to PrepareProgram. `missing`: files that are not on this node; the core pulls them and
+// sends the command again. Otherwise the program is ready, or `failure`: it cannot start on this
+// node.
 struct ProgramPrepared {
   ProgramId program;
   std::vector<ProgramFile> missing;
@@ -193,7 +194,7 @@ struct ProgramPrepared {
   friend bool operator==(const ProgramPrepared&, const ProgramPrepared&) = default;
 };
 
-// The memory of a slab could not be had. Messages that were to carry its fd were not sent.
+// The memory of a slab is not available. Messages with its descriptor were not sent.
 struct SlabFailed {
   SlabId slab;
   Failure failure;
@@ -204,7 +205,7 @@ struct SlabFailed {
   friend bool operator==(const SlabFailed&, const SlabFailed&) = default;
 };
 
-// This process did not run for so long: silence of others meanwhile is nobody's fault.
+// The agent did not run for `gap`: silence of peers in that time is no sign of a failure.
 struct Paused {
   Duration gap{};
   template <class Visit>
@@ -214,7 +215,7 @@ struct Paused {
   friend bool operator==(const Paused&, const Paused&) = default;
 };
 
-// SIGTERM. With `drain` running calls finish, within WorkerOptions::drain_within.
+// SIGTERM. With `drain`, running calls finish within WorkerOptions::drain_within.
 struct Stop {
   bool drain = true;
   template <class Visit>
@@ -224,7 +225,7 @@ struct Stop {
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-// A deadline has come.
+// A deadline has passed.
 struct Tick {
   template <class Visit>
   static constexpr auto fields(Visit visit) {

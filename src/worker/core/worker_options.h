@@ -1,5 +1,5 @@
-// Settings of the agent's core, with defaults. Plain values; a recording keeps them beside its
-// inputs.
+// Settings of the agent core, with defaults. Plain values; a recording contains them.
+// Thread: any. Units: part of each name.
 #pragma once
 
 #include <cstdint>
@@ -15,65 +15,65 @@ struct WorkerOptions {
   std::uint64_t first_slab_bytes = std::uint64_t{4} << 20;
   std::uint64_t max_slab_bytes = std::uint64_t{256} << 20;
 
-  Duration register_after = 200ms;  // between attempts, doubled up to
+  Duration register_after = 200ms;  // first backoff, doubled up to register_cap
   Duration register_cap = 2s;
-  Duration head_silent_after = 3s;  // unanswered for so long: the head is away
+  Duration head_silent_after = 3s;  // time without a reply after which the head counts as away
 
   Duration start_within = 60s;     // from fork to ExecutorReady
-  int start_attempts = 3;          // generations in a row that may die before they are ready
-  Duration restart_after = 100ms;  // after the second crash in a row, doubled up to
+  int start_attempts = 3;          // generations in a row that may end before they are ready
+  Duration restart_after = 100ms;  // after the second crash in a row, doubled up to restart_cap
   Duration restart_cap = 5s;
-  Duration end_within = 500ms;    // for an executor that is to end without finishing its call
-  Duration drain_within = 30s;    // at Stop{drain}
-  Duration store_results_cap = 60s;  // for an executor that ends to store the results it holds
-  Duration farewell_within = 2s;  // for the head to hear of the end
+  Duration end_within = 500ms;       // for an executor that ends without finishing its call
+  Duration drain_within = 30s;       // timeout of Stop{drain}
+  Duration store_results_cap = 60s;  // for an executor that stores its results before it exits
+  Duration farewell_within = 2s;     // for the head to acknowledge the exit of the agent
 
-  std::size_t max_processes = 8192;      // attached at once; more are refused
+  std::size_t max_processes = 8192;      // attached at once; more are rejected
   std::size_t max_head_backlog = 65536;  // messages; see HeadSession
   std::size_t max_peer_backlog = 65536;  // messages; fetches beyond it fail
   std::size_t max_holds_per_process = 1'000'000;
-  std::size_t max_offers = 256;  // pulls that read here at once; more are told to wait
+  std::size_t max_offers = 256;  // pulls that read here at once; more must retry
   std::uint64_t bulk_chunk_bytes = std::uint64_t{2} << 20;       // the same on all nodes
-  std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // asked for and not there yet
-  std::size_t bulk_chunks_per_source = 8;                         // of those from one node
-  Duration attach_within = 10s;  // for a connection to say who it is
+  std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // requested and not received
+  std::size_t bulk_chunks_per_source = 8;                         // in flight from one node
+  Duration attach_within = 10s;                                   // for a connection to attach
 
-  // Until an object nobody owned up to counts as lost; as long stays what a process that died
-  // suddenly may have passed on.
+  // Time until an unclaimed object counts as lost. Also the time for which the holds of a process
+  // that died suddenly remain.
   Duration unclaimed_after = 1s;
-  Duration orphan_after = 30s;        // bytes kept for unknown holders after their home has died
-  Duration locate_within = 10s;       // for the head to say who has copies
-  Duration peer_unknown_after = 30s;  // a node the head never mentions counts as dead
-  Duration peer_silent_after = 10s;    // without an acknowledgement of the peer: reported to the head
-  Duration room_within = 2s;          // for a process to give back an empty slab
+  Duration orphan_after = 30s;        // keeps bytes of a dead home for unknown holders
+  Duration locate_within = 10s;       // for the head to return replica locations
+  Duration peer_unknown_after = 30s;  // a node that the head never names counts as dead
+  Duration peer_silent_after = 10s;   // without an acknowledgement: reported to the head
+  Duration room_within = 2s;          // wait of a writer for memory
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
-  // Of the store's memory without objects, what stays for the next ones; the rest is given back when
-  // nobody has used it for once to twice so long.
+  // Unused memory of the store that stays allocated. Memory beyond it is freed after one to two
+  // `idle_store_after` without use.
   std::uint64_t idle_store_bytes = std::uint64_t{64} << 20;
   Duration idle_store_after = 4s;
 
-  // When the node is short of memory (memory_guard.h).
-  std::int64_t memory_threshold_permille = 950;    // of the limit: beyond it executors are ended
-  std::int64_t memory_last_resort_permille = 980;  // beyond it also those whose work is lost
-  std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // less is not worth an end, nor 1 %
-  Duration memory_end_within = 5s;  // for one that was ended to be gone before the next is
-  Duration memory_pause = 500ms;    // from then, for its memory to come back
+  // Memory pressure of the node (memory_guard.h).
+  std::int64_t memory_threshold_permille = 950;              // beyond it, executors are terminated
+  std::int64_t memory_last_resort_permille = 980;            // beyond it, other executors, too
+  std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // or 1 %: least use worth a kill
+  Duration memory_end_within = 5s;                           // for a terminated executor to exit
+  Duration memory_pause = 500ms;  // after that exit, for its memory to return
 
-  // When an executor has more of a GPU than its share (gpu_guard.h).
+  // Executors that exceed their share of a GPU (gpu_guard.h).
   Reacts gpu_reacts = Reacts::error;
-  std::int64_t gpu_memory_slack_bytes = std::int64_t{32} << 20;  // drivers round up, and keep some themselves
+  std::int64_t gpu_memory_slack_bytes = std::int64_t{32} << 20;  // rounding and own use of drivers
 
-  bool spill = true;                // to disk, when memory is short
-  int spill_above_percent = 80;     // of the store's capacity in use by objects
+  bool spill = true;             // to disk, under memory pressure
+  int spill_above_percent = 80;  // share of the capacity in use by objects
   std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
   std::uint64_t spill_file_objects = 2000;
   std::size_t max_restores = 16;    // at once; more wait
-  Duration spill_within = 60s;      // who waits for room waits for a disk so long
-  Duration spill_again_after = 10s; // when the disk would not take any more
-  Duration return_within = 200ms;   // for a process to return a place that it was asked for
-  Duration read_room_within = 30s;  // for room for what somebody wants to read
-  Duration memory_return_timeout = 10s;  // wait of a writer after processes were asked to return memory
+  Duration spill_within = 60s;      // extended wait for memory during a disk write
+  Duration spill_again_after = 10s;      // after a failed write
+  Duration return_within = 200ms;        // for a process to return a location on request
+  Duration read_room_within = 30s;       // wait of a reader for memory
+  Duration memory_return_timeout = 10s;  // for memory that processes must return
 
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -18,7 +18,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Longer than a large process takes to be torn down after its kill was counted.
+// Longer than the exit of a large process takes after its kill was counted.
 constexpr Duration oom_memory = 10s;
 
 bool write_to(const std::string& path, std::string_view text) {
@@ -28,10 +28,10 @@ bool write_to(const std::string& path, std::string_view text) {
 
 struct Mount {
   std::string point;
-  std::string root;  // the part of the hierarchy that is mounted there
+  std::string root;  // part of the hierarchy that is mounted there
 };
 
-// `controller` empty: the version 2 hierarchy.
+// An empty `controller` selects the version 2 hierarchy.
 std::optional<Mount> mount_of(std::string_view controller) {
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
@@ -52,7 +52,7 @@ std::optional<Mount> mount_of(std::string_view controller) {
   return std::nullopt;
 }
 
-// Folder of this process's own group.
+// Directory of this process's own group.
 std::optional<std::string> own_group(std::string_view controller) {
   const auto mount = mount_of(controller);
   if (!mount) return std::nullopt;
@@ -87,7 +87,8 @@ std::optional<std::uint64_t> counter_in(const std::string& file, std::string_vie
 
 constexpr std::string_view group_prefix = "mobula-";
 
-// Groups of processes that were killed before they could remove them; only empty ones can go.
+// Removes groups whose process was killed before it could remove them. Only empty groups can be
+// removed.
 void remove_stale_groups(const std::string& parent) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {

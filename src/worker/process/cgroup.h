@@ -1,6 +1,6 @@
-// The two things wanted from control groups: killing a whole tree at once where a version 2 group
-// may be created, and the number of out-of-memory kills. Both are absent on many machines; callers
-// work without them. Any thread, one at a time.
+// Two uses of control groups: killing a process tree at once, if a version 2 group can be created,
+// and counting out-of-memory kills. Many machines have neither, and callers work without them.
+// Thread: any, one at a time.
 #pragma once
 
 #include <sys/types.h>
@@ -14,17 +14,17 @@
 
 namespace mobula::internal::worker {
 
-// A version 2 group below this process's own, called mobula-PID. Removed by the destructor if it is
-// empty; one whose process was killed is removed by the next `create`.
+// A version 2 group below the group of this process, named mobula-PID. The destructor removes it if
+// it is empty. `create` removes the group of a killed process.
 class KillGroup {
  public:
-  // Nothing where the hierarchy is absent, read-only, or cannot kill (before Linux 5.14).
+  // Empty if the hierarchy is absent, read-only, or cannot kill (before Linux 5.14).
   static std::optional<KillGroup> create();
   KillGroup(KillGroup&& other) noexcept;
   KillGroup& operator=(KillGroup&&) = delete;
   ~KillGroup();
 
-  // Later children of the process follow it.
+  // Later children of the process join the group, too.
   bool add(pid_t process);
   void kill_all();
 
@@ -33,14 +33,14 @@ class KillGroup {
   std::string path_;
 };
 
-// Guesses whether a SIGKILL came from the kernel's out-of-memory killer: it counts what the memory
-// group (else the machine) has seen.
+// Guesses whether the kernel's out-of-memory killer sent a SIGKILL, from the kill counter of the
+// memory group, or of the machine if no group exists.
 class OomWatch {
  public:
   OomWatch();
-  // Reads the counter; call now and then, and before `suspects`.
+  // Reads the counter. Call it regularly, and before `suspects`.
   void look(Time now);
-  // Whether there was a kill shortly before `now`.
+  // True if a kill was counted shortly before `now`.
   bool suspects(Time now) const;
 
  private:

@@ -40,19 +40,20 @@ std::string last_lines(const std::string& path) {
   return text;
 }
 
-// Ends what is told. Its pipe may stay open: processes that the agent has forked hold it, too.
+// Ends a message. The end of the pipe is no sign, because processes forked by the agent hold it
+// open, too.
 constexpr char end_of_message = '\0';
-constexpr int look_interval_ms = 200;  // at whether it is given up
+constexpr int look_interval_ms = 200;  // interval of calls of `given_up`
 constexpr char kind_ready = '+';
 constexpr char kind_failed = '-';
 constexpr char kind_waiting = '~';
 
-// Reads what the keeper and then the agent tell.
+// Reads the messages of the shim and then of the agent.
 class Told {
  public:
   Told(const Fd& pipe, const std::function<bool()>& given_up) : pipe_(pipe), given_up_(given_up) {}
 
-  // Of the keeper, whose first word it is; nothing if it ended without one.
+  // Pid of the shim, which is its first message; empty if it exited without one.
   std::optional<std::int32_t> pid() {
     while (text_.size() < sizeof(std::int32_t)) {
       if (!read_more()) return std::nullopt;
@@ -63,7 +64,7 @@ class Told {
     keeper_ = pid;
     return pid;
   }
-  // Empty: it ended without another one.
+  // The next message; empty: the agent exited without one.
   std::string message() {
     for (;;) {
       if (const auto end = text_.find(end_of_message); end != std::string::npos) {
@@ -79,10 +80,10 @@ class Told {
   bool read_more() {
     std::array<char, 4096> part;
     for (;;) {
-      // No other process has this pid: a keeper ends after its agent, and that holds the pipe.
+      // No other process has this pid: the shim exits after its agent, which holds the pipe.
       if (keeper_ > 0 && !ended_ && given_up_ && given_up_()) ended_ = ::kill(keeper_, SIGTERM) == 0;
       pollfd item{pipe_.get(), POLLIN, 0};
-      if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // a signal may have come before the wait
+      if (::poll(&item, 1, look_interval_ms) <= 0) continue;  // timeout or signal
       const ssize_t size = ::read(pipe_.get(), part.data(), part.size());
       if (size < 0 && errno == EINTR) continue;
       if (size <= 0) return false;
@@ -110,7 +111,7 @@ bool detach(const std::string& log_path) {
 [[noreturn]] void keep_in_background(const std::string& log_path, Pipe report,
                                      const std::function<int(Readiness&)>& agent_main) {
   report.read.reset();
-  // What the caller does at an interruption is not its own way.
+  // Signal handlers of the caller do not apply here.
   ::signal(SIGINT, SIG_DFL);
   ::signal(SIGTERM, SIG_DFL);
   const std::int32_t own_pid = ::getpid();
@@ -155,7 +156,7 @@ Result<Daemon> start_daemon(const std::string& log_path,
   const pid_t between = ::fork();
   if (between < 0) return errno_failure("fork a keeper", errno);
   if (between == 0) {
-    // Forked twice, so that the caller need not reap the keeper.
+    // Forked twice, so that the caller need not reap the shim.
     const pid_t keeper = ::fork();
     if (keeper != 0) ::_exit(keeper < 0 ? could_not_start : 0);
     keep_in_background(log_path, std::move(*report), agent_main);

@@ -1,5 +1,6 @@
-// Starts an agent under a keeper in the background, as `mobula start` does, and hears from it how
-// that went. Call before any thread is started.
+// Starts an agent under its shim in the background, as `mobula start` does, and returns the result
+// of the start.
+// Thread: the main thread, before any other thread starts.
 #pragma once
 
 #include <sys/types.h>
@@ -13,14 +14,14 @@
 
 namespace mobula::internal::worker {
 
-// How a program in the background tells the one that started it how its start went. Exactly one of
-// the two counts, the first; ending without either is a failure too.
+// Reports the result of a start from a background program to its starter. The first call of `ready`
+// or `failed` counts. An exit without either is a failure.
 class Readiness {
  public:
   explicit Readiness(Fd pipe) : pipe_(std::move(pipe)) {}
   void ready(const std::string& message);
   void failed(const std::string& why);
-  // Before either, and any number of times: what it waits for.
+  // Reports the reason of a wait; any number of times before the result.
   void waiting(const std::string& why);
 
  private:
@@ -30,14 +31,14 @@ class Readiness {
 
 struct Daemon {
   pid_t keeper = 0;
-  std::string message;  // what the agent said when it was ready
+  std::string message;  // text that the agent passed to `ready`
 };
 
-// Runs `agent_main` under a keeper in the background: own session, stdin from /dev/null, stdout and
-// stderr appended to `log_path`, no child of the caller. Returns when the agent says that it is
-// ready; fails with what it said, or with how it ended and the last lines of its log. Meanwhile
-// `waiting` is told what it waits for. `given_up` is asked now and then:
-// once it holds, the agent is told to end, as by SIGTERM, and what it says then is waited for.
+// Runs `agent_main` under an agent shim in the background: own session, stdin from /dev/null,
+// stdout and stderr appended to `log_path`, not a child of the caller. Returns when the agent
+// reports that it is ready. Fails with the agent's message, or with its exit cause and the last
+// lines of its log. `waiting` receives reasons of a wait. `given_up` is called at intervals: once
+// it returns true, the agent receives SIGTERM, and its result is awaited.
 Result<Daemon> start_daemon(const std::string& log_path,
                             const std::function<int(Readiness&)>& agent_main,
                             const std::function<void(const std::string&)>& waiting = {},

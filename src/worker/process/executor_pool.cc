@@ -102,7 +102,7 @@ void ExecutorPool::look_at_deadlines(Time now) {
   }
 }
 
-// Sets the timer to what comes first.
+// Sets the timer to the earliest deadline.
 void ExecutorPool::schedule() {
   std::optional<Time> first;
   const auto consider = [&](std::optional<Time> when) {
@@ -186,13 +186,13 @@ void ExecutorPool::start_directly(Serial serial) {
       send_packet(executor.control.get(), encode(request_for(executor)), fds, MSG_DONTWAIT);
   executor.link.reset();
   executor.output_end.reset();
-  // It may have ended already; then its exit tells more than the closed socket.
+  // The process may have exited already; its exit status says more than the closed socket.
   if (!outcome && outcome.error().code == ErrorCode::unavailable) outcome = {};
   if (outcome) outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
   if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
   if (outcome) return;
   signal_tree(executor.stamp, SIGKILL);
-  // It cannot be watched: the keeper of this agent clears it away if it outlives it.
+  // It cannot be watched. The agent shim ends it if it outlives the agent.
   fail_start(serial, outcome.error().text);
 }
 

@@ -1,9 +1,9 @@
-// The executors of one agent: starts them, forked from a nursery where the program allows it and
-// else directly, reads what they print, ends them with everything they have started, and says how
-// they ended. Knows nothing of tasks, leases or the cluster.
-//
-// One thread, which must live as long as the process (the kernel ties executors to it). Nothing
-// waits, the destructor excepted. The process becomes a subreaper.
+// The executors of one agent: forks them from a fork server if the program permits it, otherwise
+// starts them directly. Reads their output, ends them with all processes that they started, and
+// reports their exit causes. The process becomes a subreaper.
+// Thread: one thread that lives as long as the process, because the kernel ties executors to it.
+// Nothing blocks except the destructor.
+// Not: tasks, leases, the cluster.
 #pragma once
 
 #include <cstddef>
@@ -34,20 +34,20 @@
 
 namespace mobula::internal::worker {
 
-// A command that is run as it is: it never reaches `init`, has no link and no nursery.
+// A command that runs unchanged: it never reaches `init`, and has no link and no fork server.
 struct CommandStart {
   std::vector<std::string> argv;
-  std::string working_directory;  // empty, or not there: `scratch_directory`, which is made
-  bool needs_working_directory = false;  // it has to be there
+  std::string working_directory;         // empty or missing: `scratch_directory`, which is created
+  bool needs_working_directory = false;  // fail the start if the working directory is missing
   std::string scratch_directory;
-  Duration grace{};  // for what it leaves behind when it ends by itself
+  Duration grace{};  // for remaining processes after the command's own exit
 };
 
 struct ExecutorStart {
-  ProcessId process;  // new for every start
+  ProcessId process;  // unique for every start
   SlotId slot;
   NurseryKey nursery;
-  std::vector<EnvironmentVariable> environment;  // over the nursery's: device masks, ids
+  std::vector<EnvironmentVariable> environment;  // in addition: device masks, ids
   Fd link;                                       // the executor's end of a socket pair
   std::uint64_t seed = 0;
   std::optional<CommandStart> command = {};
@@ -59,23 +59,24 @@ struct PoolStarted {
 };
 struct PoolStartFailed {
   ProcessId process;
-  std::string reason;  // with what the program, or the loader, printed
-  bool cannot_run = false;  // the program cannot be loaded on this node, now or later
+  std::string reason;       // includes output of the program or the loader
+  bool cannot_run = false;  // the program can never be loaded on this node
 };
-// The process and all that it had started are gone: what they held is free.
+// The process and all processes that it started have exited: their resources are free.
 struct PoolExited {
   ProcessId process;
   ExitCause cause;
 };
-// For each process one PoolStartFailed, or one PoolStarted and later one PoolExited.
+// Each process produces one PoolStartFailed, or one PoolStarted and later one PoolExited.
 using PoolEvent = std::variant<PoolStarted, PoolStartFailed, PoolExited>;
 
 struct PoolOptions {
   std::vector<std::string> environment;  // the agent's own, "NAME=value"
-  // Complete lines of an executor's stdout and stderr. Called in `on_readable`; must not call back.
+  // Complete lines of an executor's stdout and stderr. Called within `on_readable`; must not call
+  // the pool.
   std::function<void(ProcessId, std::string_view lines)> on_output;
-  ProcessTable* table = nullptr;  // if given, running executors are recorded there
-  std::vector<std::string> warden;  // program and first words of the process above a command (warden.h)
+  ProcessTable* table = nullptr;    // records running executors; optional
+  std::vector<std::string> warden;  // program and first arguments of the job shim (warden.h)
   bool use_nurseries = true;
   Duration start_limit = 60s;  // from exec until `init` is reached
   std::size_t max_nurseries = 64;
@@ -86,33 +87,36 @@ struct PoolOptions {
 struct NurseryView {
   std::string program;
   std::string state;    // starting, ready, exec
-  std::string refusal;  // why executors are started by exec
+  std::string refusal;  // reason for starts by exec
 };
 
 class ExecutorPool {
  public:
   static Result<std::unique_ptr<ExecutorPool>> create(PoolOptions options);
-  // Kills everything and waits for it, 10 s at most.
+  // Kills all processes and waits for their exit, at most 10 s.
   ~ExecutorPool();
   ExecutorPool(const ExecutorPool&) = delete;
   ExecutorPool& operator=(const ExecutorPool&) = delete;
 
-  // Readable whenever `on_readable` should be called.
+  // Readable whenever `on_readable` must be called.
   int poll_fd() const { return poll_.fd(); }
   void on_readable(std::vector<PoolEvent>& out);
 
-  // The outcome, a refusal too, comes as an event.
+  // The result, also a rejection, arrives as an event.
   void start(ExecutorStart what);
-  // SIGTERM to the executor, all below it, and what has left its tree by forking twice; SIGKILL after
-  // `grace` (0: at once). What is left when the executor itself has ended has the rest of that time; of
-  // a command that ends by itself, the command's own grace, from SIGTERM on.
-  // Unknown or ending processes are ignored; one that has not started ends in PoolStartFailed.
+  // Sends SIGTERM to the executor, to all processes below it, and to processes that left its tree
+  // by forking twice; SIGKILL follows after `grace` (0: at once). Processes that remain after the
+  // executor's exit have the rest of that time. After the own exit of a command, they have the
+  // command's grace from SIGTERM on.
+  // Unknown and ending processes are ignored. A process that has not started yet ends in
+  // PoolStartFailed.
   void kill(ProcessId process, Duration grace);
-  // Ends a nursery once nothing waits for it, as when its job is over; its executors run on.
+  // Ends a fork server as soon as no start waits for it, for example after its job. Its executors
+  // continue.
   void retire(const NurseryKey& key);
 
   std::vector<NurseryView> nurseries() const;
-  // Whether what starts with this key is forked, for all that is known.
+  // True if, as far as known, executors with this key are forked.
   bool forks(const NurseryKey& key) const;
   std::size_t size() const { return executors_.size(); }
 
@@ -127,21 +131,21 @@ class ExecutorPool {
     std::uint64_t seed = 0;
     std::optional<CommandStart> command{};
     Fd link;        // until handed over
-    Fd output_end;  // likewise
+    Fd output_end;  // until handed over
     OutputPipe output;
     Stage stage = Stage::waiting;
     int attempts = 0;
     bool reported = false;  // as PoolStarted
-    bool asked = false;     // to end
-    bool overdue = false;   // a limit ended it
+    bool asked = false;     // its end was requested
+    bool overdue = false;   // a deadline ended it
     ProcessStamp stamp{};
-    std::optional<ProcessStamp> warden{};  // of a command: above `stamp`, and there until nothing is left
-    Fd pidfd{};    // of this process's child: the warden, or the executor itself
-    Fd control{};  // of a direct start, until it has reported; of a warden, while it may say something
+    std::optional<ProcessStamp> warden{};  // shim of a command: exits last, above `stamp`
+    Fd pidfd{};                            // child of this process: the shim, or the executor
+    Fd control{};  // direct start: until its report; shim: while it may report
     Time begun{};
-    std::optional<Time> deadline{};  // by stage: start limit, SIGKILL, next look at what is left
-    std::optional<Time> spare_until{};  // ending: what is left is killed from then on
-    std::set<ProcessStamp> told{};      // of what is left: those that have had SIGTERM
+    std::optional<Time> deadline{};     // by stage: start limit, SIGKILL, next check of orphans
+    std::optional<Time> spare_until{};  // ending: remaining processes are killed then
+    std::set<ProcessStamp> told{};      // remaining processes that received SIGTERM
     ExitCause cause{};
   };
   enum class NurseryStage { starting, ready, refused, leaving };
@@ -178,7 +182,7 @@ class ExecutorPool {
   void report_started(Serial serial);
   void fail_start(Serial serial, const std::string& reason, bool cannot_run = false);
 
-  // Nurseries.
+  // Fork servers.
   Serial nursery_for(const NurseryKey& key, std::string& why_not);
   void make_room_for_nursery();
   void send_requests(Serial serial);

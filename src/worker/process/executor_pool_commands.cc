@@ -1,4 +1,4 @@
-// The part of ExecutorPool that starts commands of submitted jobs, each beneath a warden of its own.
+// The part of ExecutorPool that starts commands of submitted jobs, each under its own job shim.
 #include <unistd.h>
 
 #include <csignal>
@@ -21,8 +21,8 @@ std::string_view value_of(const std::vector<std::string>& environment, std::stri
   return {};
 }
 
-// As a shell finds it, but for empty entries of PATH, which would mean the working folder. What is not
-// found stays a bare name, which cannot be run.
+// Finds a program like a shell, but skips empty entries of PATH, which would mean the working
+// directory. Without a match the bare name is returned, which cannot be executed.
 std::string found_in_path(const std::string& name, std::string_view path) {
   if (name.find('/') != std::string::npos) return name;
   while (!path.empty()) {
@@ -38,7 +38,8 @@ std::string found_in_path(const std::string& name, std::string_view path) {
 
 }  // namespace
 
-// Beneath a warden, which says when it runs: whether its program is there, its exit code tells.
+// Starts the command under a job shim, which reports its start. A missing program shows in the exit
+// code.
 void ExecutorPool::start_command(Serial serial) {
   Executor& executor = executors_.at(serial);
   if (options_.warden.empty()) return fail_start(serial, "this agent was not told how to run commands");
@@ -65,7 +66,7 @@ void ExecutorPool::start_command(Serial serial) {
   if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
   if (outcome) return;
   signal_tree(*executor.warden, SIGKILL);
-  // It cannot be watched: the keeper of this agent clears it away if it outlives it.
+  // It cannot be watched. The agent shim ends it if it outlives the agent.
   fail_start(serial, outcome.error().text);
 }
 
@@ -87,8 +88,8 @@ void ExecutorPool::read_words(Serial serial) {
   }
 }
 
-// As a rule the command has ended before, and nothing is left. A warden that somebody has killed takes the command
-// along, which the kernel ends with it, and may have started it without having said so.
+// Usually the command ended before, and no process remains. If another process killed the shim, the
+// kernel kills the command with it, and the command may have started without a report.
 void ExecutorPool::warden_ended(Serial serial) {
   Executor& executor = executors_.at(serial);
   const auto cause = reap_child(executor.warden->pid);

@@ -1,4 +1,4 @@
-// The part of ExecutorPool that ends executors and finds what they leave behind.
+// The part of ExecutorPool that ends executors and finds their orphans.
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr Duration look_again = 5ms;
-constexpr Duration look_at_spared = 50ms;  // who was told to end, and has time for it
+constexpr Duration look_at_spared = 50ms;  // for processes within their grace
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
     for (auto& [serial, nursery] : nurseries_) std::erase(nursery.waiting, found->second);
     fail_start(found->second, "it was told to end before it was started");
   } else if (executor.stage == Stage::starting && executor.warden) {
-    // Its warden is about to say that it has started, and is alone.
+    // Its shim is about to report the start, and has no other child.
   } else if (executor.stage == Stage::starting ||
              (executor.stage == Stage::running && grace <= Duration(0))) {
     signal_all(executor, SIGKILL);
@@ -44,12 +44,12 @@ void ExecutorPool::kill(ProcessId process, Duration grace) {
     executor.spare_until = std::min(*executor.spare_until, now + std::max(grace, Duration(0)));
     executor.deadline = now;
   }
-  // What is only requested has no pid yet: it is killed when it reports.
+  // A requested fork has no pid yet: it is killed when it reports its start.
   schedule();
 }
 
 void ExecutorPool::executor_ended(Serial serial) {
-  // It may have said that it started, and ended right after.
+  // It may have reported its start and exited right after.
   read_control(serial);
   Executor& executor = executors_.at(serial);
   if (!executor.pidfd) return;
@@ -79,30 +79,31 @@ void ExecutorPool::over(Executor& executor, const ExitCause& cause) {
   executor.deadline = now;
 }
 
-// The executor and what is below it, parents first; of a command all that is left of it.
+// The executor and its descendants, parents first. For a command: all its remaining processes.
 std::vector<ProcessStamp> ExecutorPool::tree_of(const Executor& executor) {
   std::vector<ProcessStamp> tree = descendants_of(child_of(executor).pid);
   if (!executor.warden) tree.insert(tree.begin(), executor.stamp);
   return tree;
 }
 
-// Not to a warden: what is below it would have to be looked for. One that has started nothing yet is all there is.
+// The shim itself is not signaled, because its end would orphan its descendants. Without a started
+// command it is the only process.
 void ExecutorPool::signal_all(const Executor& executor, int signal) {
   if (executor.warden && !executor.reported) return signal_tree(*executor.warden, signal);
   for (const ProcessStamp& each : tree_of(executor)) signal_process(each, signal);
 }
 
-// What made a session of its own and lost its parent is not found below the executor.
+// A process with its own session whose parent exited is no descendant of the executor.
 void ExecutorPool::tell_escaped(Executor& executor) {
   for (const Orphan& orphan : find_orphans(known_processes(), false)) {
     if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second) signal_tree(orphan.stamp, SIGTERM);
   }
 }
 
-// Whether a process that came to us was started by that executor. The mark tells, or the session.
-// Without either it made a session of its own and cleared its environment: then it is laid at the
-// door of the only executor that was there before it, if there is just one. What a command has started never comes
-// to us while its warden is there.
+// True if this executor started the inherited process. The environment variable or the session
+// identify it. Without either, the process made its own session and cleared its environment: then
+// it belongs to the only executor that existed before it, if there is just one. Processes of a
+// command are not inherited while its shim exists.
 bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const {
   if (executor.warden && executor.pidfd) return false;
   if (orphan.session == executor.stamp.pid) return true;
@@ -118,7 +119,7 @@ bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const
   });
 }
 
-// Whether something is left of an executor that has ended; it is told to end, or killed.
+// Signals the remaining processes of an ended executor. True if any remain.
 bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared) {
   const auto tell = [&](const ProcessStamp& one) {
     if (!spared) {
@@ -137,10 +138,10 @@ bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& o
   }
   if (!executor.warden || !executor.pidfd) return left;
   for (const ProcessStamp& each : tree_of(executor)) tell(each);
-  return true;  // it ends with the last of them
+  return true;  // the shim exits with the last of them
 }
 
-// Looks for what ended executors have left, kills it, and reports those that have left nothing.
+// Signals the remaining processes of ended executors, and reports executors without any.
 void ExecutorPool::sweep(Time now) {
   std::vector<Serial> due;
   for (const auto& [serial, executor] : executors_) {

@@ -1,4 +1,4 @@
-// The part of ExecutorPool that looks after nurseries and asks them for executors.
+// The part of ExecutorPool that manages fork servers and requests forks from them.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,15 +13,15 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Requests that a nursery has not answered yet; more of them wait here, where a death costs
-// nothing.
+// Unanswered requests per fork server. Further requests wait in the pool, where a crash of the fork
+// server does not affect them.
 constexpr std::size_t requests_ahead = 8;
-// A nursery that dies at a request may have died of it: then the executor does without one.
+// A request may have crashed its fork server: after two attempts the executor starts without one.
 constexpr int attempts_limit = 2;
 
 }  // namespace
 
-// 0 if there is none, and why.
+// Returns 0 and `why_not` if no fork server can start.
 ExecutorPool::Serial ExecutorPool::nursery_for(const NurseryKey& key, std::string& why_not) {
   if (const auto found = nursery_serials_.find(key); found != nursery_serials_.end()) {
     nurseries_.at(found->second).last_use = ++uses_;
@@ -55,7 +55,7 @@ ExecutorPool::Serial ExecutorPool::nursery_for(const NurseryKey& key, std::strin
   return serial;
 }
 
-// Lets the longest unused idle one go when the limit is reached; if none is idle, the limit gives.
+// At the limit, ends the longest unused idle fork server. If none is idle, the limit is exceeded.
 void ExecutorPool::make_room_for_nursery() {
   if (nursery_serials_.size() < options_.max_nurseries) return;
   Serial oldest = 0;
@@ -76,7 +76,7 @@ void ExecutorPool::send_requests(Serial serial) {
     const int fds[] = {executor.link.get(), executor.output_end.get()};
     const auto sent = send_packet(nursery.program.control.get(), encode(request_for(executor)), fds,
                                   MSG_DONTWAIT);
-    // Full, or gone: a reply, its end, or the next round of housekeeping goes on from here.
+    // The socket is full or closed. A reply, the exit, or the next housekeeping continues here.
     if (!sent && sent.error().code != ErrorCode::invalid_argument) return;
     nursery.waiting.pop_front();
     if (!sent) {
@@ -96,7 +96,7 @@ void ExecutorPool::read_nursery(Serial serial) {
     if (!packet || packet->bytes.empty()) {
       poll_.remove(nursery.program.control.get());
       nursery.program.control.reset();
-      // It ends by itself when it has refused; one that only closed its socket is of no use.
+      // A fork server that refused exits by itself. One that only closed its socket is useless.
       if (nursery.stage != NurseryStage::refused) signal_tree(nursery.program.stamp, SIGKILL);
       return;
     }
@@ -137,7 +137,7 @@ void ExecutorPool::take_reply(Serial serial, const ForkReply& reply) {
   if (reply.pid <= 0) {
     fail_start(executor, reply.error);
   } else {
-    // The process is our child and not waited for, so its pid still means it.
+    // The process is an unreaped child, so its pid still identifies it.
     Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, reply.pid, 0)));
     const auto stat = read_stat(reply.pid);
     if (pidfd && stat && stat->parent == ::getpid()) {
@@ -179,8 +179,7 @@ void ExecutorPool::nursery_ended(Serial serial) {
   if (gone.stage != NurseryStage::leaving) {
     log_warn("the nursery of {} ended ({})", gone.key.program, cause->to_string());
   }
-  // What was asked for and not answered has not run: an executor waits for the word that comes
-  // after the answer.
+  // An executor without a reply has not run: it waits for a packet that follows the reply.
   for (const Serial executor : unserved) {
     if (++executors_.at(executor).attempts < attempts_limit)
       begin(executor);
@@ -205,7 +204,7 @@ void ExecutorPool::leave_if_retired(Serial serial) {
   if (nursery.retiring && idle && nursery.stage != NurseryStage::leaving) leave(serial);
 }
 
-// No start finds it from now on.
+// Hides the fork server from later starts.
 void ExecutorPool::forget_key_of(Serial serial) {
   const auto found = nursery_serials_.find(nurseries_.at(serial).key);
   if (found != nursery_serials_.end() && found->second == serial) nursery_serials_.erase(found);

@@ -12,7 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders that nobody may write in, not even their owner, keep what is in them.
+// Files in directories without write permission cannot be removed, not even by the owner: adds the
+// permission.
 void let_owner_in(const fs::path& folder) {
   std::error_code skipped;
   const auto open_up = [&](const fs::path& path) {

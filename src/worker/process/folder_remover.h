@@ -1,5 +1,6 @@
-// Removes folders, which may be large, on a thread of its own. Any thread asks. What is asked beyond
-// `max_waiting`, and what waits when the remover ends, stays: an agent removes it when it starts.
+// Removes directories, which may be large, on a separate thread. Requests beyond `max_waiting` and
+// requests that wait at the end are dropped; the next start of an agent removes these directories.
+// Thread: any.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,7 @@ class FolderRemover {
   static constexpr std::size_t max_waiting = 10'000;
 
   FolderRemover();
-  // Waits for the folder that is being removed.
+  // Waits for the directory that is being removed.
   ~FolderRemover();
   FolderRemover(const FolderRemover&) = delete;
   FolderRemover& operator=(const FolderRemover&) = delete;

@@ -19,9 +19,9 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr std::string_view line_begin = "mobula-gpu-library ";
-constexpr std::size_t most_bytes = 1u << 20;  // NCCL prints what it does where it is told to
+constexpr std::size_t most_bytes = 1u << 20;  // NCCL prints, too, if configured to
 
-// What comes until the end of it, too much of it or the end of the time; whether it was all.
+// Reads until end of file, `most_bytes`, or `until`. True: until end of file.
 bool read_until(int fd, Time until, std::string& text) {
   std::array<char, 4096> part;
   while (text.size() < most_bytes) {

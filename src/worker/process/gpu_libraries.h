@@ -1,5 +1,6 @@
-// Which libraries of GPUs an agent's programs will find on its node. A process of its own opens them, since they are
-// large and run code when they are opened. Blocks; for the agent's start, before it has threads.
+// The GPU libraries that programs find on this node. A separate process opens them, because they
+// are large and run code when they are opened. Blocks.
+// Thread: the main thread, at the agent's start, before any other thread starts.
 #pragma once
 
 #include <string>
@@ -11,15 +12,16 @@
 namespace mobula::internal::worker {
 
 struct GpuLibraries {
-  std::string cuda;  // version of the driver's interface, "12.4"; empty: it cannot be used
-  std::string nccl;  // likewise, "2.21.5"
-  std::vector<std::string> notes;  // what cannot be used, and why
+  std::string cuda;                // version of the driver interface, "12.4"; empty: not usable
+  std::string nccl;                // version, "2.21.5"; empty: not usable
+  std::vector<std::string> notes;  // unusable libraries, with reasons
 };
 
-// `program`: what prints them (gpu/library_versions.h), and its arguments; empty: nothing is found out.
+// `program`: the program that prints the versions (gpu/library_versions.h), with its arguments;
+// empty: the result is empty.
 GpuLibraries ask_gpu_libraries(const std::vector<std::string>& program, Duration within);
 
-// Of what that program has printed.
+// Parses the output of that program.
 GpuLibraries read_gpu_libraries(std::string_view printed);
 
 }  // namespace mobula::internal::worker

@@ -20,11 +20,11 @@ extern "C" char** environ;
 namespace mobula::internal::worker {
 namespace {
 
-// Processes come to the driver's lists a moment after they have made a context.
+// The driver lists a process a moment after the creation of its context.
 constexpr int looks = 20;
 constexpr Duration between_looks = 50ms;
 
-// The program with a context on one device. Ended, and waited for, with it.
+// A program that holds a context on one device. The destructor kills and reaps it.
 class Holder {
  public:
   Holder(const std::vector<std::string>& program, const std::string& uuid) {
@@ -91,7 +91,7 @@ class Holder {
   Fd in_, out_;
 };
 
-// What the driver says of the process, a few times, since it may be late.
+// Memory of the process according to the driver, queried several times because its list lags.
 std::optional<std::int64_t> bytes_of(const Nvml& nvml, unsigned index, pid_t pid) {
   for (int look = 0; look < looks; ++look) {
     const auto users = nvml.users(index);

@@ -1,6 +1,7 @@
-// What an agent finds out about its GPUs when it starts: whether the driver says which process has what of a
-// device's memory, and what a context takes. A process of its own makes a context on each, for a moment; the agent
-// itself never uses CUDA. Blocks; for the agent's start, before it has threads.
+// Probes the GPUs at the agent's start: whether the driver reports memory per process, and the size
+// of a context. A separate process creates a context on each GPU for a moment; the agent never uses
+// CUDA. Blocks.
+// Thread: the main thread, before any other thread starts.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,22 @@ namespace mobula::internal::worker {
 
 struct GpuTrialOptions {
   std::string nvml_library;
-  std::vector<std::string> program;  // that holds a context (gpu/context_trial.h), and its arguments
-  Duration within = 30s;             // for all devices together
+  std::vector<std::string> program;  // holds a context (gpu/context_trial.h)
+  Duration within = 30s;             // timeout for all devices together
 };
 
-// Of one of the node's GPUs.
+// The result for one GPU of the node.
 struct GpuTrial {
-  std::uint32_t device = 0;  // its index on the node
+  std::uint32_t device = 0;  // index of the device on the node
   unsigned nvml_index = 0;
   std::string uuid;
   Detects detects = Detects::none;
-  std::optional<std::int64_t> context_bytes{};  // where it could be seen
-  std::string note;                             // what could not be found out, and why
+  std::optional<std::int64_t> context_bytes{};  // size of a context; empty: not observable
+  std::string note;                             // missing results, with reasons
 };
 
-// In the order of the node's GPUs; slices of devices, logical devices and those of other vendors are left out.
+// Results in the order of the node's GPUs. Slices of devices, logical devices, and devices of other
+// vendors are skipped.
 std::vector<GpuTrial> try_gpus(const NodeShape& shape, const GpuTrialOptions& options);
 
 }  // namespace mobula::internal::worker

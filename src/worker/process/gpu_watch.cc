@@ -17,7 +17,8 @@ const WatchedExecutor* executor_of(pid_t process, const std::vector<WatchedExecu
     if (const auto* executor = find(process)) return executor;
     const auto stat = read_stat(process);
     if (!stat) return nullptr;
-    // An executor has a session of its own, in which its children stay when their parents have ended.
+    // An executor has its own session, in which its children remain after the exit of their
+    // parents.
     if (const auto* executor = find(stat->session)) return executor;
     process = stat->parent;
   }
@@ -75,7 +76,7 @@ void GpuWatch::serve() {
       const MutexLock lock(mutex_);
       busy_ = false;
     }
-    // A loop that takes nothing more has other troubles than this sample.
+    // A full mailbox drops this sample; the next one replaces it.
     (void)loop_.post([tell = tell_, sample = std::move(sample)] {
       if (*tell) (*tell)(sample);
     });
@@ -87,7 +88,7 @@ GpuMemorySampled GpuWatch::look_now(const std::vector<WatchedExecutor>& executor
   for (const WatchedGpu& gpu : gpus_) {
     const auto used = nvml_.used_bytes(gpu.nvml_index);
     const auto users = nvml_.users(gpu.nvml_index);
-    if (!used || !users) continue;  // the next look may have more luck
+    if (!used || !users) continue;  // retried with the next sample
     GpuUse& use = sample.devices.emplace_back();
     use.device = gpu.device;
     use.uuid = gpu.uuid;

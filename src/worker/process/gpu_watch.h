@@ -1,6 +1,6 @@
-// What executors have of the node's GPUs, looked at again and again. The driver's answers may take long, so a thread
-// of its own asks; it looks only when it was asked to, once at a time. Created, asked and destroyed on the loop's
-// thread.
+// Samples the memory that executors use on the GPUs of the node. A separate thread queries the
+// driver, which may be slow; it takes one sample per request, one at a time.
+// Thread: the agent's loop, for calls and events.
 #pragma once
 
 #include <functional>
@@ -19,24 +19,24 @@
 namespace mobula::internal::worker {
 
 struct WatchedGpu {
-  std::uint32_t device = 0;  // its index on the node
+  std::uint32_t device = 0;  // index of the device on the node
   unsigned nvml_index = 0;
   std::string uuid;
-  bool per_process = false;  // the driver says which process has what
+  bool per_process = false;  // the driver reports memory per process
 };
 
 class GpuWatch {
  public:
-  // `tell` is called on the loop's thread, once for each look that was asked for and did not fail.
+  // Calls `tell` on the thread of `loop` once for each requested sample that succeeds.
   static Result<std::unique_ptr<GpuWatch>> start(EventLoop& loop, const std::string& nvml_library,
                                                  std::vector<WatchedGpu> gpus,
                                                  std::function<void(GpuMemorySampled)> tell);
-  // Waits for the driver's answer, if one is due.
+  // Waits for the pending reply of the driver.
   ~GpuWatch();
   GpuWatch(const GpuWatch&) = delete;
   GpuWatch& operator=(const GpuWatch&) = delete;
 
-  // Nothing while the last look is under way.
+  // Requests a sample. Ignored while a sample is in progress.
   void look(std::vector<WatchedExecutor> executors);
 
  private:
@@ -46,9 +46,9 @@ class GpuWatch {
   GpuMemorySampled look_now(const std::vector<WatchedExecutor>& executors) const;
 
   EventLoop& loop_;
-  const Nvml nvml_;  // after the start the thread's
+  const Nvml nvml_;  // used only on the watch thread after the start
   const std::vector<WatchedGpu> gpus_;
-  // Shared with what is posted to the loop, which may come when this is gone.
+  // Shared with events posted to the loop, which may run after the end of this object.
   const std::shared_ptr<std::function<void(GpuMemorySampled)>> tell_;
   Mutex mutex_;
   CondVar changed_;
@@ -58,7 +58,8 @@ class GpuWatch {
   std::thread thread_;
 };
 
-// Which of the executors the process belongs to: it, what it has started, and what is left of that. Null: none.
+// The executor to which the process belongs: it is the executor, a descendant, or an orphan of it.
+// Null: no executor.
 const WatchedExecutor* executor_of(pid_t process, const std::vector<WatchedExecutor>& executors);
 
 }  // namespace mobula::internal::worker

@@ -32,7 +32,7 @@ std::string segment_path(const std::string& folder, JobId job, std::uint64_t beg
   return fmt::format("{}/{}{:016}.log", folder, prefix_of(job), begin);
 }
 
-// In order.
+// Segments in ascending order of their offsets.
 std::vector<Segment> segments_of(const std::string& folder, JobId job) {
   std::vector<Segment> found;
   const std::string prefix = prefix_of(job);
@@ -90,8 +90,8 @@ void JobLog::lose(std::uint64_t bytes) {
   skip_gap();
 }
 
-// What comes next has an offset behind what was lost: in a segment of its own, which is there at once, since its name
-// is what tells readers of the gap. However often this happens, no more than one of them is empty.
+// Output after a gap begins a new segment at its offset. The segment is created at once, because
+// its name tells readers about the gap. At most one segment is empty, however often this happens.
 bool JobLog::skip_gap() {
   if (gap_ == 0) return true;
   const std::uint64_t next = end_ + gap_;
@@ -119,7 +119,7 @@ void remove_job_log(const std::string& folder, JobId job, bool mark) {
   const auto segments = segments_of(folder, job);
   if (segments.empty()) return;
   const std::string last = segment_path(folder, job, segments.back().end());
-  // First, so that the offset is never forgotten.
+  // Created first, so that the offset is never lost.
   if (mark) Fd(::open(last.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   for (const auto& each : segments) {
     std::error_code ignored;

@@ -1,8 +1,9 @@
-// What a submitted job has printed on this node: its bytes as they came, in segments that are named by the
-// offset of their first byte, JOB.OFFSET.log. Only the latest are kept, so a job that prints for ever takes
-// a bounded part of the disk. Offsets count all that was printed, also by earlier attempts and agents.
-// Reading needs no writer. A disk that refuses costs output, never the agent; what is lost so counts as printed, so
-// that readers find the gap. Used by one thread at a time.
+// The output of a submitted job on this node: its bytes, in segments named by the offset of their
+// first byte, JOB.OFFSET.log. Only the latest segments are kept, so the disk use of a job is
+// bounded. Offsets count all output, also of earlier attempts and agents. Reading works without a
+// writer.
+// Thread: owner. Units: bytes. Errors: a failed write loses output; lost bytes count as output, so
+// that readers find the gap.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,13 @@ struct JobLogLimits {
 
 class JobLog {
  public:
-  // Goes on where an earlier attempt has ended.
+  // Continues after the end of an earlier attempt.
   static JobLog open(std::string folder, JobId job, JobLogLimits limits = {});
 
   void append(std::string_view bytes);
-  // No more than so many segments from here on, and no more than the limits say.
+  // Limits the segments from now on; the limits of `open` still apply.
   void keep(std::size_t segments);
-  // What cannot be kept is counted.
+  // Counts bytes that cannot be kept.
   void lose(std::uint64_t bytes);
   JobId job() const { return job_; }
   std::uint64_t end() const { return end_; }
@@ -48,18 +49,17 @@ class JobLog {
   JobLogLimits limits_;
   std::size_t segments_ = limits_.segments;
   std::uint64_t older_bytes_ = 0;  // in the segments before the current one
-  std::uint64_t gap_ = 0;    // was lost since, and has no place yet
-  std::uint64_t begin_ = 0;  // of the current segment
+  std::uint64_t gap_ = 0;          // lost bytes that have no offset yet
+  std::uint64_t begin_ = 0;        // offset of the current segment
   std::uint64_t end_ = 0;
   std::uint64_t lost_bytes_ = 0;
   Fd file_;
 };
 
-// Removes a log. With `mark` an empty file stays, by which readers learn how much there was.
+// Removes a log. With `mark`, an empty file remains, whose name gives readers the total size.
 void remove_job_log(const std::string& folder, JobId job, bool mark);
 
-// `limit` bytes at most, of one segment. What was dropped is skipped; where nothing was printed there is
-// nothing.
+// Reads at most `limit` bytes of one segment. Dropped bytes are skipped. Empty if no output exists.
 JobLogPart read_job_log(const std::string& folder, const ReadJobLog& question);
 
 }  // namespace mobula::internal::worker

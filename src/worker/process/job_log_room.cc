@@ -38,7 +38,7 @@ JobLogRoom::JobLogRoom(std::string folder, JobLogRoomLimits limits)
   make_room(0);
 }
 
-// What is there is shared evenly, in segments.
+// An equal share of the quota, in segments.
 std::size_t JobLogRoom::segments_each() const {
   const std::uint64_t fair = limits_.bytes / limits_.each.segment_bytes / std::max<std::size_t>(running_, 1);
   return std::clamp<std::size_t>(static_cast<std::size_t>(fair), 1, limits_.each.segments);
@@ -68,7 +68,7 @@ void JobLogRoom::ended(const JobLog& log) {
   if (at == rows_.end() || at->second.running == 0 || --at->second.running > 0) return;
   --running_;
   if (log.end() == 0) {
-    rows_.erase(at);  // it has never printed: there is no file
+    rows_.erase(at);  // no output, therefore no file
     return;
   }
   (at->second.bytes == 0 ? empty_ : ended_).push_back(log.job());

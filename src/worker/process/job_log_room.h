@@ -1,7 +1,7 @@
-// How much of a node's disk the logs of all its jobs take together, and which go first: whole logs of jobs
-// that have ended, those that ended longest ago first. Of a log that has gone, an empty file stays that says
-// how much there was. Jobs that run share what there is: each keeps at least its latest segment, and where
-// even those are too much, what is printed is lost and counted. Touches the disk; one thread.
+// The disk quota of the logs of all jobs on a node. Over the quota, whole logs of ended jobs are
+// removed, the earliest end first; an empty file with the total size remains. Running jobs share
+// the quota: each keeps at least its latest segment, and output beyond that is lost and counted.
+// Thread: owner. Functions block on the disk. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace mobula::internal::worker {
 
 struct JobLogRoomLimits {
   std::uint64_t bytes = std::uint64_t{1} << 30;
-  std::size_t ended_jobs = 2'000;  // that leave a file at all
+  std::size_t ended_jobs = 2'000;  // maximum number of ended jobs with a file
   JobLogLimits each{};
 };
 
 class JobLogRoom {
  public:
-  // Jobs whose logs are there already have ended, in the order of their files' times.
+  // Jobs with existing logs have ended, in the order of the times of their files.
   explicit JobLogRoom(std::string folder, JobLogRoomLimits limits = {});
 
-  // A job that runs, perhaps once more.
+  // Opens the log of a running job, also of a repeated attempt.
   JobLog open(JobId job);
-  // Appends, as far as there is room for it, and makes room.
+  // Appends as much as the quota permits, after removing older logs.
   void append(JobLog& log, std::string_view bytes);
   void ended(const JobLog& log);
 
@@ -35,7 +35,7 @@ class JobLogRoom {
  private:
   struct Row {
     std::uint64_t bytes = 0;
-    int running = 0;  // attempts that are not over yet
+    int running = 0;  // attempts in progress
   };
 
   std::size_t segments_each() const;
@@ -46,9 +46,9 @@ class JobLogRoom {
   const std::string folder_;
   const JobLogRoomLimits limits_;
   std::map<JobId, Row> rows_;
-  std::deque<JobId> ended_;  // with bytes, the first of them first
-  std::deque<JobId> empty_;  // ended, and their logs have gone
-  std::size_t running_ = 0;  // jobs
+  std::deque<JobId> ended_;  // jobs with bytes, in order of their end
+  std::deque<JobId> empty_;  // ended jobs whose logs were removed
+  std::size_t running_ = 0;  // number of running jobs
   std::uint64_t bytes_ = 0;
 };
 

@@ -26,7 +26,7 @@ sigset_t keeper_signals() {
   return set;
 }
 
-// Blocks the keeper's signals while it lives: they are waited for, not handled.
+// Blocks the signals that the shim waits for.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -42,7 +42,7 @@ class BlockedSignals {
   sigset_t before_;
 };
 
-// Reaps every child that has ended; the agent's status if it was among them.
+// Reaps all exited children. Returns the agent's status if it was among them.
 std::optional<int> reap(pid_t agent) {
   std::optional<int> agent_status;
   int status = 0;
@@ -58,7 +58,7 @@ int wait_for_agent(pid_t agent) {
     if (const auto status = reap(agent)) return *status;
     siginfo_t signal{};
     if (::sigwaitinfo(&set, &signal) < 0 || signal.si_signo == SIGCHLD) continue;
-    // A terminal sends Ctrl-C to the whole group: the agent has it already.
+    // A terminal sends Ctrl-C to the whole process group, so the agent received it already.
     if (signal.si_code != SI_KERNEL) ::kill(agent, signal.si_signo);
   }
 }
@@ -68,7 +68,7 @@ int wait_for_agent(pid_t agent) {
   blocked.restore();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   char byte = 0;
-  // Nothing may be started before the group holds this process.
+  // No process may start before the control group contains this one.
   if (::read(go.get(), &byte, 1) != 1 || ::getppid() != keeper) ::_exit(keeper_did_not_start);
   const int code = agent_main();
   std::fflush(nullptr);
@@ -80,7 +80,8 @@ int wait_for_agent(pid_t agent) {
 int run_under_keeper(const std::function<int()>& agent_main, Fd* of_agent) {
   std::fflush(nullptr);
   const BlockedSignals blocked;
-  // An ignored SIGCHLD, as some starters leave it, would take the agent's status away.
+  // With an ignored SIGCHLD, inherited from some starters, the kernel would discard the agent's
+  // status.
   ::signal(SIGCHLD, SIG_DFL);
   const pid_t self = ::getpid();
   auto go = make_pipe();

@@ -1,9 +1,8 @@
-// The process above an agent. It is a subreaper, forwards SIGTERM, SIGINT and SIGHUP to the agent,
-// and has no other duty: when the agent ends by whatever cause it kills everything that descends
-// from it, also what made a session of its own or forked twice, waits until all of it is gone, and
-// ends with the agent's status. If the keeper itself is killed, so is the agent.
-//
-// Call before any thread is started; knows nothing of what an agent does.
+// The agent shim: the process above an agent. It is a subreaper and forwards SIGTERM, SIGINT and
+// SIGHUP to the agent. When the agent exits for any cause, the shim kills all its descendants, also
+// those in other sessions or forked twice. It waits for their exit and exits with the agent's
+// status. If the shim is killed, the kernel kills the agent.
+// Thread: the main thread, before any other thread starts.
 #pragma once
 
 #include <functional>
@@ -12,9 +11,10 @@
 
 namespace mobula::internal::worker {
 
-// Forks the agent and stays as its keeper. Returns the agent's exit code, 128 + signal if a signal
-// ended it, 70 if it could not be started. Everything below is gone then, and so are all other
-// children the caller had. `of_agent`: an fd that the keeper closes once the agent has its copy.
+// Forks the agent and continues as its shim. Returns the agent's exit code, 128 + signal if a
+// signal ended it, 70 if it could not be started. By then all descendants and all other children of
+// the caller have exited. `of_agent`: a descriptor that the shim closes after the agent has its
+// copy.
 int run_under_keeper(const std::function<int()>& agent_main, Fd* of_agent = nullptr);
 
 }  // namespace mobula::internal::worker

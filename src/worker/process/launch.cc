@@ -19,8 +19,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-constexpr int cannot_run = 127;      // as of a loader that finds no library
-constexpr int cannot_run_now = 126;  // with these arguments, or for want of memory or descriptors
+constexpr int cannot_run = 127;      // the loader's exit code for a missing library
+constexpr int cannot_run_now = 126;  // wrong arguments, or lack of memory or descriptors
 constexpr int busy_attempts = 100;
 constexpr int busy_pause_ms = 10;
 
@@ -31,10 +31,10 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Everything below runs between fork and exec in a copy of a process with threads: system calls
-// only, no allocation.
+// Code between fork and exec, in a copy of a multithreaded process: system calls only, no
+// allocation.
 
-// The file itself is at fault, so that another attempt fails as well.
+// True if the file itself is the cause, so that another attempt would fail, too.
 bool is_fault_of_file(int error) {
   switch (error) {
     case ENOENT:
@@ -54,7 +54,7 @@ bool is_fault_of_file(int error) {
 [[noreturn]] void give_up(const char* what, const char* on) {
   const int code = is_fault_of_file(errno) ? cannot_run : cannot_run_now;
   const char* why = ::strerrordesc_np(errno);
-  // In one piece: who reads it may look in between.
+  // One write, because the reader may read in between.
   std::array<iovec, 7> text{};
   std::size_t at = 0;
   for (const char* part : {"mobula: ", what, " ", on, ": ", why != nullptr ? why : "?", "\n"}) {
@@ -94,13 +94,13 @@ void enter_directory(const Launch& what) {
   if (what.control_fd >= 0) ::fcntl(what.control_fd, F_SETFD, 0);
   enter_directory(what);
   reset_signals();
-  // A bare name was found nowhere, and must not be taken from the working folder.
+  // A bare name was not found in PATH. It must not be taken from the working directory.
   if (what.program.find('/') == std::string::npos) {
     errno = ENOENT;
     give_up("cannot run", what.program.c_str());
   }
-  // A file that was just written is busy while some process, forked by another thread at that
-  // moment, has not reached its own exec. Nothing tells when it has.
+  // ETXTBSY: a process forked by another thread during the write of the file holds it open until
+  // its own exec. No event reports that, so exec is retried.
   for (int attempts = 0; attempts < busy_attempts; ++attempts) {
     ::execve(what.program.c_str(), argv, environment);
     if (errno != ETXTBSY) break;

@@ -1,5 +1,6 @@
-// Starts a program as a child of this process with exactly the surroundings it was given. The
-// calling thread must live as long as the child may: the kernel ties the child's life to it.
+// Starts a program as a child of this process with exactly the given environment, working
+// directory, and descriptors.
+// Thread: a thread that lives as long as the child, because the kernel ties the child's life to it.
 #pragma once
 
 #include <sys/types.h>
@@ -20,12 +21,12 @@ std::vector<std::string> with_variables(std::vector<std::string> base,
                                         const std::vector<EnvironmentVariable>& settings);
 
 struct Launch {
-  std::string program;  // a path
+  std::string program;  // path
   std::vector<std::string> argv;
   std::vector<std::string> environment;
   std::string working_directory;
-  std::string scratch_directory;  // used where the working directory is not there; may be empty: /
-  bool needs_working_directory = false;  // there is no other place for it
+  std::string scratch_directory;         // used if the working directory is missing; empty: /
+  bool needs_working_directory = false;  // a missing working directory is a failure
   int output_fd = -1;             // stdout and stderr
   int control_fd = -1;            // stays open under its number
 };
@@ -35,9 +36,9 @@ struct Launched {
   Fd pidfd;
 };
 
-// Own session, stdin from /dev/null, default signals, killed when this process ends, no other fds.
-// A program that cannot be run says so on `output_fd` and ends with exit code 127, as it does when
-// the loader lacks a library.
+// Own session, stdin from /dev/null, default signals, killed when this process exits, no other
+// descriptors. If the program cannot run, a message is written to `output_fd` and the exit code is
+// 127, as for a library that the loader does not find.
 Result<Launched> launch(const Launch& what);
 
 }  // namespace mobula::internal::worker

@@ -15,7 +15,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Larger than any of the files, of which the wanted lines stand near the beginning.
+// Larger than the part of each file that contains the needed lines.
 using Text = std::array<char, 8192>;
 
 std::string_view read_again(const Fd& file, Text& buffer) {
@@ -34,7 +34,7 @@ std::optional<std::int64_t> number_at(std::string_view text) {
   return number;
 }
 
-// The number behind `key` at the beginning of a line.
+// The number after `key` at the beginning of a line.
 std::optional<std::int64_t> field_of(std::string_view text, std::string_view key) {
   for (std::size_t at = text.find(key); at != text.npos; at = text.find(key, at + 1)) {
     if (at == 0 || text[at - 1] == '\n') return number_at(text.substr(at + key.size()));
@@ -108,7 +108,7 @@ void MemoryWatch::look_at_machine(MemorySampled& nearest) const {
   consider(nearest, "memory of the node", (*total - *available) * 1024, *total * 1024);
 }
 
-// What the kernel can drop is looked at only where the rest would be too much.
+// Reclaimable memory is read only if the use exceeds the threshold without that correction.
 void MemoryWatch::look_at(const Group& group, MemorySampled& nearest) const {
   Text buffer;
   const auto limit = memory_limit_of(read_again(group.limit, buffer));
@@ -136,7 +136,7 @@ std::optional<std::int64_t> MemoryWatch::own_bytes(pid_t pid) const {
   if (third == text.npos) return std::nullopt;
   const auto resident = number_at(text.substr(second));
   const auto shared = number_at(text.substr(third));
-  if (resident.value_or(0) == 0) return std::nullopt;  // what has ended has no pages until it is reaped
+  if (resident.value_or(0) == 0) return std::nullopt;  // a zombie has no pages
   return std::max<std::int64_t>(0, *resident - shared.value_or(0)) * page_bytes_;
 }
 

@@ -1,7 +1,7 @@
-// How much of the memory this node lives in is in use: of the machine, of the memory control groups
-// the agent is in, and of what its executors may use together, whichever limit is nearest. Looking
-// costs a few reads of files that stay open; what the executors have is looked at only where it
-// matters. One thread.
+// Memory use of this node against the nearest limit: the machine, the memory control groups of the
+// agent, or the limit for all executors together. A sample reads a few files that stay open.
+// Executors are inspected only if the use exceeds the threshold, or if they have a limit.
+// Thread: owner. Units: bytes.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +20,8 @@ namespace mobula::internal::worker {
 
 struct MemoryWatchOptions {
   HostPaths paths{};
-  std::int64_t threshold_permille = 950;       // of a limit: beyond it there is something to tell
-  std::optional<std::int64_t> executors_limit{};  // bytes that the executors may use together
+  std::int64_t threshold_permille = 950;  // share of a limit beyond which samples are reported
+  std::optional<std::int64_t> executors_limit{};  // limit for all executors together, in bytes
 };
 
 struct WatchedExecutor {
@@ -34,26 +34,26 @@ class MemoryWatch {
  public:
   explicit MemoryWatch(MemoryWatchOptions options);
 
-  // What is to be told: each time that more than the threshold is in use, and the first time that no
-  // longer is. `executors` are those that run; it is called only if they matter.
+  // Takes a sample. Returns it if the use exceeds the threshold, and once afterwards. `executors`
+  // returns the running executors; it is called only if they are inspected.
   std::optional<MemorySampled> look(const std::function<std::vector<WatchedExecutor>()>& executors);
 
-  // What was in use before something ended just now, without executors: of a group that has since the
-  // look before the last reached its limit and could not have more, all of it; else the nearer to its
-  // limit of the last two looks, told or not. A limit of 0 without any.
+  // The use before a process ended, without executors: the group that reached its limit since the
+  // sample before the last, at its full limit; otherwise the sample of the last two that is nearer
+  // to its limit, reported or not. Without samples the limit is 0.
   MemorySampled lately() const;
 
-  // What would be free without the process: its resident pages, but for those of files and the store.
-  // Nothing where there is none, or it has ended and nobody has taken note of that yet.
+  // Memory that the end of the process would free: its resident pages, without pages of files and
+  // of the store. Empty if the process does not exist, or is a zombie.
   std::optional<std::int64_t> own_bytes(pid_t pid) const;
 
  private:
   struct Group {
     std::string path;
     Fd limit, use, stat, failures;
-    std::string droppable, also_droppable;  // pages of files, not used lately and used lately
+    std::string droppable, also_droppable;  // keys of inactive and active file pages
     std::string failures_key;
-    std::int64_t failures_last = 0, failures_before = 0;  // at the last two looks
+    std::int64_t failures_last = 0, failures_before = 0;  // at the last two samples
   };
 
   void consider(MemorySampled& nearest, std::string of, std::int64_t used, std::int64_t limit) const;
@@ -66,7 +66,7 @@ class MemoryWatch {
   const std::int64_t page_bytes_;
   Fd meminfo_;
   std::vector<Group> groups_;
-  MemorySampled last_, before_;  // without executors
+  MemorySampled last_, before_;  // samples without executors
   bool told_ = false;
 };
 

@@ -44,7 +44,7 @@ std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended) 
 }
 
 void signal_tree(ProcessStamp root, int signal) {
-  // Listed first: what is below a process that ends is found nowhere below it any more.
+  // Listed before the signal: descendants of an exited process have another parent.
   const std::vector<ProcessStamp> below = descendants_of(root.pid);
   signal_process(root, signal);
   for (const ProcessStamp process : below) signal_process(process, signal);

@@ -1,5 +1,6 @@
-// Processes that executors have left behind: children that came to the agent, as the nearest
-// subreaper, when their own parent ended; and the end of all that is below a process. Any thread.
+// Orphans of executors: children that the agent, as the nearest subreaper, inherited when their
+// parent exited. Also ends all descendants of a process.
+// Thread: any.
 #pragma once
 
 #include <optional>
@@ -14,22 +15,22 @@ namespace mobula::internal::worker {
 struct Orphan {
   ProcessStamp stamp;
   pid_t session = 0;
-  std::optional<std::string> process_mark;  // hex of the executor it comes from, if it kept it
+  std::optional<std::string> process_mark;  // hex id of its executor, if still set
 };
 
-// Children of this process that are not among `known` and not of its own session (those belong to
-// other code of the agent). Ended ones are not listed; with `reap_ended` they are also cleared
-// away.
+// Children of this process that are not in `known` and not in its session; children in its session
+// belong to other code of the agent. Zombies are not listed; with `reap_ended` they are reaped.
 std::vector<Orphan> find_orphans(const std::set<pid_t>& known, bool reap_ended);
 
-// The process and all that it has below it.
+// Signals the process and all its descendants.
 void signal_tree(ProcessStamp root, int signal);
 
 class KillGroup;
 
-// Kills and reaps until this process, a subreaper with SIGCHLD blocked, has no child left. What a killed process
-// leaves behind becomes a child in turn, so nothing can escape. Waits as long as it takes: a device that is still
-// held must not be offered again; `who` says on stderr what it waits for. `group`: kills them together, if given.
+// Kills and reaps until this process has no child; it must be a subreaper with SIGCHLD blocked.
+// Orphans of killed processes become children in turn, so none escapes. Waits without a limit,
+// because a device that is in use must not be offered again; `who` names the waiter on stderr.
+// `group`: kills all at once, if not null.
 void end_all_children(const char* who, KillGroup* group);
 
 }  // namespace mobula::internal::worker

@@ -17,13 +17,13 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr int reads_per_turn = 4;
-// Bounds what is read after the end of a process whose pipe someone else still writes to.
+// Limits the reads after the exit of a process whose pipe another process still writes to.
 constexpr int reads_at_end = 64;
 
 }  // namespace
 
 void LineTail::append(std::string_view lines) {
-  // Only the last ones matter: find where they begin before copying anything.
+  // Only the last lines are kept: finds their beginning before any copy.
   std::size_t begin = lines.size();
   for (std::size_t count = 0; begin > 0 && count < max_lines; ++count) {
     const std::size_t previous = begin < 2 ? std::string_view::npos : lines.rfind('\n', begin - 2);
@@ -74,7 +74,7 @@ OutputPipe::Read OutputPipe::read_once(const LineSink& sink) {
     give(sink, all);
     return Read::some;
   }
-  std::size_t complete = all.rfind('\n') + 1;  // npos + 1 is 0: no line has ended
+  std::size_t complete = all.rfind('\n') + 1;  // npos + 1 is 0: no complete line
   if (complete == 0 && filled == max_line) {
     buffer[filled++] = '\n';
     complete = filled;
@@ -118,7 +118,7 @@ void CappedLog::append(std::string_view lines) {
   tail_.append(lines);
   if (size_ > 0 && size_ + lines.size() > max_bytes_) {
     const std::string previous = path_ + ".1";
-    // Where rotating fails the file stays as it is and takes no more.
+    // After a failed rotation, the file remains unchanged and takes no further lines.
     if (::rename(path_.c_str(), previous.c_str()) != 0 || !reopen()) {
       lost_bytes_ += lines.size();
       return;

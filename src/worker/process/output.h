@@ -1,6 +1,7 @@
-// What executors print: read from a pipe without ever waiting, cut into complete lines, kept in one
-// capped file per slot. Bounded everywhere, and a process that prints is never held up for long.
-// Used by one thread at a time.
+// Output of executors: read from a pipe without blocking, split into complete lines, and stored in
+// one capped file per slot. All buffers are bounded, and a printing process is never delayed for
+// long.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace mobula::internal::worker {
 
-// One or more complete lines, each with its '\n'. Longer ones than `OutputPipe::max_line` come in
-// pieces, each a line of its own.
+// One or more complete lines, each with its '\n'. Lines longer than `OutputPipe::max_line` are
+// split into several lines.
 using LineSink = std::function<void(std::string_view lines)>;
 
 // The last lines of an output, for error messages.
@@ -32,20 +33,21 @@ class LineTail {
   std::deque<std::string> lines_;
 };
 
-// The reading end of a process's stdout and stderr.
+// The read end of a process's stdout and stderr.
 class OutputPipe {
  public:
   static constexpr std::size_t max_line = 64 * 1024;
 
-  // The pipe, and the end that the process gets.
-  // `exact`: bytes are given out as they come, not by lines.
+  // Returns the pipe and the write end for the process. `exact`: bytes are passed on unsplit, not
+  // by lines.
   static Result<std::pair<OutputPipe, Fd>> create(bool exact = false);
 
   int fd() const { return read_.get(); }
-  // Reads what is there, up to a share that leaves time for others; false once every writer is
-  // gone.
+  // Reads available bytes, up to a fixed share per call. False when all writers have closed the
+  // pipe.
   bool read_some(const LineSink& sink);
-  // Reads all that is there and gives out a last line without an end too. The process has ended.
+  // Reads all available bytes and passes on an incomplete last line, too. Call it after the exit of
+  // the process.
   void finish(const LineSink& sink);
   const LineTail& tail() const { return tail_; }
 
@@ -57,12 +59,12 @@ class OutputPipe {
 
   Fd read_;
   bool exact_ = false;
-  std::string partial_;  // a line that has not ended: less than max_line
+  std::string partial_;  // incomplete line, shorter than max_line
   LineTail tail_;
 };
 
-// A log file that is rotated at `max_bytes`; one predecessor, PATH.1, is kept. A disk that refuses
-// costs lines, never the agent: they are counted.
+// A log file that is rotated at `max_bytes`; one predecessor, PATH.1, is kept. A failed write loses
+// lines, which are counted.
 class CappedLog {
  public:
   static constexpr std::uint64_t default_max_bytes = 16u << 20;

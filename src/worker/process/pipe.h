@@ -1,4 +1,5 @@
 // Both ends of a pipe, close-on-exec. Value type.
+// Thread: any.
 #pragma once
 
 #include "base/fd.h"

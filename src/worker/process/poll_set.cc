@@ -40,7 +40,7 @@ void PollSet::remove(int fd) { ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, null
 void PollSet::set_deadline(std::optional<Time> when) {
   itimerspec at{};
   if (when) {
-    // An absolute time of zero would switch the timer off; one in the past makes it ready at once.
+    // An absolute time of 0 would disarm the timer. A past time makes it ready at once.
     const std::int64_t ns = std::max<std::int64_t>(when->ns(), 1);
     at.it_value.tv_sec = ns / 1'000'000'000;
     at.it_value.tv_nsec = ns % 1'000'000'000;

@@ -1,5 +1,6 @@
-// Many fds and one deadline behind a single pollable fd. Owners are named by serial numbers that
-// are never given twice, so an event of something closed meanwhile finds nobody. One thread.
+// Many descriptors and one deadline behind a single pollable descriptor. Owners have serial numbers
+// that are never reused, so that an event of a closed descriptor finds no owner.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,12 @@ class PollSet {
   static Result<PollSet> create();
 
   int fd() const { return epoll_.get(); }
-  // Readable or hung up counts as ready, for as long as it lasts.
+  // Reports the descriptor as ready while it is readable or hung up (level-triggered).
   Result<void> add(int fd, std::uint64_t owner, Source source);
   void remove(int fd);
-  // Becomes ready at `when`; nothing: never.
+  // Becomes ready at `when`; empty: never.
   void set_deadline(std::optional<Time> when);
-  // What is ready now; does not wait.
+  // The sources that are ready now; does not block.
   std::vector<Ready> take_ready();
 
  private:

@@ -18,8 +18,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-// Line 1: "mobula-processes 1 BOOT". Then "+ PID START SLOT" and "- PID START". A last line that
-// was cut off by a crash is ignored: the process it would have named dies with its agent.
+// Line 1: "mobula-processes 1 BOOT". Then "+ PID START SLOT" and "- PID START". A last line that a
+// crash cut off is ignored: its process dies with its agent.
 constexpr const char* magic = "mobula-processes 1";
 constexpr std::size_t history_kept = 256;
 
@@ -35,7 +35,7 @@ std::string added_line(ProcessStamp process, SlotId slot) {
 }
 
 Result<void> write_all(int file, const std::string& text, const std::string& path) {
-  // One write, so that lines are whole or absent.
+  // One write, so that lines are complete or absent.
   const ssize_t size = ::write(file, text.data(), text.size());
   if (size == static_cast<ssize_t>(text.size())) return {};
   return errno_failure("write " + path, size < 0 ? errno : ENOSPC);
@@ -58,7 +58,8 @@ std::map<ProcessStamp, std::string> read_table(const std::string& path) {
   return slots;
 }
 
-// Recorded ones, those in their sessions, and those that carry the mark of one of their slots.
+// Recorded processes, processes in their sessions, and processes with the environment variable of
+// one of their slots.
 std::set<ProcessStamp> leftovers_of(const std::map<ProcessStamp, std::string>& recorded) {
   std::set<std::string> slots;
   std::map<pid_t, std::uint64_t> sessions;
@@ -71,7 +72,8 @@ std::set<ProcessStamp> leftovers_of(const std::map<ProcessStamp, std::string>& r
     const auto stat = read_stat(pid);
     if (!stat || stat->ended || pid == ::getpid()) continue;
     const auto session = sessions.find(stat->session);
-    // Without its leader a session's number may be in use again; then the mark has to tell.
+    // Without its leader, the number of a session may be reused. Then only the environment variable
+    // identifies the process.
     const auto leader = session == sessions.end() ? std::nullopt : read_stat(stat->session);
     const bool same_session = leader && leader->stamp.start_time == session->second;
     const auto mark = environment_of(pid, slot_variable);
@@ -120,7 +122,7 @@ Result<void> ProcessTable::rewrite() {
   Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (!file) return errno_failure("open " + fresh, errno);
   if (const auto written = write_all(file.get(), text, fresh); !written) return written.error();
-  // No fsync: the table means nothing after the machine itself has stopped.
+  // No fsync: the table has no meaning after a reboot.
   if (::rename(fresh.c_str(), path_.c_str()) != 0) return errno_failure("rename " + fresh, errno);
   file_ = std::move(file);
   lines_ = slots_.size();

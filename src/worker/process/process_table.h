@@ -1,6 +1,7 @@
-// The executors of this agent, written where the next agent on the machine finds them: that one may
-// offer their devices only when all of them are gone. A file of lines, appended to at every change
-// and rewritten (by rename) when most of it is history. One thread.
+// The executors of this agent, in a file for the next agent on the machine, which may offer their
+// devices only after all of them have exited. The file has lines: each change is appended, and the
+// file is rewritten (by rename) when most lines are obsolete.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,10 @@ namespace mobula::internal::worker {
 
 class ProcessTable {
  public:
-  // Starts an empty table; `reap_leftovers` has been called for that path before.
+  // Creates an empty table. Call `reap_leftovers` for that path first.
   static Result<ProcessTable> create(std::string path);
 
-  // A disk that refuses is reported, and the process counts as recorded in memory.
+  // Returns a failed write; the process is recorded in memory all the same.
   Result<void> add(ProcessStamp process, SlotId slot);
   Result<void> remove(ProcessStamp process);
   std::size_t size() const { return slots_.size(); }
@@ -35,10 +36,10 @@ class ProcessTable {
   std::size_t lines_ = 0;
 };
 
-// Kills every process that the table at `path` names and what those have started, and waits until
-// all of it is gone. A process is known by pid, start time and boot, so an innocent one with a
-// reused pid is left alone. Returns how many were killed; a missing file is none. Fails with
-// timed_out, naming them, if some are left after `limit`. Blocks.
+// Kills every process in the table at `path` and the processes that it started, and waits for their
+// exit. Processes are identified by pid, start time and boot, so a process with a reused pid is not
+// touched. Returns the number of killed processes, 0 without a file. Fails with timed_out and their
+// names if some are left after `limit`. Blocks.
 Result<std::size_t> reap_leftovers(const std::string& path, Duration limit);
 
 }  // namespace mobula::internal::worker

@@ -13,7 +13,8 @@
 namespace mobula::internal::worker {
 namespace {
 
-// /proc files have no size: reads until the end. Empty on any error, as for a process just gone.
+// Files in /proc have no size: reads until the end. Empty on any error, for example after the exit
+// of the process.
 std::string read_proc(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -67,7 +68,8 @@ bool kernel_lists_children() {
 
 std::optional<ProcessStat> read_stat(pid_t pid) {
   const std::string text = read_proc(proc_path(pid, "/stat"));
-  // The name in parentheses may contain anything, so fields count from the last parenthesis.
+  // The name in parentheses may contain any character, so fields are counted from the last
+  // parenthesis.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   ProcessStat stat;
@@ -84,7 +86,7 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
     ++field;
   });
   if (field <= 22) return std::nullopt;
-  // The letter is the main thread's; others may still run, or be on their way out.
+  // The letter describes the main thread. Other threads may still run or be exiting.
   stat.ended = main_thread_ended && threads <= 1;
   return stat;
 }

@@ -1,6 +1,6 @@
-// Looks at the processes of this machine through /proc, and signals exactly the one meant. A pid
-// alone names no process: the kernel gives it away again; pid and start time do. Value functions,
-// any thread. Does not wait, except where it says so.
+// Reads the processes of this machine from /proc, and signals exactly one process. A pid alone is
+// no identity, because the kernel reuses it; pid and start time together are one.
+// Thread: any.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@
 
 namespace mobula::internal::worker {
 
-// Identity of a process until the machine starts again.
+// Identity of a process until the next boot.
 struct ProcessStamp {
   pid_t pid = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot: field 22 of /proc/PID/stat
@@ -27,26 +27,26 @@ struct ProcessStat {
   ProcessStamp stamp;
   pid_t parent = 0;
   pid_t session = 0;
-  bool ended = false;  // a zombie: holds nothing any more but its entry
+  bool ended = false;  // a zombie: it has only its table entry left
 };
 
-// Nothing if there is no such process.
+// Empty if no such process exists.
 std::optional<ProcessStat> read_stat(pid_t pid);
-// Whether that very process is there and has not ended.
+// True if exactly this process exists and is no zombie.
 bool is_running(ProcessStamp process);
 
 std::vector<pid_t> all_processes();
 // Children of all threads of a process, zombies included.
 std::vector<pid_t> children_of(pid_t pid);
-// Everything below `pid`, parents before children, without `pid` itself and without zombies.
+// All descendants of `pid`, parents before children, without `pid` and without zombies.
 std::vector<ProcessStamp> descendants_of(pid_t pid);
 
-// Value of a variable in the environment with which the process was started.
+// Value of a variable in the environment at the start of the process.
 std::optional<std::string> environment_of(pid_t pid, std::string_view variable);
 
-// A pidfd, checked to belong to that very process. Empty if it is gone.
+// A pidfd of exactly this process; empty if it has exited.
 Fd open_process(ProcessStamp process);
-// Whether the signal was sent to that very process.
+// True if the signal was sent to exactly this process.
 bool signal_process(ProcessStamp process, int signal);
 
 }  // namespace mobula::internal::worker

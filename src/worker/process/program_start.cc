@@ -47,7 +47,7 @@ Result<StartedProgram> start_program(const NurseryKey& key, const std::vector<st
   what.control_fd = sockets->theirs.get();
   auto launched = launch(what);
   if (!launched) return launched.error();
-  // A child of this process that was not waited for yet, so it is there, if only as a zombie.
+  // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
   return StartedProgram{stat->stamp, std::move(launched->pidfd), std::move(sockets->own)};
@@ -57,7 +57,7 @@ Result<StartedProgram> start_program(const NurseryKey& key, const std::vector<st
 
 Result<StartedProgram> start_nursery(const NurseryKey& key, const std::vector<std::string>& base,
                                      int output_fd) {
-  // Room for the marks of the executors to come.
+  // Reserves space in the environment for the variables of later executors.
   return start_program(key, base, marks_of(SlotId(), ProcessId()), nursery_fd_variable, output_fd);
 }
 

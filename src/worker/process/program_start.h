@@ -1,5 +1,6 @@
-// Starts a job's program as a nursery or, directly, as an executor: what it must find in its
-// environment and over which socket the agent goes on talking to it. Same rules as `launch`.
+// Starts a job's program as a fork server or, directly, as an executor, with its environment and
+// the control socket to the agent.
+// Thread: as for `launch`.
 #pragma once
 
 #include <compare>
@@ -14,16 +15,16 @@
 
 namespace mobula::internal::worker {
 
-// Everything that a program may have read before `init`: executors that agree in it can be forked
-// from the same nursery.
+// All inputs that a program may read before `init`: executors with equal keys can be forked from
+// the same fork server.
 struct NurseryKey {
   std::string program;            // path on this node
-  std::vector<std::string> argv;  // of the driver
-  // Of the job and the call, and the accelerator variables that hide all devices.
+  std::vector<std::string> argv;  // argv of the driver
+  // Variables of the job and the call, and the accelerator variables that hide all devices.
   std::vector<EnvironmentVariable> environment;
-  std::string working_directory;  // of the driver
-  std::string scratch_directory;  // used, and made, where the former is not there
-  JobId job{};                    // what a program has made of itself is never another job's
+  std::string working_directory;  // directory of the driver
+  std::string scratch_directory;  // used, and created, if the working directory is missing
+  JobId job{};                    // state of a program before `init` is never shared between jobs
   friend auto operator<=>(const NurseryKey&, const NurseryKey&) = default;
 };
 
@@ -33,14 +34,14 @@ struct StartedProgram {
   Fd control;  // non-blocking; packets of protocol/nursery_wire.h
 };
 
-// `base`: the agent's own environment. `output_fd`: its stdout and stderr.
+// `base`: the environment of the agent. `output_fd`: stdout and stderr of the program.
 Result<StartedProgram> start_nursery(const NurseryKey& key, const std::vector<std::string>& base,
                                      int output_fd);
-// `settings` go over those of the key.
+// `settings` override those of the key.
 Result<StartedProgram> start_executor(const NurseryKey& key, const std::vector<std::string>& base,
                                       std::vector<EnvironmentVariable> settings, int output_fd);
 
-// The variables by which an executor and what it starts are known.
+// The variables that identify an executor and its descendants.
 std::vector<EnvironmentVariable> marks_of(SlotId slot, ProcessId process);
 
 }  // namespace mobula::internal::worker

@@ -1,7 +1,8 @@
-// The logs of a node, as its agent keeps and gives them out: one capped file for each slot, named by slot and
-// job, and the agent's own. Those of ended slots stay until there are too many or they take too much room;
-// then those that ended longest ago go. What is asked for is named by a word (protocol/node_questions.h),
-// never by a path: words that name no log here find nothing. Touches the disk; one thread.
+// The logs of a node: one capped file for each slot, named by slot and job, and the agent's own.
+// Logs of ended slots are kept up to a count and a size; the earliest ended are removed first.
+// Requests name a log by a word (protocol/node_questions.h), never by a path. Unknown words find
+// nothing.
+// Thread: owner. Units: bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +16,29 @@
 namespace mobula::internal::worker {
 
 struct SlotLogLimits {
-  std::uint64_t bytes = std::uint64_t{1} << 30;  // of slots that have ended
-  std::size_t ended = 2'000;                     // likewise
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // for ended slots together
+  std::size_t ended = 2'000;                     // number of ended slots
 };
 
 class SlotLogs {
  public:
-  // Slots whose logs are there already have ended.
+  // Slots with existing logs have ended.
   explicit SlotLogs(std::string folder, SlotLogLimits limits = {});
 
-  // Null, with a line in the agent's log, where the disk refuses.
+  // Null after a failed open, which is logged.
   CappedLog* open(SlotId slot, JobId job);
   // The slot has no executor any more.
   void close(SlotId slot);
 
   LogsListed list(const ListLogs& question) const;
-  // A part is small, and what was printed lately lies in memory.
+  // Reads a part. A part is small, and recent output is in the page cache.
   LogPart read(const ReadLog& question) const;
 
  private:
   struct Row {
     JobId job{};
     std::string path{};
-    std::uint64_t bytes = 0;  // once it has ended
+    std::uint64_t bytes = 0;  // size at the end of the slot
     bool open = false;
   };
 
@@ -45,10 +46,10 @@ class SlotLogs {
 
   const std::string folder_;
   const SlotLogLimits limits_;
-  std::map<std::string, Row> rows_;  // by the word
+  std::map<std::string, Row> rows_;  // by word
   std::map<SlotId, CappedLog> open_;
-  std::deque<std::string> ended_;  // the first of them first
-  std::uint64_t bytes_ = 0;        // of those
+  std::deque<std::string> ended_;  // in order of their end
+  std::uint64_t bytes_ = 0;        // total size of the ended logs
 };
 
 }  // namespace mobula::internal::worker

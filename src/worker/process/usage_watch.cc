@@ -15,7 +15,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-using Text = std::array<char, 4096>;  // more than the lines that are looked at
+using Text = std::array<char, 4096>;  // larger than the needed lines
 
 std::string_view read_small(const std::string& path, Text& buffer) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -23,7 +23,7 @@ std::string_view read_small(const std::string& path, Text& buffer) {
   return size <= 0 ? std::string_view() : std::string_view(buffer.data(), static_cast<std::size_t>(size));
 }
 
-// The numbers between blanks, up to the first other thing.
+// Numbers separated by spaces, up to the first other character.
 std::vector<std::int64_t> numbers_of(std::string_view text, std::size_t most) {
   std::vector<std::int64_t> numbers;
   while (numbers.size() < most) {
@@ -42,7 +42,7 @@ std::vector<std::int64_t> numbers_of(std::string_view text, std::size_t most) {
 UsageWatch::UsageWatch(HostPaths paths)
     : paths_(std::move(paths)), page_bytes_(::sysconf(_SC_PAGESIZE)), ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
 
-// user nice system idle iowait irq softirq steal, in ticks.
+// Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
 void UsageWatch::look_at_machine(UsageTold& told) const {
   Text buffer;
   std::string_view stat = read_small(paths_.proc + "/stat", buffer);
@@ -59,17 +59,19 @@ void UsageWatch::look_at_machine(UsageTold& told) const {
   }
 }
 
-// False: it has ended.
+// False: the process has exited.
 bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
   Text buffer;
   const std::string folder = fmt::format("{}/{}", paths_.proc, pid);
   const std::string_view stat = read_small(folder + "/stat", buffer);
-  // The name, in parentheses, may hold anything; what follows is: state, and numbers from ppid on.
+  // The name in parentheses may contain any character. The state and numbers from ppid on follow
+  // it.
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos || name_end + 4 > stat.size()) return false;
   const auto numbers = numbers_of(stat.substr(name_end + 3), 17);
   if (numbers.size() < 17) return false;
-  // With that of children that have ended: what they used is not lost to the sum with them.
+  // Includes the time of reaped children, so that the sum keeps the use of processes that have
+  // exited.
   const std::int64_t ticks = numbers[10] + numbers[11] + numbers[12] + numbers[13];
   const auto pages = numbers_of(read_small(folder + "/statm", buffer), 3);  // size resident shared
   if (pages.size() < 3) return false;
@@ -80,14 +82,14 @@ bool UsageWatch::add(pid_t pid, ExecutorUsage& usage) const {
   return true;
 }
 
-// A process has the children of all its threads.
+// The children of all threads of the process.
 bool UsageWatch::append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const {
   std::error_code code;
   std::filesystem::directory_iterator threads(fmt::format("{}/{}/task", paths_.proc, pid), code);
   for (const std::filesystem::directory_iterator end; !code && threads != end; threads.increment(code)) {
     if (reads_left == 0) return false;
     --reads_left;
-    Text buffer;  // has room for so many numbers
+    Text buffer;  // large enough for that count of numbers
     const auto children = numbers_of(read_small(threads->path().string() + "/children", buffer), max_below + 1);
     for (const auto child : children) {
       if (processes.size() > max_below) return false;

@@ -1,7 +1,7 @@
-// How busy the machine and the node's executors are, each with the processes below it, read from /proc when somebody
-// asks, and no more often than `answers_serve`: who asks in between is told the same. Costs nothing while nobody asks.
-// Where a kernel lists no children, what runs below an executor is not counted; where there is more than is looked at,
-// the answer says so. One thread.
+// CPU and memory use of the machine and of the node's executors with their descendants, read from
+// /proc on request. Within `answers_serve` requests get the previous result. If a kernel lists no
+// children, descendants are not counted; if a limit is reached, the reply states it.
+// Thread: owner.
 #pragma once
 
 #include <optional>
@@ -20,22 +20,22 @@ namespace mobula::internal::worker {
 class UsageWatch {
  public:
   static constexpr Duration answers_serve = std::chrono::milliseconds(400);
-  static constexpr std::size_t max_executors = 1024;  // that are looked at, for an answer
-  static constexpr std::size_t max_below = 256;       // processes below each of them
-  static constexpr std::size_t max_children_reads = 8192;  // of lists of children (one a thread), for an answer
+  static constexpr std::size_t max_executors = 1024;       // inspected executors per reply
+  static constexpr std::size_t max_below = 256;            // inspected descendants per executor
+  static constexpr std::size_t max_children_reads = 8192;  // per reply, one per thread
 
-  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // with what they run
+  using Executors = std::vector<std::pair<WatchedExecutor, std::string>>;  // with names of calls
 
   explicit UsageWatch(HostPaths paths = {});
 
-  // `executors` says who there is, and is called only if they are looked at. Without `request` and store.
+  // `executors` is called only for a new sample. The result has no `request` and no store.
   template <class Look>
   const UsageTold& look(Time now, Look&& executors) {
     if (last_ && now - looked_ < answers_serve) return *last_;
     looked_ = now;
     return look_now(now, executors());
   }
-  // The last look at the GPUs.
+  // Stores the latest sample of the GPUs.
   void took(const GpuMemorySampled& sample) { gpus_ = sample; }
 
  private:
@@ -43,7 +43,7 @@ class UsageWatch {
   void look_at_machine(UsageTold& told) const;
   bool add(pid_t pid, ExecutorUsage& usage) const;
   void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
-  // False: some were left out.
+  // False: some processes were left out.
   bool append_children(pid_t pid, std::vector<pid_t>& processes, std::size_t& reads_left) const;
 
   const HostPaths paths_;

@@ -24,7 +24,7 @@ namespace mobula::internal::worker {
 namespace {
 
 constexpr int warden_failed = 70;                       // EX_SOFTWARE of sysexits.h
-constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // far beyond what exec takes
+constexpr DecodeLimits order_limits{.max_bytes = 64u << 20};  // more than exec accepts
 
 std::string as_text(const Bytes& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -60,7 +60,7 @@ Result<WardenOrder> read_order(int control) {
   return decode<WardenOrder>(bytes, order_limits);
 }
 
-// Where the agent is gone nobody hears it.
+// Ignored if the agent has exited.
 void say(int control, const WardenWord& word) { (void)send_packet(control, as_text(encode(word)), {}, 0); }
 
 Result<ProcessStamp> start_under_this(WardenOrder order) {
@@ -76,13 +76,13 @@ Result<ProcessStamp> start_under_this(WardenOrder order) {
   what.output_fd = output.get();
   const auto launched = launch(what);
   if (!launched) return launched.error();
-  // A child of this process that was not waited for yet, so it is there, if only as a zombie.
+  // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
   return stat->stamp;
 }
 
-// Whether anything is left below this process.
+// True if any child remains.
 bool reap_children(pid_t command, int control) {
   int status = 0;
   pid_t pid = 0;
@@ -110,13 +110,13 @@ Result<StartedWarden> start_warden(const std::vector<std::string>& warden, std::
   if (::fcntl(own.get(), F_SETFL, O_NONBLOCK) != 0) return errno_failure("set up the socket to a warden", errno);
   const auto file = memory_file(encode(order));
   if (!file) return file.error();
-  // Sent before there is a reader: of it alone there is room.
+  // Sent before the reader exists: the socket buffer holds this one packet.
   const int fds[] = {file->get()};
   if (auto sent = send_packet(own.get(), "order", fds, MSG_DONTWAIT); !sent) return sent.error();
   Launch what;
   what.program = warden.front();
   what.argv = warden;
-  what.argv.front() = "mobula";  // as people see it, who is told what else it is by the next word
+  what.argv.front() = "mobula";  // name in process lists; the next argument names the role
   what.argv.push_back(std::to_string(theirs.get()));
   what.environment = std::move(environment);
   what.working_directory = "/";
@@ -124,7 +124,7 @@ Result<StartedWarden> start_warden(const std::vector<std::string>& warden, std::
   what.control_fd = theirs.get();
   auto launched = launch(what);
   if (!launched) return launched.error();
-  // A child of this process that was not waited for yet, so it is there, if only as a zombie.
+  // An unreaped child has an entry in /proc, at least as a zombie.
   const auto stat = read_stat(launched->pid);
   MOBULA_CHECK(stat.has_value(), "a child of ours is listed in /proc");
   return StartedWarden{stat->stamp, std::move(launched->pidfd), std::move(own)};
@@ -152,8 +152,8 @@ int run_warden(const std::string& control_fd) {
   }
   const Fd control(number);
   ::prctl(PR_SET_NAME, "mobula-warden");
-  // All of them: what the command is told to do is not told to this process, and an agent that has ended is seen by
-  // its end of the socket.
+  // Blocks all signals: signals to the command are not meant for the shim, and the end of the agent
+  // shows on the socket.
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);

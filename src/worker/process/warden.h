@@ -1,9 +1,9 @@
-// The process above the command of one submitted job: a subreaper, so that whatever the command starts stays below
-// it, with a session of its own, forked twice and with its environment cleared too. It is there until nothing is
-// left, and says over its socket when the command has started and how it has ended. If its agent is gone, by
-// whatever cause, it kills all that is below it. Signals that ask to end pass it by.
-//
-// `mobula job-warden FD` runs one; an agent starts its own program for it, so both ends are of one build.
+// The job shim: the process above the command of one submitted job. It is a subreaper, so all
+// processes that the command starts remain below it, whatever they do. It exits when none is left,
+// and reports the start and the end of the command over its socket. If its agent exits, it kills
+// all descendants. It ignores signals that request an end. `mobula job-warden FD` runs one; an
+// agent starts its own program for it, so both ends are of one build.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace mobula::internal::worker {
 
-// The command, to its warden: in a memory file, since an environment may be large.
+// The command, sent to its shim in a memory file, because an environment may be large.
 struct WardenOrder {
-  std::string program;  // a path
+  std::string program;  // path
   std::vector<std::string> argv;
   std::vector<std::string> environment;
   std::string working_directory;
@@ -36,12 +36,12 @@ struct WardenOrder {
   }
 };
 
-// Of the command: once when it has started, once when it has ended.
+// Reports the command: once after its start, once after its end.
 struct WardenWord {
   bool ended = false;
   std::int32_t pid = 0;
-  std::uint64_t start_time = 0;  // as ProcessStamp has it
-  std::int32_t status = 0;       // as waitpid gives it
+  std::uint64_t start_time = 0;  // as in ProcessStamp
+  std::int32_t status = 0;       // status of waitpid
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("ended", &WardenWord::ended), field("pid", &WardenWord::pid),
@@ -55,14 +55,15 @@ struct StartedWarden {
   Fd control;  // non-blocking
 };
 
-// `warden`: program and first words that run one. `environment`: its own, not the command's. `output_fd`: stdout and
-// stderr of both.
+// `warden`: program and first arguments of the shim. `environment`: of the shim, not of the
+// command. `output_fd`: stdout and stderr of both.
 Result<StartedWarden> start_warden(const std::vector<std::string>& warden, std::vector<std::string> environment,
                                    const WardenOrder& order, int output_fd);
-// What has come from it; nothing where nothing is there. not_found: it will say no more.
+// Received reports; empty if none are available. not_found: no more will follow.
 Result<std::vector<WardenWord>> read_warden(int control);
 
-// The warden's whole life; its exit code. `argv`: what follows the first words. Before any thread is started.
+// Runs the shim until its end and returns its exit code. `control_fd`: the last argument of the
+// shim. Call before any thread starts.
 int run_warden(const std::string& control_fd);
 
 }  // namespace mobula::internal::worker

@@ -171,7 +171,7 @@ void Agent::executor_exits(const StartExecutor& started, EndCause cause) {
   world_.settle();
 }
 
-// ---- the world ---------------------------------------------------------------------------------
+// ---- simulation ---------------------------------------------------------------------------------
 
 WorkerOptions Agents::small() {
   WorkerOptions options;
@@ -293,7 +293,7 @@ Agent* Agents::by_incarnation(ProcessId incarnation) {
   return nullptr;
 }
 
-// ---- messages ----------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee) {
   StartSlot start;

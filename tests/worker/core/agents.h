@@ -1,6 +1,6 @@
-// Agents for tests: WorkerCores behind a small shell that keeps simulated time, plays the head,
-// carries frames between them and "moves" bytes by saying so. Everything happens in order, in one
-// thread, when `settle` is called.
+// Agents for tests: WorkerCores behind a small shell that simulates time, plays the head, carries
+// frames between agents, and completes transfers without bytes. `settle` processes all events in
+// order, in one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace mobula::internal::worker {
 
 class Agents;
 
-// One node's agent and what it said.
+// The agent of one node, and the messages that it sent.
 class Agent {
  public:
   Agent(Agents& world, NodeId node, std::uint64_t number, WorkerOptions options);
@@ -34,18 +34,18 @@ class Agent {
   WorkerCore& core() { return core_; }
 
   void step(Event event);
-  // A driver attaches on a link of this number; its process id is returned.
+  // Attaches a driver on the link with this number and returns its process id.
   ProcessId driver(LinkId link, JobId job);
   void say(LinkId link, ProcessToAgent message) { step(ProcessSaid{link, std::move(message)}); }
   void head_says(HeadMessage message);
 
-  // What went to a process over its link, since the last call.
+  // Messages sent to a process over its link since the last call.
   template <class T>
   std::vector<T> heard(LinkId link) {
     return take_from<T>(said_[link]);
   }
   template <class T>
-  std::vector<T> told() {  // to the head
+  std::vector<T> told() {  // messages to the head
     return take_from<T>(told_);
   }
   template <class T>
@@ -58,24 +58,23 @@ class Agent {
     did_.clear();
   }
 
-  // Starts the executor that StartExecutor asks for, on this link, and lets it say that it is
-  // ready.
+  // Starts the executor of the StartExecutor command on this link, and sends its ExecutorReady.
   StartExecutor run_executor(LinkId link, std::int64_t pid = 100);
   void executor_exits(const StartExecutor& started, EndCause cause = {});
 
   static constexpr std::int64_t wall_us = 1'700'000'000'000'000;
   bool alive = true;
   bool head_answers = true;
-  bool serves_slowly = false;  // what is withdrawn ends at `end_serving`
+  bool serves_slowly = false;  // withdrawn offers end at `end_serving`
   void end_serving();
-  // Its disk: which files are there, what it does to what is written and read next.
+  // Its disk: existing files, and results of the next writes and reads.
   std::set<std::uint64_t> files;
   std::optional<Failure> disk_fails;
-  bool disk_waits = false;  // until `disk_goes_on`
+  bool disk_waits = false;  // writes wait for `disk_goes_on`
   std::set<ObjectId> damaged;
   void disk_goes_on();
-  std::optional<AgentFrame> heartbeat;  // the last frame without a message that the head heard
-  std::vector<std::pair<Time, Bytes>> recorded;  // events, as recordings hold them
+  std::optional<AgentFrame> heartbeat;           // last frame without a message at the head
+  std::vector<std::pair<Time, Bytes>> recorded;  // encoded events, as in recordings
   const Scrubber scrubber{Hash128{1, 2}};
   std::vector<Command> all;                      // commands, in order
 
@@ -113,29 +112,29 @@ class Agents {
   explicit Agents(WorkerOptions options = small()) : options_(options) {}
   static WorkerOptions small();
 
-  // A node, started, registered and known to the others.
+  // Adds a started and registered node, known to the others.
   Agent& add();
-  // On a node whose agent has died.
+  // Adds an agent on the node of a dead one.
   Agent& add_after(const Agent& dead);
   Agent& at(std::size_t index) { return *agents_.at(index); }
   void post(Agent& agent, Event event) { events_.emplace_back(&agent, std::move(event)); }
-  // Carries out all that is under way; time stands still.
+  // Processes all pending events; time does not advance.
   void settle();
-  // Lets time pass, deadline by deadline.
+  // Advances time, deadline by deadline.
   void advance(Duration span);
-  // The agent is silent from now on; `announce` says so to the others.
+  // Stops the agent; `announce_death` reports it to the others.
   void die(Agent& agent);
   void announce_death(const Agent& agent);
   Agent* by_incarnation(ProcessId incarnation);
 
   Time now = Time::from_ns(1'000'000'000);
   std::uint64_t epoch = 1;
-  std::uint32_t head_protocol = protocol_version;  // that it agrees with agents that join
-  bool plain_against_orders = false;  // whoever offers bytes does not seal them
-  bool bytes_flow = true;  // false: pulls stay unfinished until `finish_pulls`
+  std::uint32_t head_protocol = protocol_version;  // version agreed with agents that register
+  bool plain_against_orders = false;               // agents offer bytes unencrypted
+  bool bytes_flow = true;                          // false: pulls wait for `finish_pulls`
   void finish_pulls(std::optional<Failure> failure = std::nullopt);
   void cut_chunk(Agent& reader, std::uint64_t chunk);
-  // Neither messages nor bytes pass between these two from now on.
+  // Drops all messages and bytes between these two from now on.
   void cut_between(const Agent& one, const Agent& two);
   void heal() { cut_.clear(); }
   bool reachable(const Agent& from, ProcessId to) const;
@@ -155,15 +154,15 @@ class Agents {
   std::deque<std::pair<Agent*, Event>> events_;
 };
 
-// ---- short words for messages ------------------------------------------------------------------
+// ---- constructors of messages -------------------------------------------------------------------
 
 StartSlot slot_of(std::uint64_t number, JobId job, ProcessId lessee);
 StartSlot actor_slot(std::uint64_t number, JobId job);
 RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner);
-// Reserves and seals; expects both to be answered.
+// Reserves and seals an object; expects both replies.
 void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
            ProcessId owner, NodeId home, RefRecords contained = {});
-// All tables of all living agents are empty, but for `kept` links and processes.
+// Expects empty tables in all living agents, except for `kept` links and processes.
 void expect_empty(Agents& world, std::size_t agents, std::size_t kept = 0);
 
 }  // namespace mobula::internal::worker

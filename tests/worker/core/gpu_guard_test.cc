@@ -1,4 +1,4 @@
-// What is done about executors that have more of a GPU than their share.
+// Reactions to executors that exceed their share of a GPU.
 #include "worker/core/gpu_guard.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST(GpuGuardTest, WhatHasNoCountedShareIsLeftAlone) {
   EXPECT_TRUE(guard.look(sampled({{1, 5000}}), std::vector{holder(1, 0)}).empty());
 }
 
-// ---- in the agent ------------------------------------------------------------------------------
+// ---- in the agent -------------------------------------------------------------------------------
 
 const JobId job = JobId::of(5);
 constexpr LinkId driver_link = 1;

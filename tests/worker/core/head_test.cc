@@ -92,7 +92,7 @@ TEST_F(HeadTest, WhatHappensBetweenRegisteringAndTheAnswerIsToldAfterwards) {
   EXPECT_EQ(facts.processes.size(), 2u);
   agent_.say(2, ExecutorBlocked{true});
   agent_.step(ProcessLinkLost{1});
-  world_.settle();  // the head's answer to these facts
+  world_.settle();  // the reply of the head to these facts
   const auto lent = agent_.told<SlotLent>();
   ASSERT_EQ(lent.size(), 1u);
   EXPECT_EQ(lent[0].slot, SlotId::of(1));
@@ -113,7 +113,7 @@ TEST_F(HeadTest, ANewHeadIsToldOfTheDeathsThatTheEarlierOneMayNotHavePublished) 
   const auto again = agent_.told<ProcessEnded>();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].process, gone);
-  // Not for ever.
+  // The end is forgotten after 30 s.
   world_.advance(31s);
   agent_.step(ProcessLinkLost{2});
   world_.settle();
@@ -196,7 +196,7 @@ TEST_F(HeadTest, ATicketThatIsRenewedIsShownByItsProcessesToo) {
 TEST_F(HeadTest, AProcessSaysWhatItsRoleMayAlone) {
   agent_.driver(1, job);
   agent_.forget();
-  // A driver is no executor, and what it has relayed is its own.
+  // A driver is no executor, and relays only its own messages.
   agent_.say(1, RunningNow{});
   agent_.say(1, ExecutorRetires{});
   agent_.say(1, ConstructorFinished{});

@@ -1,4 +1,4 @@
-// What is ended when the node is short of memory, and when.
+// The choice of executors to terminate under memory pressure, and its time.
 #include "worker/core/memory_guard.h"
 
 #include <gmock/gmock.h>
@@ -119,7 +119,7 @@ TEST(WhyEnded, HasTheNumbers) {
   EXPECT_THAT(why, HasSubstr("this process: 300 MiB, f2: 600 MiB, the object store: 40 MiB"));
 }
 
-// ---- in the agent ------------------------------------------------------------------------------
+// ---- in the agent -------------------------------------------------------------------------------
 
 const JobId job = JobId::of(5);
 constexpr LinkId driver_link = 1;
@@ -181,7 +181,7 @@ TEST_F(MemoryTest, WhatIsEndedIsToldWithTheNumbers) {
   EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
 }
 
-// What it had is still counted for a moment: nobody else is ended for that.
+// The memory of the killed executor is counted for a moment. No other one is terminated for it.
 TEST_F(MemoryTest, WhatTheKernelHasEndedIsGivenTimeToComeBack) {
   const auto first = running(slot_of(1, job, driver_), 2, true);
   const auto second = running(slot_of(2, job, driver_), 3, true);

@@ -33,14 +33,14 @@ class ObjectDeathsTest : public ::testing::Test {
     settle();
     return agent.heard<ObjectReadable>(1);
   }
-  // The head answers LocateObject of this agent.
+  // The head replies to LocateObject of this agent.
   void locate(Agent& agent, std::vector<NodeId> nodes) {
     const auto asked = agent.told<LocateObject>();
     ASSERT_EQ(asked.size(), 1u);
     agent.head_says(ObjectLocated{asked[0].object, std::move(nodes)});
     settle();
   }
-  // An executor of the home, on link 2.
+  // Starts an executor of the home, on link 2.
   ProcessId run_executor() {
     home_.head_says(slot_of(1, job, owner_));
     settle();
@@ -66,11 +66,11 @@ class ObjectDeathsTest : public ::testing::Test {
   Agent& other_;
   Agent& third_;
   ProcessId owner_;
-  ProcessId borrowed_from_;  // the driver of `other_`
+  ProcessId borrowed_from_;  // driver of `other_`
   StartExecutor started_;
 };
 
-// Elements of a tensor are in the store before anybody is told to look for them there.
+// Elements of a tensor are in the store before any reader is sent there.
 TEST_F(ObjectDeathsTest, ElementsThatAreNotStoredAreNotWaitedFor) {
   home_.say(1, ExportObject{value, true});
   for (Agent* agent : {&home_, &other_}) {
@@ -100,7 +100,7 @@ TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
 }
 
 TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhoseTheyAre) {
-  // A copy, held by a reader alone.
+  // A replica, held by a reader only.
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   other_.driver(2, job);
@@ -112,7 +112,7 @@ TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhos
   settle();
   EXPECT_EQ(other_.heard<ObjectSealed>(2).size(), 1u);
   EXPECT_EQ(other_.core().objects().find(value), nullptr) << "the owner named is unknown there";
-  // Nor does a process that ends before it says so keep them.
+  // They are released, too, if the process exits before its seal.
   EXPECT_EQ(fetch(other_).size(), 1u);
   other_.say(2, ReserveObject{value, 1000});
   release(other_);
@@ -139,7 +139,7 @@ TEST_F(ObjectDeathsTest, WhatAnExecutorHadPassedOnBeforeItCrashedIsThereForItsNe
   const RefRecord made = ref_of(value, home_, executor);
   store(world_, home_, 2, value, 1000, executor, home_.node());
   home_.say(2, ExportObject{value});
-  store(world_, home_, 2, ObjectId::of(78), 1000, executor, home_.node());  // for itself alone
+  store(world_, home_, 2, ObjectId::of(78), 1000, executor, home_.node());  // never passed on
   home_.executor_exits(started_, signalled());
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(78)), nullptr);
   other_.say(1, HoldObject{made});
@@ -267,7 +267,7 @@ TEST_F(ObjectDeathsTest, CopyOfAHolderServesWhenTheKeeperHasDied) {
   expect_empty(world_, 3, 1);
 }
 
-// The holder of the last copy releases it while another node holds the object without its bytes.
+// The holder of the last replica releases it while another node holds the object without its bytes.
 TEST_F(ObjectDeathsTest, LastCopyReleased_OwnerRecomputes) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
@@ -286,7 +286,8 @@ TEST_F(ObjectDeathsTest, LastCopyReleased_OwnerRecomputes) {
   expect_empty(world_, 3, 1);
 }
 
-// A copy is reported while the home searches for replicas: the search ends without an answer to the askers.
+// A replica is reported while the home searches for replicas: the search ends without a reply to
+// the askers.
 TEST_F(ObjectDeathsTest, CopyReportedDuringSearch_AskersRead) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
@@ -302,7 +303,7 @@ TEST_F(ObjectDeathsTest, CopyReportedDuringSearch_AskersRead) {
   home_.head_says(news);
   settle();
   EXPECT_TRUE(fetch(fourth).empty());
-  // The bytes of `other_` have arrived all the same.
+  // The pull of `other_` completes nevertheless.
   world_.bytes_flow = true;
   for (const auto& each : std::exchange(world_.moving, {})) world_.post(*each.reader, ChunkFetched{each.chunk, {}});
   settle();

@@ -10,8 +10,8 @@ const JobId common_job = JobId::of(5);
 constexpr std::size_t node_count = 4;
 constexpr std::uint64_t object_count = 6;
 
-// Four nodes with two drivers each put, make, export, borrow, read and release objects in any
-// order, while drivers and nodes die and pulls break.
+// Four nodes with two drivers each put, export, borrow, read and release objects in random order,
+// while drivers and nodes die and pulls fail.
 class RandomHistory {
  public:
   explicit RandomHistory(std::uint64_t seed) : random_(seed) {
@@ -22,7 +22,7 @@ class RandomHistory {
       }
     }
     world_.settle();
-    // Each object belongs to one process for good; that process exports it before others see it.
+    // Each object has one owner for the whole run, which exports it before other processes see it.
     for (std::uint64_t i = 0; i < object_count; ++i) {
       owners_.push_back(random_.below(processes_.size()));
       say(processes_[owners_.back()], ExportObject{object(i)});
@@ -40,10 +40,10 @@ class RandomHistory {
     }
   }
 
-  // Everybody who still waits has an answer; when all have left, nothing is left.
+  // Every waiting reader has a reply, and after all processes have exited the tables are empty.
   void finish() {
     world_.bytes_flow = true;
-    // Who waits for a writer of its own node waits until that one has made up its mind.
+    // A reader that waits for a writer of its node waits until that writer seals or releases.
     for (const auto& [who, what] : unsealed_) {
       waiting_.erase({who, what});
       say(processes_[who], ReleaseObject{object(what)});
@@ -81,7 +81,7 @@ class RandomHistory {
   void say(const Process& process, ProcessToAgent message) {
     if (process.alive) world_.at(process.node).say(process.link, std::move(message));
   }
-  // Its owner lives: it was never made, or is to be made again.
+  // The owner is alive: the object was never produced, or will be recomputed.
   bool owner_may_still_make(std::uint64_t number) { return processes_[owners_[number]].alive; }
 
   void act() {
@@ -118,7 +118,7 @@ class RandomHistory {
     const Process& owner = processes_[owners_[what]];
     const std::uint64_t inner = random_.below(object_count);
     RefRecords contained;
-    // References point one way, so that nothing keeps itself.
+    // References point in one direction, so that no cycle keeps objects alive.
     if (inner > what) contained.push_back(ref(inner));
     say(process, ReserveObject{object(what), 1000});
     if (random_.chance(100)) {

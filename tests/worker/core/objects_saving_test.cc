@@ -1,4 +1,4 @@
-// What would go with a node that is drained.
+// Objects that would be lost with a drained node.
 #include <gtest/gtest.h>
 
 #include "worker/core/agents.h"
@@ -44,7 +44,7 @@ class ObjectsSavingTest : public ::testing::Test {
     settle();
     return agent.told<ObjectsListed>().at(0).store;
   }
-  // A result that `other_` keeps for its owner at home.
+  // Stores a result on `other_` for its owner at the home.
   void keep_at_other() { store(world_, other_, 1, value, 1000, owner_, home_.node()); }
 
   Agents world_;

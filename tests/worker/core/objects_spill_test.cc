@@ -1,4 +1,4 @@
-// Memory that is short: what leaves it, what stays, what comes back.
+// Memory pressure in the store: eviction, spilling, and restoring.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@ namespace {
 using ::testing::HasSubstr;
 
 const JobId job = JobId::of(5);
-constexpr std::int64_t big = 120 << 10;  // one of them fills a slab; the store holds eight
+constexpr std::int64_t big = 120 << 10;  // one object fills a slab; the store holds eight
 
-// Drivers on link 1 of each node; `owner_` is that of the home. The store holds 1 MiB in slabs of
-// 128 KiB, and spills above 80 % of it.
+// Drivers on link 1 of each node; `owner_` is the driver of the home. The store holds 1 MiB in
+// slabs of 128 KiB, and spills above 80 % of it.
 class SpillTest : public ::testing::Test {
  protected:
   SpillTest()
@@ -38,7 +38,7 @@ class SpillTest : public ::testing::Test {
     const ObjectRow* row = const_cast<Agent&>(agent).core().objects().find(ObjectId::of(number));
     return row == nullptr ? ObjectState::failed : row->state;
   }
-  // As a process does that looks at nothing: it returns every place at once.
+  // Acts as a process without readers: returns every location at once.
   void return_places(Agent& agent, LinkId link = 1) {
     for (auto asked = agent.heard<ReturnPlace>(link); !asked.empty();
          asked = agent.heard<ReturnPlace>(link)) {
@@ -90,7 +90,7 @@ class SpillTest : public ::testing::Test {
     settle();
   }
 
-  // So many have a place, and the disk is not done with any; the next one waits.
+  // Eight objects have memory, and the disk completes no write; the ninth waits.
   void fill_while_the_disk_waits() {
     home_.disk_waits = true;
     put_many(1, 8);
@@ -161,7 +161,7 @@ TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRefused) {
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("are being read in place"));
 }
 
-// As when the machine sleeps, or all of its processes are stopped for a while.
+// As after a suspend of the machine, or a stop of all its processes.
 TEST_F(SpillTest, APauseOfTheAgentItselfIsNoTimeInWhichRoomCouldCome) {
   fill_while_the_disk_waits();
   world_.now = world_.now + 100s;
@@ -323,7 +323,7 @@ TEST_F(SpillTest, DamagedObjectIsLostAndItsOwnerIsTold) {
   const auto gone = home_.heard<ObjectGone>(1);
   ASSERT_EQ(gone.size(), 1u);
   EXPECT_THAT(gone[0].cause, HasSubstr("damaged"));
-  // Made again by its owner, it is read by who waits for it.
+  // Readers that waited receive the recomputed object.
   put(1);
   const auto read = home_.heard<ObjectReadable>(1);
   ASSERT_EQ(read.size(), 1u);
@@ -356,14 +356,15 @@ TEST_F(SpillTest, CopiesGoBeforeAnythingIsWritten) {
   }
   EXPECT_EQ(state(other_, 1), ObjectState::wanted);
   EXPECT_TRUE(other_.files.empty());
-  // It is known still, and pulled again.
+  // The object is still known, and is pulled again.
   const auto read = fetch(other_, 1, 9);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_FALSE(read[0].failure) << read[0].failure->text;
 }
 
 TEST_F(SpillTest, CopyWhoseOriginIsGoneIsWritten) {
-  // A result of a task on `other_` is kept there for its owner at home, and pulled to it.
+  // A result of a task on `other_` is stored there for its owner at the home, and pulled to the
+  // home.
   store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
   ASSERT_EQ(fetch(home_, 1, 4).size(), 1u);
   home_.say(1, PlaceReturned{ObjectId::of(1), 4});

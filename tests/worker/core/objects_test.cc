@@ -8,8 +8,8 @@ namespace {
 const JobId job = JobId::of(5);
 const ObjectId value = ObjectId::of(77);
 
-// `home_` is the node of the owner, a driver on link 1; on `other_` and `third_` a process of the
-// same job is on link 1, too.
+// `home_` is the node of the owner, a driver on link 1. `other_` and `third_` have a process of the
+// same job on link 1, too.
 class ObjectsTest : public ::testing::Test {
  protected:
   ObjectsTest()
@@ -296,7 +296,7 @@ TEST_F(ObjectsTest, FailedPullIsTriedAgainAndThenReported) {
   home_.say(1, ExportObject{value});
   world_.bytes_flow = false;
   EXPECT_TRUE(fetch(other_, ref()).empty());
-  // Three pulls, of which each gives its only source up after five failures.
+  // Three pulls; each drops its only source after five failures.
   for (int i = 0; i < 15; ++i) {
     ASSERT_EQ(world_.moving.size(), 1u) << i;
     world_.finish_pulls(failure(ErrorCode::corrupt, "bad tag"));
@@ -379,7 +379,8 @@ TEST_F(ObjectsTest, EndOfTheJobFreesEverythingOfIt) {
   EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).failure) << "its processes are refused";
 }
 
-// The head that said so may have gone down first: the next one knows from the facts of what to tell.
+// A head may crash after it sent JobEnded: the next head learns from the facts which nodes to
+// notify.
 TEST_F(ObjectsTest, JobOfAnEmptySlabIsStatedUntilItHasEnded) {
   put();
   expect_readable(fetch(other_, ref()));

@@ -1,4 +1,4 @@
-// Executors that await calls which they have submitted, and handles of actors whose owners have exited.
+// Executors that await their submitted calls, and handles of actors whose owners have exited.
 #include <gtest/gtest.h>
 
 #include "worker/core/agents.h"
@@ -74,7 +74,7 @@ TEST_F(PlannedEndTest, HasTimeWhenTheSlotReturnsLater) {
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
 }
 
-// The head may send the order before it hears of the departure.
+// The head may send the order before it receives the departure.
 TEST_F(PlannedEndTest, AwaitsCallsWhenStoppedAfterDeparture) {
   agent_.say(executor_link, departing(true));
   world_.settle();

@@ -1,4 +1,4 @@
-// Slots in which the command of a submitted job runs.
+// Slots that run the command of a submitted job.
 #include <gtest/gtest.h>
 
 #include "worker/core/agents.h"

@@ -285,9 +285,9 @@ TEST_F(SlotsTest, ProgramWhoseSourceIsDeadEndsTheSlotButMayBeTriedAgain) {
   EXPECT_EQ(agent_.core().census().pulls, 0u);
 }
 
-// Whoever places it here again at once would have it fail again at once, for ever.
+// Without a backoff, a slot that is placed here again would fail again at once, without end.
 TEST_F(SlotsTest, FilesThatCannotBeBroughtAreTriedAgainAfterPausesThatGrow) {
-  const auto fails = [&] {  // where its source is this node, which has them no more
+  const auto fails = [&] {  // the source is this node, which has lost the files
     agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
     world_.settle();
     return agent_.told<SlotGone>();

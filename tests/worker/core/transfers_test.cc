@@ -1,4 +1,4 @@
-// Objects on their way between agents: who reads from whom, and what becomes of the places.
+// Transfers of objects between agents: sources of the readers, and the memory of pulls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ class TransfersTest : public ::testing::Test {
     const auto heard = agent.heard<ObjectReadable>(1);
     return heard.size() == 1 && !heard[0].failure;
   }
-  // One chunk of all that are under way to this agent arrives.
+  // Completes one of the chunks in flight to this agent.
   void one_arrives(Agent& agent) {
     const auto at = std::ranges::find(world_.moving, &agent, &Agents::Moving::reader);
     ASSERT_NE(at, world_.moving.end());
@@ -351,7 +351,7 @@ TEST_F(TransfersTest, TheRestOfADeadHoldersBytesComesFromAnother) {
   release_all();
 }
 
-// Both count their pulls from one.
+// Both agents number their pulls from 1.
 TEST_F(TransfersTest, ANodesNextAgentMayAskByTheNumberOfTheLast) {
   Agent& dead = world_.at(1);
   home_.serves_slowly = true;
@@ -398,7 +398,7 @@ TEST_F(TransfersTest, AtTheLimitAnArgumentComesFirst) {
     world_.settle();
   }
   want(reader, true);
-  // Sixteen have a place; the seventeenth waits, and the argument after it.
+  // Sixteen pulls have memory; the seventeenth waits, and the argument follows it.
   one_arrives(reader);
   EXPECT_TRUE(reader.core().objects().find(value)->has_place());
   EXPECT_FALSE(reader.core().objects().find(ObjectId::of(1017))->has_place());

@@ -1,4 +1,4 @@
-// Commands: each beneath a warden of its own, so that nothing they have started gets away.
+// Commands: each under its own job shim, so that none of its processes escapes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class CommandTest : public PoolTest {
  protected:
   CommandTest() {
     options_.warden = {WARDEN_PROGRAM};
-    // As it comes: a command's output is not cut into lines.
+    // Unsplit output: a command's output is not divided into lines.
     options_.on_output = [this](ProcessId process, std::string_view bytes) { output_[process] += bytes; };
   }
 
@@ -35,8 +35,8 @@ class CommandTest : public PoolTest {
     return process;
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  // Leaves a process behind that has a session of its own, an empty environment and no parent that it had, and writes
-  // its pid to a file; `first`: what it does before it sleeps.
+  // Leaves a process behind with its own session, an empty environment, and another parent, and
+  // writes its pid to a file. `first`: its commands before it sleeps.
   std::string detaches(const std::string& name, const std::string& first = "") const {
     std::ofstream(path(name + ".sh")) << first << "\necho $$ > " << path(name) << ".pid && /bin/mv " << path(name) << ".pid "
                                       << path(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
@@ -121,7 +121,7 @@ TEST_F(CommandTest, WhatItHasDetachedIsToldAndHasItsGrace) {
   EXPECT_FALSE(is_running(three));
 }
 
-// A command may signal its parent, which is of its own user.
+// A command can signal its parent, which has the same user.
 TEST_F(CommandTest, WhoKillsItsWardenEndsItself) {
   const ProcessId process = start_shell("kill -TERM $PPID; echo still here; kill -KILL $PPID; while :; do sleep 0.05; done");
   EXPECT_EQ(end_of(process).signal, SIGKILL);
@@ -140,7 +140,7 @@ TEST_F(CommandTest, AWardenThatCannotRunFailsTheStartWithWhatItPrinted) {
   EXPECT_THAT(failure_of(start_shell("true")), HasSubstr("cannot run /no/such/warden: No such file"));
 }
 
-// Agent and keeper may be killed at once; then the warden is all there is.
+// Agent and agent shim may be killed at once; then only the job shim is left.
 TEST_F(CommandTest, WithoutItsAgentAWardenEndsAllThatIsBelowIt) {
   WardenOrder order;
   order.program = "/bin/sh";

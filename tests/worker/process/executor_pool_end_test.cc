@@ -1,4 +1,4 @@
-// How executors end, and what is left of them: nothing.
+// Ends of executors, without any remaining process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,7 +105,7 @@ TEST_F(PoolTest, KillBeforeTheStartIsAFailedStart) {
   const ProcessId process = start(key());
   pool().kill(process, Duration(0));
   EXPECT_THAT(failure_of(process), HasSubstr("told to end"));
-  // One that the nursery is asked for already starts, and ends.
+  // A requested fork starts, and is killed then.
   const ProcessId ready = run(key());
   const ProcessId requested = start(key());
   pool().kill(requested, Duration(0));

@@ -1,4 +1,4 @@
-// How executors are started, and what they find.
+// Starts of executors, and their environment.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The description without what is different by purpose.
+// The description without intended differences.
 std::string common_part(const std::string& description) {
   std::istringstream lines(description);
   std::string kept;
@@ -115,7 +115,7 @@ TEST_F(PoolTest, NurseryThatWasKilledIsReplaced) {
   }
   ASSERT_EQ(nurseries.size(), 1u);
   ASSERT_TRUE(signal_process(nurseries[0], SIGKILL));
-  // Without serving the pool in between: this request may meet a nursery that is dead already.
+  // The pool is not served in between, so this request may reach a dead fork server.
   const ProcessId second = run(key());
   EXPECT_EQ(ask(second, "print again"), "done");
   EXPECT_EQ(ask(first, "print the first one runs on"), "done");
@@ -217,7 +217,7 @@ TEST_F(PoolTest, TwoHundredExecutorsLeaveNoFdAndNoZombie) {
   EXPECT_TRUE(children_of(::getpid()).empty());
 }
 
-// Prints times; asserts none, because the machine may be busy.
+// Prints times. Asserts none, because the machine may be busy.
 TEST_F(PoolTest, MeasureStarts) {
   run(key());
   for (const bool nurseries : {true, false}) {

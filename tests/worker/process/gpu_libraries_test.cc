@@ -1,4 +1,4 @@
-// What an agent makes of what the program says that opens the libraries of GPUs.
+// Parsing of the output of the program that opens the GPU libraries.
 #include "worker/process/gpu_libraries.h"
 
 #include <gmock/gmock.h>

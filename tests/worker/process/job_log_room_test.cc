@@ -1,4 +1,4 @@
-// The logs of all jobs of a node, and which of them go.
+// The disk quota of job logs, and the order of removal.
 #include "worker/process/job_log_room.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ class JobLogRooms : public testing::Test {
   ~JobLogRooms() override { std::filesystem::remove_all(folder); }
 
   static JobId job(std::uint64_t number) { return JobId::of(number); }
-  // A job that prints so many bytes and ends.
+  // Runs a job that prints `bytes` bytes and ends.
   static void run(JobLogRoom& room, JobId id, std::size_t bytes) {
     JobLog log = room.open(id);
     room.append(log, std::string(bytes, 'x'));

@@ -1,4 +1,4 @@
-// What submitted jobs print, as it lies on a node's disk.
+// Output of submitted jobs on the disk of a node.
 #include "worker/process/job_log.h"
 
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ void report(int pipe) {
   (void)!::write(pipe, &self, sizeof self);
 }
 
-// A child, one in its own session, and one that is an orphan in its own session.
+// Leaves a child, a child in its own session, and an orphan in its own session.
 void leave_processes(int pipe) {
   for (const auto& [own_session, twice] :
        {std::array{false, false}, std::array{true, false}, std::array{true, true}}) {
@@ -55,7 +55,7 @@ class KeeperTest : public ::testing::Test {
     ::close(pipe_[1]);
   }
 
-  // Forks a keeper over an agent that leaves processes and then waits.
+  // Forks a shim over an agent that leaves processes and then waits.
   void start(const std::function<int()>& agent_main) {
     std::fflush(nullptr);
     keeper_ = ::fork();
@@ -98,8 +98,8 @@ TEST_F(KeeperTest, DeathOfTheAgentEndsTheWholeTree) {
   for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
-// Serves a pool with one executor for ever; reports itself, the executor, and what that one
-// started.
+// Serves a pool with one executor until it is killed. Reports the pids of itself, the executor, and
+// the process that the executor started.
 int agent_with_executor(int pipe) {
   auto pool = ExecutorPool::create(PoolOptions{}).value();
   std::array<int, 2> link{};

@@ -1,4 +1,4 @@
-// How much memory is in use, from files as the kernel writes them.
+// Memory use, from files in the format of the kernel.
 #include "worker/process/memory_watch.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,8 @@ TEST_F(MemoryWatchTest, GroupsOfVersionOneCountAndALimitMayComeLater) {
   EXPECT_EQ(sample->limit_bytes, 100 * mib);
 }
 
-// What is taken between two looks is never seen, and what reached its limit says so.
+// A peak between two samples is never sampled, but the counter of the group shows that it reached
+// its limit.
 TEST_F(MemoryWatchTest, AGroupThatReachedItsLimitBetweenTwoLooksIsNamed) {
   const auto group_of = [&](const std::string& self, const std::string& failures_file,
                             const std::string& none, const std::string& one) {

@@ -1,4 +1,4 @@
-// A pool with real processes behind it, and the test as their agent.
+// A pool with real processes; the test plays their agent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class PoolTest : public ::testing::Test {
     return process;
   }
 
-  // Serves the pool until `done`; false if that takes more than 60 s.
+  // Serves the pool until `done`; false after 60 s.
   bool serve_until(const std::function<bool()>& done, int also_wakes = -1) {
     const Time deadline = monotonic_now() + 60s;
     while (!done()) {
@@ -111,7 +111,7 @@ class PoolTest : public ::testing::Test {
     return receive(process);
   }
 
-  // Starts an executor and hears its hello.
+  // Starts an executor and receives its first packet.
   ProcessId run(NurseryKey nursery, std::vector<EnvironmentVariable> environment = {}) {
     const ProcessId process = start(std::move(nursery), std::move(environment));
     EXPECT_TRUE(

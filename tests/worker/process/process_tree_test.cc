@@ -17,7 +17,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-// A child that this test started, ended with it.
+// A child of this test, killed by the destructor.
 class Child {
  public:
   template <class Main>
@@ -88,7 +88,7 @@ TEST(ProcessTree, ProcessRunsOnWithoutItsMainThread) {
     std::thread([] {
       for (;;) ::pause();
     }).detach();
-    ::syscall(SYS_exit, 0);  // of this thread alone, without unwinding
+    ::syscall(SYS_exit, 0);  // ends this thread only, without unwinding
   });
   ASSERT_TRUE(eventually([&] { return main_thread_is_zombie(child.pid()); }));
   const auto stat = read_stat(child.pid());

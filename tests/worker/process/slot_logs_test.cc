@@ -1,4 +1,4 @@
-// The logs that an agent keeps and gives out.
+// The logs that an agent stores and returns.
 #include "worker/process/slot_logs.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST_F(SlotLogTest, ALogIsReadByItsWordWhileItIsWrittenAndAfterwards) {
   EXPECT_EQ(text(part), "two\n");
   logs.close(slot(1));
   EXPECT_FALSE(logs.read(all_of(log_of_slot(slot(1)))).open);
-  const SlotLogs after(folder);  // of the next agent
+  const SlotLogs after(folder);  // the logs of the next agent
   EXPECT_EQ(text(after.read(all_of(log_of_slot(slot(1))))), "one\ntwo\n");
 }
 

@@ -1,4 +1,4 @@
-// How busy executors are, as /proc says it.
+// CPU and memory use of executors according to /proc.
 #include "worker/process/usage_watch.h"
 
 #include <gtest/gtest.h>
@@ -85,7 +85,8 @@ TEST_F(UsageWatchTest, GpuBytesAreThoseOfTheLastLook) {
 }
 
 TEST_F(UsageWatchTest, WhatRunsBelowAnExecutorIsCountedWithIt) {
-  // 7 has 8 from one thread and 9 from another, 9 has 10; 11 has ended, and 12 is somebody else's.
+  // Process 7 has child 8 in one thread and child 9 in another, 9 has child 10. 11 has exited, and
+  // 12 belongs to another tree.
   for (const int pid : {7, 8, 9, 10, 12}) process(pid, "f", 10, 5);
   write("7/task/7/children", "8 11 ");
   write("7/task/70/children", "9 ");
@@ -110,7 +111,7 @@ TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
   }
   process(7, "f", 1, 0);
   write("7/task/7/children", children);
-  write("1000/task/1000/children", "7 ");  // no tree, were it so: it ends all the same
+  write("1000/task/1000/children", "7 ");  // a cycle instead of a tree: the walk ends nevertheless
   UsageWatch watch(paths);
   const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(told.executors.size(), 1u);

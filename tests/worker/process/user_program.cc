@@ -1,5 +1,5 @@
-// Plays the user's program of a job. Its first argument says what it does before `init`; as an
-// executor it does what the test asks for over the link, one packet each.
+// Plays the user's program of a job. Its first argument selects its actions before `init`. As an
+// executor it executes the requests of the test, one packet each.
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
   for (;;) ::pause();
 }
 
-// Whether libc tells the CPU that this thread is on, on each of them.
+// True if libc reports the CPU of this thread, on each CPU.
 bool knows_its_cpu() {
   cpu_set_t allowed{};
   ::sched_getaffinity(0, sizeof allowed, &allowed);
@@ -46,7 +46,7 @@ bool knows_its_cpu() {
   return knows;
 }
 
-// What a task may see of its surroundings; the same however the executor was started.
+// The environment that a task can observe; equal for all ways to start the executor.
 std::string describe(const executor::ForkedExecutor& self, int argc, char** argv) {
   std::vector<std::string> lines;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
@@ -80,7 +80,7 @@ std::string describe(const executor::ForkedExecutor& self, int argc, char** argv
   return text;
 }
 
-// Starts a process that stays, `twice`: as an orphan; reports its pid.
+// Starts a process that stays; `twice`: as an orphan. Reports its pid.
 pid_t leave_process(bool own_session, bool twice, bool clear_environment) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) std::abort();

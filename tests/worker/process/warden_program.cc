@@ -1,4 +1,4 @@
-// What an agent starts above a command: the warden that `mobula job-warden` is.
+// The job shim that an agent starts above a command: the role of `mobula job-warden`.
 #include "worker/process/warden.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// What an agent's folder keeps from one agent to the next.
+// State in an agent's directory that the next agent finds.
 #include "worker/agent_folder.h"
 
 #include <gtest/gtest.h>

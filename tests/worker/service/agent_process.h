@@ -1,4 +1,4 @@
-// An agent as a process of its own, as the `mobula` program runs it (see main.cc).
+// An agent in its own process, as the `mobula` program runs it (see main.cc).
 #pragma once
 
 #include <fcntl.h>

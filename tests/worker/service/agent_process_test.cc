@@ -1,4 +1,4 @@
-// run_worker as a process of its own, as the `mobula` program runs it.
+// run_worker in its own process, as the `mobula` program runs it.
 #include "agent_process.h"
 
 namespace mobula::internal::worker {

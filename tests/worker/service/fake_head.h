@@ -1,5 +1,5 @@
-// A head that does as the test says: admits agents, keeps a conversation with each, records what it
-// hears. Functions that name no agent mean the last one that was admitted.
+// A head that the test controls: admits agents, keeps a session with each, and records its
+// messages. Functions without an agent parameter refer to the last admitted agent.
 #pragma once
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ class FakeHead {
     ASSERT_TRUE(bus_->send(agents_.at(last_).peer, encode(HeadToAgent(refused))));
     agents_.erase(last_);
   }
-  // Every agent hears of every other one.
+  // Sends the address of every agent to every other one.
   void introduce() {
     for (const auto& [to, agent] : agents_) {
       PeersChanged news;
@@ -139,7 +139,7 @@ class FakeHead {
 
   void send(ProcessId agent, std::vector<Frame<HeadMessage>> frames) {
     for (auto& frame : frames) {
-      // One that has ended meanwhile is not told any more.
+      // Fails for an agent that has exited.
       (void)bus_->send(agents_.at(agent).peer,
                        encode(HeadToAgent(HeadFrame{epoch_, agent, std::move(frame)})));
     }

@@ -11,7 +11,7 @@ TEST_F(ServiceTest, BadFramesOfProcessesAreCountedAndDropped) {
   driver.say_bytes(garbage);
   ASSERT_TRUE(until([&] { return service_->link_counters().unreadable == 1; }));
   EXPECT_FALSE(driver.closed);
-  attach_driver();  // and others are served as before
+  attach_driver();  // other processes are served as before
 }
 
 TEST_F(ServiceTest, AProcessThatSpeaksBeforeItAttachesIsCutOff) {
@@ -25,7 +25,7 @@ TEST_F(ServiceTest, BadMessagesOfTheHeadAreDropped) {
   start_registered();
   head_->say_bytes(garbage);
   FakeDriver& driver = attach_driver();
-  bring_program(driver);  // the conversation goes on
+  bring_program(driver);  // the session continues
 }
 
 TEST_F(ServiceTest, PeersWithoutATicketAreNotHeard) {

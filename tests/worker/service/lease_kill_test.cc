@@ -1,6 +1,6 @@
-// Processes of a lease that are killed or stopped at each of its steps: a real agent and real executors,
-// with this test as head and lessee. Every call ends with its value or not at all, and then somebody says
-// why; the next generation works; nothing stays behind.
+// Kills and stops processes of a lease at each of its steps, with a real agent and real executors;
+// this test is head and lessee. Every call ends with its value, or not at all and with a reported
+// cause. The next generation works, and no process or descriptor remains.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -18,7 +18,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-// ---- what executors run ------------------------------------------------------------------------
+// ---- tasks of the executors ---------------------------------------------------------------------
 
 const char* lease_folder() { return std::getenv("LEASE_FOLDER"); }
 bool is_there(const std::string& name) {
@@ -26,7 +26,7 @@ bool is_there(const std::string& name) {
 }
 
 int seven() { return 7; }
-// Until the test lets it go, or the caller is gone.
+// Runs until the test creates the file `go`, or the caller has exited.
 int holds() {
   std::ofstream(std::filesystem::path(lease_folder()) / "runs").flush();
   while (!is_there("go") && !mobula::current().cancelled()) std::this_thread::sleep_for(1ms);
@@ -39,9 +39,9 @@ std::uint64_t offset_of() {
   return library::Registry::instance().key_of(library::TaskEntry<F, false>::entry).offset;
 }
 
-// ---- the lessee --------------------------------------------------------------------------------
+// ---- the lessee ---------------------------------------------------------------------------------
 
-// A driver that takes the rings it is offered when the test says so, and calls by them.
+// A driver that accepts offered rings when the test requests it, and calls over them.
 class Lessee {
  public:
   using RingLinks = client::RingLinks;
@@ -64,7 +64,7 @@ class Lessee {
   bool closed() const { return closed_; }
   ProcessId process() const { return process_; }
   NodeId node() const { return node_; }
-  // The last executor of the slot, if it is another than this one.
+  // The last executor of the slot, if it is not `executor`.
   std::optional<SlotReady> ready_after(SlotId slot, ProcessId executor) const {
     const auto at = ready_.find(slot);
     if (at == ready_.end() || at->second.endpoint.process == executor) return std::nullopt;
@@ -102,7 +102,7 @@ class Lessee {
   }
   void take_back(ProcessId executor) { send(executor, TakeBackCalls{}); }
 
-  // Reads what rings have brought, and acknowledges it.
+  // Reads and acknowledges pending messages of the rings.
   void look() {
     RingLinks::Hearer hearer;
     hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
@@ -118,7 +118,7 @@ class Lessee {
     EXPECT_TRUE(rings_.collect_all(hearer).empty()) << "a ring is broken";
   }
 
-  // What the executor has said of this call.
+  // Replies of the executor to this call.
   std::vector<CallReply> replies(ProcessId executor, std::uint64_t number) const {
     std::vector<CallReply> found;
     const auto stream = streams_.find(executor);
@@ -185,17 +185,17 @@ class Lessee {
   std::map<ProcessId, Stream> streams_;
 };
 
-// ---- steps -------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 enum class Step {
-  granted,       // the head has said it, nothing has been heard
-  forked,        // its process is there, or on its way
-  started,       // it has said that it is ready
-  ring_offered,  // and the lessee has its ring, and has not taken it
+  granted,       // the head has sent the order; no reply yet
+  forked,        // the process exists or is being created
+  started,       // it has reported that it is ready
+  ring_offered,  // the lessee has received its ring and has not accepted it
   called,        // a call is in the ring
-  runs,          // and is run
-  taken_back,    // another waits behind it, and is asked for back
-  answered,      // the call is
+  runs,          // the call is running
+  taken_back,    // another call waits behind it, and its return is requested
+  answered,      // the call has its reply
   returned,      // the head has taken the slot back
 };
 constexpr Step all_steps[] = {Step::granted, Step::forked, Step::started,    Step::ring_offered, Step::called,
@@ -212,7 +212,7 @@ class LeaseTest : public AgentProcessTest {
   LeaseTest() { std::filesystem::create_directories(lease()); }
   ~LeaseTest() override { lessee_.reset(); }
 
-  // An agent that has had a lease before: what it opens once is open.
+  // Starts an agent that has had a lease before, so that descriptors it opens once are open.
   void start(const std::string& log) {
     agent_ = start_agent(log);
     ASSERT_TRUE(until([&] { return is_ready(log); })) << text_of(log);
@@ -280,7 +280,7 @@ class LeaseTest : public AgentProcessTest {
     return lessee_->call(executor, {program_.id, offset_of<F>()});
   }
 
-  // Those that have a slot, and those in reserve.
+  // Executors with a slot, and prestarted ones.
   std::vector<ProcessStamp> executors() const {
     std::vector<ProcessStamp> found;
     for (const pid_t child : children_of(agent_)) {
@@ -293,15 +293,15 @@ class LeaseTest : public AgentProcessTest {
   static void strike(const std::vector<ProcessStamp>& processes, int signal) {
     for (const auto& process : processes) (void)signal_process(process, signal);
   }
-  // So that who would draw conclusions from silence has the time to.
+  // Leaves time for reactions to silence.
   void turn_a_while() {
     for (int i = 0; i < 10; ++i) loop_->turn(5ms);
   }
 
-  // Goes through the protocol up to this step, from the one that was reached before.
+  // Runs the protocol up to this step, from the last reached one.
   void go_to(Step step) {
     if (step == Step::granted) {
-      // The executor that is in reserve for the slot is one that can be struck before it hears of it.
+      // The prestarted executor for the slot can be struck before it is assigned.
       beside_ = next_slot();
       head_->say(*beside_);
       ASSERT_TRUE(until([&] { return started(*beside_) && executors().size() == 2; }));
@@ -345,7 +345,7 @@ class LeaseTest : public AgentProcessTest {
     value.bytes = reply.results.at(0).bytes.bytes();
     return mobula::detail::decode<int>(value);
   }
-  // Whatever has happened: none is answered twice, and what was asked back was not run.
+  // In each case no call has two replies, and a returned call did not run.
   void expect_calls_were_run_once(bool answered) {
     lessee_->look();
     const auto replies = lessee_->replies(executor_, held_);
@@ -357,7 +357,7 @@ class LeaseTest : public AgentProcessTest {
       EXPECT_TRUE(lessee_->replies(executor_, behind_).empty());
     }
   }
-  // A call to some executor of this slot after `before`.
+  // Expects a reply from an executor of this slot after `before`.
   void expect_it_works(ProcessId before) {
     std::map<ProcessId, std::uint64_t> calls;
     ProcessId executor;
@@ -375,18 +375,19 @@ class LeaseTest : public AgentProcessTest {
     EXPECT_EQ(value_of(lessee_->replies(executor, calls[executor]).front()), 7);
   }
 
-  // The slots go back, and the job ends: the agent has what it had before.
+  // Returns the slots and ends the job: the agent has the same descriptors as before.
   void expect_nothing_left(bool graceful = true) {
     for (const StartSlot& each : {start_, beside_.value_or(start_)}) {
       if (gone(each) == nullptr) head_->say(StopSlot{each.slot, graceful, "the test is done"});
       ASSERT_TRUE(until([&] { return gone(each) != nullptr; }));
     }
     end_job();
-    // Fewer: a loaded machine had not closed all of the first job's when they were counted.
+    // May be less: on a loaded machine the agent had not closed all descriptors of the first job
+    // when they were counted.
     EXPECT_TRUE(until([&] { return descriptors() <= descriptors_before_; }))
         << descriptors() << " descriptors are open, and were " << descriptors_before_
         << "; new are:" << new_descriptors();
-    // The last goes a moment after the process that had it.
+    // The last socket is removed a moment after its process has exited.
     EXPECT_TRUE(until([&] { return sockets_left().empty(); })) << "sockets are left: " << sockets_left();
   }
   std::string sockets_left() const {
@@ -396,7 +397,7 @@ class LeaseTest : public AgentProcessTest {
     }
     return out;
   }
-  // What the agent has open, once that is the same for a while.
+  // Number of open descriptors of the agent, once it is stable.
   std::size_t settled_descriptors() {
     std::size_t seen = descriptors();
     for (int same = 0; same < 10; ++same) {
@@ -413,7 +414,7 @@ class LeaseTest : public AgentProcessTest {
     return static_cast<std::size_t>(std::distance(begin(files), end(files)));
   }
 
-  // What each stands for, by its number; an eventfd and a pidfd are told from others of their kind.
+  // Targets of the descriptors, by number; distinguishes eventfds and pidfds among themselves.
   std::map<std::string, std::string> descriptor_targets() const {
     std::map<std::string, std::string> targets;
     const std::filesystem::path process("/proc/" + std::to_string(agent_));
@@ -446,15 +447,15 @@ class LeaseTest : public AgentProcessTest {
   JobId job_;
   std::unique_ptr<Lessee> lessee_;
   std::uint64_t slots_ = 0;
-  std::optional<StartSlot> beside_;  // another slot, where there is one
+  std::optional<StartSlot> beside_;  // another slot, if present
   StartSlot start_;
-  ProcessId executor_;  // of `start_`, the first; empty: not known yet
+  ProcessId executor_;  // first executor of `start_`; empty: unknown
   std::uint64_t ring_ = 0;
   std::uint64_t held_ = 0;
   std::uint64_t behind_ = 0;
 };
 
-// ---- rings -------------------------------------------------------------------------------------
+// ---- rings --------------------------------------------------------------------------------------
 
 TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
   start("log");
@@ -476,7 +477,7 @@ TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
 
 class LeaseKill : public LeaseTest, public ::testing::WithParamInterface<Step> {};
 
-// ---- executors ---------------------------------------------------------------------------------
+// ---- executors ----------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, AKilledExecutorIsFollowedByAnother) {
   start("log");
@@ -533,14 +534,14 @@ TEST_P(LeaseKill, AnExecutorThatStaysStoppedIsEndedWithItsSlot) {
   expect_nothing_left(false);
 }
 
-// ---- lessees -----------------------------------------------------------------------------------
+// ---- lessees ------------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;
   const ProcessId lessee = lessee_->process();
-  lessee_.reset();  // its link and its rings, as of a process that is killed
+  lessee_.reset();  // closes its link and its rings, as after a kill
   ASSERT_TRUE(until([&] {
     return head_->heard<ProcessEnded>([&](const ProcessEnded& each) { return each.process == lessee; });
   }));
@@ -551,7 +552,7 @@ TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
   expect_nothing_left(false);
 }
 
-// ---- agents ------------------------------------------------------------------------------------
+// ---- agents -------------------------------------------------------------------------------------
 
 TEST_P(LeaseKill, AKilledAgentTakesItsExecutorsAlongAndTheNextOneWorks) {
   start("first");

@@ -112,11 +112,11 @@ TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
 
 class ReserveTest : public ServiceTest {
  protected:
-  // Where the n-th executor of this agent listens.
+  // Socket of the n-th executor of this agent.
   std::string socket(int number) const {
     return std::filesystem::path(service_->socket_path()).parent_path() / (std::to_string(number) + ".ipc");
   }
-  // The executor in reserve: marked as one, and not `other`.
+  // The prestarted executor: marked as an executor, and not `other`.
   std::optional<pid_t> reserve_beside(std::int64_t other) const {
     for (const pid_t child : children_of(::getpid())) {
       const auto mark = environment_of(child, process_variable);
@@ -138,11 +138,11 @@ TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
   ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(3)); })) << "there is a next one";
   EXPECT_EQ(service_->core().census().slots, 2u) << "which has no slot";
 
-  // Its job over, nothing stands ready for it.
+  // After the end of its job, no executor is prestarted for it.
   head_->say(StopSlot{first.slot, true, "done"});
   head_->say(StopSlot{second.slot, true, "done"});
   head_->say(JobEnded{job_, {}, false});
-  // Two where both slots came at once.
+  // Two if both slots were started at once.
   EXPECT_TRUE(until([&] { return !std::filesystem::exists(socket(3)) && !std::filesystem::exists(socket(4)); }));
   EXPECT_FALSE(std::filesystem::exists(socket(5)));
 }
@@ -163,7 +163,7 @@ TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
   EXPECT_EQ(started(second)->endpoint.local, socket(3));
 }
 
-// As one that ends does a moment before it is gone.
+// An exiting process does this a moment before its end.
 TEST_F(ReserveTest, OneThatHasClosedItsLinkIsGivenToNoSlot) {
   settings_.reserve_idle = 3600s;
   FakeDriver& driver = start_with_program();
@@ -203,7 +203,7 @@ TEST_F(ReserveTest, AsManyAsWereStartedTogetherStandReadyForTheNextTime) {
   for (std::uint64_t i = 1; i <= 3; ++i) first.push_back(slot(i, "real", driver));
   for (const auto& each : first) head_->say(each);
   for (const auto& each : first) ASSERT_TRUE(until([&] { return started(each) != nullptr; }));
-  // Sockets 1 to 3 are theirs, or of a reserve that one of them has taken.
+  // Sockets 1 to 3 belong to them, or to a prestarted executor that one of them has taken.
   ASSERT_TRUE(until([&] { return std::filesystem::exists(socket(6)); })) << "fewer than three stand ready";
   std::vector<StartSlot> second;
   for (std::uint64_t i = 4; i <= 6; ++i) second.push_back(slot(i, "real", driver));

@@ -1,6 +1,6 @@
-// The test program, which the agent under test starts again as executors: real ones, that take up
-// their work in mobula::init, or small ones that print what they were given. As an agent it runs
-// that, on arguments in the order of `run_agent`.
+// The test program, which the agent under test starts again as its executors: real ones, which take
+// up their work in mobula::init, or small ones, which print their assignment. In the role of an
+// agent it runs run_worker with arguments in the order of `run_agent`.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ int link_of_small_executor = -1;
                             ? run_nursery()
                             : adopt_executor_from_environment().value();
   const auto hear = [&] {
-    // In reserve it waits for long.
+    // A prestarted executor waits for a long time.
     const auto frame = receive_frame(self.link, monotonic_now() + 300s);
     if (!frame) leave_executor(0);
     return decode<AgentToProcess>(frame->bytes).value();
@@ -72,7 +72,7 @@ int link_of_small_executor = -1;
     if (!next) leave_executor(0);
     const auto order = decode<AgentToProcess>(next->bytes);
     if (order && std::holds_alternative<EndExecutor>(*order)) {
-      // The last words before the end are heard although they come with it.
+      // The agent receives the last messages although the exit follows at once.
       say(ExecutorRetires{EndKind::retired});
       leave_executor(0);
     }

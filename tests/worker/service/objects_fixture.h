@@ -1,4 +1,4 @@
-// Processes that write and read large objects as the client's engine does.
+// Processes that write and read large objects like the client's engine.
 #pragma once
 
 #include <cstring>
@@ -30,7 +30,7 @@ class ServiceObjectsTest : public ServiceTest {
     owner.say(SealObject{object, owner.process(), node_, false, {}});
     ASSERT_TRUE(until([&] { return owner.heard<ObjectSealed>() != nullptr; }));
   }
-  // What a reader sees at the place it was told.
+  // Checks the bytes at the location that the reader received.
   void expect_readable(FakeDriver& reader) {
     const ObjectReadable readable = *reader.heard<ObjectReadable>();
     ASSERT_FALSE(readable.failure.has_value()) << readable.failure->text;

@@ -1,4 +1,4 @@
-// What nodes keep of a program that came from elsewhere.
+// Stored files of programs from other nodes.
 #include "worker/program_store.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class ProgramStoreTest : public ::testing::Test {
     fs::remove_all(folder_, ignored);
   }
 
-  // As one that has come from another node.
+  // Adds a file as if pulled from another node.
   ProgramFile comes(const fs::path& path) {
     const Hash128 hash = hash_file(path.string()).value();
     const std::string incoming = store_->incoming_path(hash, "test");

@@ -61,7 +61,7 @@ class RingTableTest : public ::testing::Test {
   bool until(const std::function<bool()>& condition) {
     return turn_until(*loop_, condition, 20s);
   }
-  // What `from` asks for has been answered.
+  // Requests a ring and waits for the reply.
   void open(Member& from, const Member& to) {
     const std::size_t before = from.rings.size();
     table_.open(from.link, to.id);
@@ -114,7 +114,7 @@ TEST_F(RingTableTest, AskedTwiceForTheSamePairMakesOne) {
   open(caller, executor);
   table_.open(caller.link, executor.id);
   table_.open_for(caller.id, executor.id);
-  open(executor, caller);  // its own calls are another pair
+  open(executor, caller);  // its own calls use another pair
   EXPECT_EQ(table_.size(), 2u);
 }
 
@@ -165,7 +165,7 @@ TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothH
   table_.closed(executor.link, 99);
   ASSERT_TRUE(until([&] { return executor.ended.size() == 1; }));
   EXPECT_EQ(table_.size(), 1u);
-  open(caller, executor);  // a new one meanwhile
+  open(caller, executor);  // a new one in the meantime
   EXPECT_NE(caller.rings.back().message.ring, ring);
   table_.closed(executor.link, ring);
   EXPECT_EQ(table_.size(), 1u);
@@ -174,7 +174,7 @@ TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothH
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// A process may end between its start and the word that it is started.
+// A process may exit between its start and the report of that start.
 TEST_F(RingTableTest, AProcessWhoseLinkIsGoneDoesNotJoin) {
   Member& caller = joins(1);
   Member late(*loop_, links_, 2);
@@ -187,7 +187,7 @@ TEST_F(RingTableTest, AProcessWhoseLinkIsGoneDoesNotJoin) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// With its doorbell a process gets the page of those that look before they sleep.
+// A process receives the spin page with its doorbell.
 TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
   const auto limit = SpinLimit::create(*loop_, {}).value();
   table_.limit_spinners(*limit);
@@ -205,14 +205,14 @@ TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
   EXPECT_EQ(others.taken(), 0u);
 }
 
-// So much has been sent to an executor that does not read that the next message cuts it off.
+// The queue to an executor that does not read is so full that the next message closes its link.
 TEST_F(RingTableTest, WhoIsCutOffByItsRingIsNobodysPeer) {
   const auto send = [&](const Member& to, std::size_t bytes) {
     links_.send(to.link, EndExecutor{true, std::string(bytes, 'x'), false});
     return links_.is_open(to.link);
   };
   unsigned number = 10;
-  std::vector<std::pair<std::size_t, int>> fill;  // messages of so many bytes, and how many of them a link takes
+  std::vector<std::pair<std::size_t, int>> fill;  // (message size, count that fits)
   const auto filled = [&]() -> Member& {
     Member& member = joins(number++);
     for (const auto& [bytes, count] : fill) {

@@ -1,5 +1,5 @@
-// An agent's service with real processes, against a head that does as the test says. The test's own
-// program is also the executors' (see main.cc).
+// The service of an agent with real processes, and a head that the test controls. The test's own
+// program also runs as the executors (see main.cc).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ class ServiceTest : public ::testing::Test {
     EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
     return *drivers_.back();
   }
-  // As the driver's init does: the agent keeps the files of its program.
+  // Like the driver's init: the agent stores the files of its program.
   void bring_program(FakeDriver& driver) {
     program_ = describe_program(0).value();
     program_.source = node_;
@@ -157,7 +157,7 @@ class ServiceTest : public ::testing::Test {
     driver.say(ForHead{start});
     EXPECT_TRUE(until([&] { return head_->heard<FromProcess>() != nullptr; }));
   }
-  // A registered agent, and a driver whose program it has.
+  // A registered agent, and a driver with a stored program.
   FakeDriver& start_with_program() {
     start_registered();
     FakeDriver& driver = attach_driver();
@@ -191,7 +191,7 @@ class ServiceTest : public ::testing::Test {
     return 0;
   }
 
-  ServiceOptions settings_;  // what the tests change of `options`: the reserve
+  ServiceOptions settings_;  // changes of the tests to `options`: prestarted executors
   std::filesystem::path folder_;
   const NodeId node_ = NodeId::random();
   const JobId job_ = JobId::random();

@@ -27,7 +27,7 @@ TEST(SpinRoomTest, LeavesOneProcessorToWhoIsWaitedFor) {
 TEST(SpinRoomTest, CountsWhatRunsButNotWhoLooks) {
   EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 0), 3u);
   EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 3), 6u);
-  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 1), 1u);  // a caller that looks and an executor that runs
+  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 1), 1u);  // a spinning caller and a running executor
 }
 
 TEST(SpinRoomTest, IsNoneWhereThereIsTooMuchToRun) {
@@ -43,7 +43,7 @@ TEST(SpinRoomTest, ForgetsASingleBurst) {
   EXPECT_EQ(room_after(room, 20, 1, 0), before);
 }
 
-// Samples as they were of a caller and an executor that wait for each other, alone on two processors.
+// Samples of a caller and an executor that wait for each other, alone on two processors.
 TEST(SpinRoomTest, IsNotClosedByThoseWhoAreWaitedFor) {
   SpinRoom room(2, 2);
   (void)room.sample(1, 0);
@@ -93,7 +93,7 @@ TEST_F(SpinLimitTest, FollowsWhatTheMachineSays) {
   const auto page = SpinPage::open(limit->file().value().get()).value();
   EXPECT_EQ(page.longest(), 50us);
   EXPECT_EQ(page.room(), 0u);
-  // Somebody wants to look, so it is asked again.
+  // A thread requests a permit, so samples continue.
   (void)running("0.1 0.1 0.1 1/200000 1         \n");
   if (std::thread::hardware_concurrency() == 1) return;
   for (const Time until = monotonic_now() + 20s; page.room() == 0 && monotonic_now() < until;) {

@@ -1,4 +1,4 @@
-// Two agents on one machine, which know nothing of each other but what the head says.
+// Two agents on one machine, which know each other only through the head.
 #include "objects_fixture.h"
 
 namespace mobula::internal::worker {
