@@ -41,8 +41,8 @@ std::optional<Failure> TensorDesk::write_one(ProcessEngine::Lock& lock, const To
   const auto size = static_cast<std::int64_t>(what.bytes.size());
   const auto& core = engine_.core();
   if (core.object(what.object) == nullptr) return std::nullopt;  // no ref is left
-  // Keeps the object until it is written. A receiver may confirm meanwhile, and the release would
-  // free its memory.
+  // Keeps the object until it is written. A receiver may confirm earlier, and the resulting release
+  // would free the memory.
   engine_.step(RetainRef{what.object});
   auto failed = write_held(lock, what, size);
   engine_.step(ReleaseRef{what.object});
