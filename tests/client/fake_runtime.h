@@ -1,5 +1,4 @@
-// A Runtime without processes: calls run at once in the calling thread, on the bytes that the
-// templates wrote. It counts refs and handles, records requests, and fails on demand.
+// A Runtime without processes: runs calls at once in the calling thread, on the templates' bytes.
 // Thread: owner.
 #pragma once
 
