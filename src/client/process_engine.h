@@ -262,8 +262,7 @@ class ProcessEngine {
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
   bool leader_sleeps_ = false;    // the leader is a waiting thread and is without the lock
-  std::uint64_t times_led_ = 0, guard_saw_ = 0;  // count of turns as leader of waiting threads, and
-                                                 // its value at the last check of the guard
+  std::uint64_t times_led_ = 0, guard_saw_ = 0;  // turns of waiting leaders; value at last check
   bool guarded_ = false;          // the loop will check whether any thread leads
   int followers_ = 0;             // count of waiting threads that do not lead
   std::shared_ptr<const SpinPage> spin_page_;  // shared with spinning threads when replaced
@@ -284,10 +283,8 @@ class ProcessEngine {
   std::map<std::uint64_t, WritableSlab> writable_;
   FreshPages fresh_pages_;  // populates the pages of writable slabs
   SlabCache slabs_;
-  std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until it is
-                                               // retired
-  std::set<std::uint64_t> lost_slabs_;         // slabs of a dead agent; unmapped when no write is
-                                               // left
+  std::map<std::uint64_t, SlabView> mapped_;   // one view keeps each slab mapped until retired
+  std::set<std::uint64_t> lost_slabs_;         // slabs of a dead agent, unmapped after writes
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;

@@ -104,8 +104,7 @@ void ProcessEngine::flush() {
   }
   for (auto& each : outbox) {
     if (auto* agent = std::get_if<ProcessToAgent>(&each)) {
-      if (link_) (void)link_->send(encode(*agent));  // state is resent after a lost link; a full
-                                                     // link is treated as dead
+      if (link_) (void)link_->send(encode(*agent));  // a lost link is restated, a full one is dead
     } else if (auto* stream = std::get_if<StreamFrames>(&each)) {
       send_stream(stream->executor, stream->bytes);
     } else if (auto* close = std::get_if<CloseStream>(&each)) {

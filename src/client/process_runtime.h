@@ -28,8 +28,7 @@ struct RuntimeOptions {
   JobId job;
   ProgramId program;
   std::string name_space;
-  Environment env;                       // in executors: the environment of the job, inherited by
-                                         // children
+  Environment env;                       // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
   GroupPlacement captured;               // in executors: placement of children
   std::shared_ptr<TaskContext> root;     // shared; context of threads outside of tasks
@@ -138,8 +137,7 @@ class ProcessRuntime final : public detail::Runtime,
   struct WaitFor {
     std::string_view operation;
     std::function<std::string()> reason;
-    std::function<bool()> stalled = {};  // called at intervals; true ends the wait as if it were
-                                         // ready
+    std::function<bool()> stalled = {};  // called at intervals; true ends the wait as ready
   };
   // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
   // `ready` holds. Prints one warning with the reason if the wait lasts longer than

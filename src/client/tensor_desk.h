@@ -84,18 +84,16 @@ class TensorDesk {
     RefRecords in_store;                             // refs whose elements are read from the store
     std::map<ObjectId, TransferRecord> records;      // transfer records of refs in `in_store`
     RefRecords wanted;                               // refs requested from the exchange
-    RecycledVector<ObjectId> held;                   // objects with one ref each until the pull is
-                                                     // dropped
-    RecycledVector<ObjectId> lent;                   // arguments that the caller holds until
-                                                     // EndLoans
+    RecycledVector<ObjectId> held;                   // objects with one ref each, until dropped
+    RecycledVector<ObjectId> lent;                   // arguments held by the caller
     RecycledVector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
 
   // Pulls the tensors that are not here. The caller of the task holds `arguments`. The result must
   // be passed to drop() with the lock held, and destroyed without it.
-  // Device tensors are placed on `device` (an index of DeviceMemory); if unset, each goes to the
-  // device it was made for.
+  // Device tensors are placed on `device` (an index of DeviceMemory); if unset, the default
+  // destination of `get` applies.
   PullPtr pull(const RefRecords& tensors, bool arguments, const std::optional<DirectWish>& wish = {},
                std::optional<int> device = {});
   // True if all pulls have completed or failed. Completed tensors are then available.

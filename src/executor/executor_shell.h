@@ -97,8 +97,7 @@ class ExecutorShell {
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
   std::vector<Event> events_;      // events caused by the running step
-  std::vector<Command> commands_;  // commands of the running step; both members only to reuse their
-                                   // memory
+  std::vector<Command> commands_;  // commands of the running step; both reuse their memory
   Encoder encode_frame_;           // member only to reuse its memory
   Queue<RunCall> to_run_;
   Queue<RunCall> to_run_beside_;

@@ -331,8 +331,7 @@ void DriverSession::shutdown() {
     engine_->stop();  // first, because it ends the waits of the runtime's threads
     detail::install_runtime(nullptr);
     if (reattacher_.joinable()) reattacher_.join();
-    engine_->close();  // remaining refs of the program keep the engine alive, and must not keep its
-                       // hooks
+    engine_->close();  // remaining refs keep the engine alive, and must not keep its hooks
     engine_.reset();
   }
   own_.reset();

@@ -38,8 +38,8 @@ struct Misfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Copy of the JSON cut to the length of a message. Printing all of it would need stack space for
-// its full depth.
+// Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
+// space for its full depth.
 Json outline(const Json& json, int levels = 6) {
   if (!json.is_structured()) return json;
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});

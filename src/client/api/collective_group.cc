@@ -454,8 +454,7 @@ void destroy_collective_group(const CollectiveGroup& group) {
     throw InvalidRequestError("destroy_collective_group: this process has neither created the group nor is it in it; "
                               "destroy it where it was created, or in a method of one of its actors");
   }
-  if (member) detail::collective_leave(id);  // closes its connections, which notifies the other
-                                             // members
+  if (member) detail::collective_leave(id);  // closes its connections, which notifies the others
   std::vector<ObjectRef<void>> left;
   for (const auto& handle : record.handles) {
     const auto anchor = handle.lock();

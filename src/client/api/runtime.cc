@@ -78,8 +78,7 @@ void install_runtime(std::shared_ptr<Runtime> runtime) {
   watch_forks();
   has_runtime.store(runtime != nullptr);
   Installed& slot = installed();
-  std::shared_ptr<Runtime> previous;  // destroyed without the lock, because its destructor may call
-                                      // back
+  std::shared_ptr<Runtime> previous;  // destroyed without the lock: its destructor may call back
   const internal::MutexLock lock(slot.mutex);
   previous = std::exchange(slot.runtime, std::move(runtime));
 }

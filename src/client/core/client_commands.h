@@ -90,7 +90,7 @@ struct ValueSealed {
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 struct HeadAnswered {
-  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers or
+  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers,
                          // AskSpans
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -68,8 +68,7 @@ class ClientCore : ClientTables {
   bool is_unread(ObjectId object) const;  // true for an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
   bool writing() const { return !writes_.empty(); }
-  bool is_quiet(ProcessId executor) const;  // no call, reply, or acknowledgement is pending between
-                                            // the two
+  bool is_quiet(ProcessId executor) const;  // no call, reply, or acknowledgement is pending
   using Unfinished = UnfinishedWork;
   Unfinished unfinished() const;
   bool empty() const;
@@ -231,8 +230,7 @@ class ClientCore : ClientTables {
   void bring_near(ClassRow& demand);
   void make_whole(Backlog::Whole small);
   void make_children_whole(TaskId parent);
-  ObjectRow* find_object(ObjectId object);  // the row of the object, expanded if needed; null if
-                                            // unknown
+  ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
   // Fails all queued tasks of the class with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why);
 

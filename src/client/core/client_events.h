@@ -45,8 +45,7 @@ struct SubmitTask {
 struct SubmitActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for the
-                                  // constructor
+  std::int64_t stored_bytes = 0;  // bytes of constructor arguments by value that were stored
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &SubmitActor::spec),

@@ -17,8 +17,7 @@ struct ClientOptions {
   JobId job;
   std::string name_space;
   Duration idle_return = 100ms;   // time until an idle slot is returned
-  Duration tell_interval = 20ms;  // minimum interval between demand reports of one class, except
-                                  // from or to zero
+  Duration tell_interval = 20ms;  // minimum interval of demand reports, except from or to zero
   Duration steal_after = 20ms;   // wait behind another call after which calls are reclaimed
   Duration drain_bound = 500ms;  // longest wait for the remaining data of a dead executor
   Duration pipeline_work = 1ms;  // longest queued work at one executor
@@ -32,10 +31,8 @@ struct ClientOptions {
   // delays. Both are shorter than the time that homes wait for the export of an object.
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
-  Duration no_room_retry = 20ms;  // pause before the next attempt at an actor that rejected a
-                                  // single call
-  Duration unreachable_after = 60s;  // time without a connection to an executor that owes replies,
-                                     // until its slot is returned
+  Duration no_room_retry = 20ms;  // pause after an actor rejected a single call
+  Duration unreachable_after = 60s;  // limit for a broken connection while replies are due
   Duration orphans_after = 1s;  // time for which refs lent to a dead executor stay held
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -25,9 +25,9 @@ struct PutInline {
   friend bool operator==(const PutInline&, const PutInline&) = default;
 };
 
-// Reserves memory in the node's store for a value that a thread of this process will write: a put
-// (this process is the owner, and the caller gets one ref), or a result of a running call (its
-// caller is the owner).
+// Reserves memory in the node's store for a value that a thread of this process will write. Of a
+// put, this process is the owner, and the caller gets one ref. Of a result, the caller of the
+// running call is the owner.
 struct ReserveRoom {
   ObjectId object;
   std::int64_t size_bytes = 0;

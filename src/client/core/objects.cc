@@ -207,8 +207,7 @@ void ClientCore::erase_object(ObjectId object) {
 }
 
 void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
-  if (row.storing && !is_inline(*row.value)) return;  // on its way to a new store, and fetched once
-                                                      // it is there
+  if (row.storing && !is_inline(*row.value)) return;  // fetched once it is in the new store
   if (row.readable || row.fetching) return;
   row.fetching = true;
   forget_failure(row);
@@ -322,8 +321,7 @@ void ClientCore::on(const ValueWritten& event) {
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
   if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
-  if (write.lost) emit(ValueSealed{event.object});  // stored nowhere: the agent that would hold it
-                                                    // died
+  if (write.lost) emit(ValueSealed{event.object});  // stored nowhere: the agent for it died
 }
 
 void ClientCore::on(const ValueUnreadable& event) {

@@ -32,8 +32,7 @@ class PutOff {
   }
 
  private:
-  std::deque<std::pair<Time, ObjectId>> waiting_;  // in order of time, because all entries have the
-                                                   // same delay
+  std::deque<std::pair<Time, ObjectId>> waiting_;  // in order of time: all delays are equal
 };
 
 }  // namespace mobula::internal::client

@@ -49,20 +49,17 @@ struct ObjectRow {
   bool owned : 1 = false;
   bool ready : 1 = false;         // `value` is set
   bool exported : 1 = false;      // owned: other processes may request it
-  bool released : 1 = false;      // exported: the home knows that no use is left here, ExportUnheld
-                                  // is awaited
+  bool released : 1 = false;      // exported: not used here, awaits ExportUnheld
   bool storing : 1 = false;       // a value is being written into the store
   bool fetching : 1 = false;
   bool readable : 1 = false;      // at the location in `reading`
-  bool return_asked : 1 = false;  // readable: the agent requests the location back once no view is
-                                  // left
+  bool return_asked : 1 = false;  // readable: the agent awaits the location after the last view
   bool written : 1 = false;       // owned: this process wrote it there, and has it mapped
   bool lent : 1 = false;          // borrowed by running calls, see LoanRow
   bool passed_on : 1 = false;     // while lent: this process may have passed it on
-  bool unsaid : 1 = false;        // own tensor in replies whose receivers may not use it
+  bool unsaid : 1 = false;        // own tensor in replies without a report of their receivers
   bool lineage_given_up : 1 = false;  // its task was dropped from the lineage
-  bool lost : 1 = false;          // borrowed: the value is an error that states the loss; a want
-                                  // reads again
+  bool lost : 1 = false;          // borrowed: the value states the loss; a want reads again
   bool doubted : 1 = false;       // an executor could not read it, and this process tries to
   // Not empty: the object stands for the handles of this actor and never becomes ready.
   ActorId actor() const { return ref->actor; }
@@ -76,8 +73,7 @@ struct ObjectRow {
 // row.
 struct LoanRow {
   std::int32_t calls = 0;    // count of running calls whose callers hold it for this process
-  std::int32_t replies = 0;  // count of replies of this process whose receivers have not reported
-                             // back
+  std::int32_t replies = 0;  // count of replies whose receivers have not reported back
 };
 
 enum class TaskState : std::uint8_t {
@@ -89,8 +85,7 @@ enum class TaskState : std::uint8_t {
 
 struct TaskRow {
   CallRecord call;
-  ObjectId first_result;            // result_id(task, 0), cached because deriving it costs as much
-                                    // as a lookup
+  ObjectId first_result;            // result_id(task, 0), cached because of its cost
   ClassId demand_class;
   TaskId parent;
   std::uint64_t order = 0;          // submission number of an actor call
@@ -99,8 +94,7 @@ struct TaskRow {
   ProcessId executor;               // sent: process at the end of the stream
   std::uint64_t number = 0;         // sent: number in that stream
   std::optional<Time> started;      // sent: start of the run, as reported by the executor
-  std::optional<Time> retry_at;     // waiting: earliest time of the next attempt, the only
-                                    // condition
+  std::optional<Time> retry_at;     // waiting: time of the next attempt, awaited alone
   std::uint32_t missing = 0;        // count of arguments that are not ready
   std::uint32_t live_results = 0;
   std::int32_t retries_left = 0;
@@ -108,8 +102,7 @@ struct TaskRow {
   std::uint16_t preemptions = 0;    // count of preempted attempts
   std::uint16_t memory_deaths = 0;  // count of attempts terminated for lack of memory
   std::uint8_t unread = 0;          // count of returns with arguments that this process could read
-  std::uint8_t owner_waits = 0;     // count of pauses because an argument of another owner could
-                                    // not be read
+  std::uint8_t owner_waits = 0;     // count of pauses for unreadable arguments of other owners
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
   bool preempted : 1 = false;       // sent: the executor must cancel it so that it runs again
@@ -138,15 +131,12 @@ struct StreamRow {
   std::optional<Time> reconnect_at;  // the connection broke while replies were due
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
-  bool one_at_a_time = false;  // queued calls were returned: no call queues there until the next
-                               // reply
+  bool one_at_a_time = false;  // queued calls returned: none queues there until a reply
   std::uint64_t round = 1;         // see PushCall
-  std::optional<std::uint64_t> comes_back;  // calls after this number return; nothing is sent until
-                                            // all have
+  std::optional<std::uint64_t> comes_back;  // later calls return; none is sent until all have
   std::size_t room = unlimited;    // limit of calls in flight, set after a rejection
   bool measure_room = false;       // sets `room` when all have returned
-  std::optional<Time> try_at;      // the executor rejected even a single call: nothing is sent
-                                   // until then
+  std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
   std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
   std::optional<Time> armed;       // see DeadlineHeap
   static constexpr std::size_t unlimited = ~std::size_t{0};
@@ -219,7 +209,7 @@ struct ActorRow {
   bool owned = false;
   bool detached = false;
   bool asked = false;             // CreateActor was sent
-  std::uint64_t asked_after = 0;  // EndActor messages sent before CreateActor
+  std::uint64_t asked_after = 0;  // count of EndActor messages sent before CreateActor
   bool watched = false;
   bool fail_if_infeasible = false;
   std::size_t missing = 0;        // count of constructor arguments that are not ready
@@ -229,8 +219,7 @@ struct ActorRow {
   ProcessId executor;             // executor of the open stream
   TaskQueue queue;                // unsent calls in submission order
   std::int64_t calls = 0;         // count of unfinished calls
-  std::int64_t argument_bytes = 0;  // constructor arguments by value, bytes; pending until it has
-                                    // run
+  std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
   // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
   // reported the actor of another process.
@@ -289,8 +278,7 @@ struct WriteRow {
   PlaceRecord place = {};    // location that the agent returned
   PlaceRecord copy_of = {};  // if escaping: location of the value in the store of a dead agent
   bool lost = false;         // the agent that gave `place` to a thread died since
-  std::optional<Failure> there = {};  // the bytes are on this node already: reported once the owner
-                                      // holds them
+  std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
   std::optional<Time> retry_at;  // if escaping: the store was full
 };
 

@@ -54,8 +54,7 @@ struct ClientTables {
   WorkList<ObjectId> served_;  // objects with waiters
   std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
   Recent<SlotId, bool> returned_;  // returned slots, for late messages
-  Recent<ProcessId, StreamRow> closed_;  // streams to actors: a later stream to that process
-                                         // continues their numbers
+  Recent<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
   Recent<ProcessId, bool> dead_;   // processes whose death the head published
   struct Ending {
     EndActor message;
@@ -63,7 +62,7 @@ struct ClientTables {
   };
   struct Find {
     FindActor question;
-    std::uint64_t asked_after = 0;  // EndActor messages sent before it
+    std::uint64_t asked_after = 0;  // count of EndActor messages sent before it
   };
   Recent<ActorId, Ending> endings_;  // EndActor messages whose death report is due
   Recent<std::uint64_t, Find> finds_;  // pending requests, by number

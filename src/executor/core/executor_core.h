@@ -132,8 +132,7 @@ class ExecutorCore {
   Table<std::uint64_t, CallRow> running_;  // by token, in order of start
   std::size_t beside_ = 0;                 // count of running calls outside the actor's order
   bool beside_waits_ = false;              // such a call may be queued
-  std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, with the time
-                                                     // of their release
+  std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, by end
   std::vector<ExecutorFrame> frames_;      // outgoing frames; member only to reuse its memory
   std::optional<Time> blocked_since_;  // set while every running call waits
   bool lent_ = false;
@@ -152,8 +151,7 @@ class ExecutorCore {
   enum class Submitted { unknown, asked, pending, done };
   Submitted submitted_ = Submitted::unknown;  // state of the calls that this process has submitted
   SubmittedPending pending_;                  // the latest reply
-  std::optional<Time> release_at_;            // while pending: time at which the agent gets the
-                                              // slot's resources
+  std::optional<Time> release_at_;            // pending: time to release the slot's resources
   enum class Evacuation { due, asked, over };
   Evacuation evacuation_ = Evacuation::due;  // state of the evacuation before a planned exit
   Time evacuate_by_;

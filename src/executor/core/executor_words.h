@@ -278,12 +278,9 @@ struct ExecutorOptions {
   Duration orphans_bound = 1s;      // time for which refs given to dead callers stay pinned
   Duration evacuation_bound = 30s;  // longest wait for the evacuation of results
   std::size_t max_queue = 100'000;  // limit of queued calls; further calls are returned
-  Duration tell_started_after = 50ms;  // run time after which a caller is notified of its running
-                                       // call
-  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results to the
-                                       // agent
-  Duration release_delay = 200ms;  // time for which a process that awaits submitted calls keeps its
-                                   // slot's resources
+  Duration tell_started_after = 50ms;  // run time after which the caller is notified
+  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
+  Duration release_delay = 200ms;  // time until a process that awaits calls frees its resources
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),

@@ -27,8 +27,7 @@ class RunningReports {
     later,  // call again() after `pause`
   };
   static constexpr Duration pause = 10ms;
-  static constexpr int at_once = 32;         // burst of reports; each `for_each` between two calls
-                                             // permits one more
+  static constexpr int at_once = 32;         // burst; each `for_each` between calls earns a report
   static constexpr Duration for_each = 1ms;
 
   // True if starts() would change nothing.

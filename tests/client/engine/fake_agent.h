@@ -1,6 +1,6 @@
 // The environment of a ProcessEngine in a test: an agent with a store of one slab per object, and
-// executors that return the first argument of every call, by socket or by ring. Agent and executors
-// share one loop thread and serve one engine.
+// executors that return the first argument of every call, by socket or by ring. All share one loop
+// thread and serve one engine.
 // Thread: any, unless stated otherwise.
 #pragma once
 
