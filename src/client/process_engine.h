@@ -262,7 +262,8 @@ class ProcessEngine {
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
   bool leader_sleeps_ = false;    // the leader is a waiting thread and is without the lock
-  std::uint64_t times_led_ = 0, guard_saw_ = 0;  // turns of waiting leaders; value at last check
+  // How often a waiting thread became the leader, and the count at the last check of the guard.
+  std::uint64_t times_led_ = 0, guard_saw_ = 0;
   bool guarded_ = false;          // the loop will check whether any thread leads
   int followers_ = 0;             // count of waiting threads that do not lead
   std::shared_ptr<const SpinPage> spin_page_;  // shared with spinning threads when replaced

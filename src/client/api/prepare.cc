@@ -86,8 +86,8 @@ TaskRequest task_request(const TaskOptions& options) {
   return request;
 }
 
-// Without any resource: 1 CPU for placement, 0 while it runs. With a resource other than memory: 1
-// CPU for its lifetime.
+// Default CPUs of an actor: 1 for its lifetime if it requests a resource other than memory, else 1
+// for its placement and 0 while it runs.
 void set_actor_cpus(ResourceRequest& request, const std::optional<Amount>& num_cpus) {
   const std::int64_t one = internal::Quantity::units_per_one;
   if (num_cpus) {

@@ -33,7 +33,7 @@ struct ClientOptions {
   Duration export_after = 20ms;
   Duration no_room_retry = 20ms;  // pause after an actor rejected a single call
   Duration unreachable_after = 60s;  // limit for a broken connection while replies are due
-  Duration orphans_after = 1s;  // time for which refs lent to a dead executor stay held
+  Duration orphans_after = 1s;  // time for which refs borrowed by a dead executor stay held
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),

@@ -77,8 +77,8 @@ void ClientCore::lenders_died() {
   }
 }
 
-// Refs lent to a dead executor stay held for a while. Processes that got them from it relied on the
-// same hold, and now take their own.
+// Refs borrowed by a dead executor stay held for a while. Processes that got them from it relied on
+// the same hold, and now take their own.
 void ClientCore::keep_lent(const StreamRow& stream) {
   for (const auto& [number, task] : stream.in_flight) {
     for (const auto& argument : *tasks_.at(task).call.arguments) {

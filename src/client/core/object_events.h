@@ -64,7 +64,7 @@ struct ValueWritten {
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
 };
 
-// This process cannot read, or no longer reads, the value that RoomMade asks to copy.
+// This process cannot read the value that RoomMade requires it to copy.
 struct ValueUnreadable {
   ObjectId object;
   template <class Visit>

@@ -277,7 +277,7 @@ struct WriteRow {
   bool escaping = false;  // the value of an own object, not of a thread
   PlaceRecord place = {};    // location that the agent returned
   PlaceRecord copy_of = {};  // if escaping: location of the value in the store of a dead agent
-  bool lost = false;         // the agent that gave `place` to a thread died since
+  bool lost = false;         // the agent that returned `place` to a thread died since
   std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
   std::optional<Time> retry_at;  // if escaping: the store was full
 };

@@ -38,8 +38,8 @@ void ExecutorCore::on(const EndAsked& event) {
   if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
 }
 
-// The job has ended: running calls are asked to return, and the agent kills this process if they do
-// not.
+// The job has ended: running calls are cancelled, and the agent kills this process if they do not
+// return.
 void ExecutorCore::end_in_order() {
   mark_hurries.hit();
   for (auto& [token, row] : running_) {
