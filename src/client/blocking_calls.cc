@@ -1,4 +1,5 @@
-// Public calls that may block: get, wait, submission beyond max_pending_bytes; and cancel and kill.
+// Public calls that may block: get, wait, and submission beyond max_pending_bytes. Also cancel and
+// kill.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ using detail::Answer;
 using detail::RawId;
 using PublicKind = detail::ErrorKind;
 
-// A call that blocks for longer prints why.
+// A call that blocks for longer prints the reason.
 constexpr Duration slow_wait_delay = 3s;
 // A get that blocks for longer is stated to the core: others may wait for a release by its thread.
 constexpr Duration blocked_report_delay = 50ms;
@@ -91,7 +92,7 @@ detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) 
 
 // ---- submitting --------------------------------------------------------------------------------
 
-// `more`: bytes that the call is about to put into the store. A single call may exceed the limit.
+// `more`: bytes that the call is about to store. A single call may exceed the limit.
 detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more) {
   const auto used = [&] { return engine_->core().pending_bytes() + submitting_bytes_; };
   const auto fits = [&] { return used() + more <= options_.max_pending_bytes || (more > 0 && used() == 0); };
@@ -111,7 +112,7 @@ detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block
 
 // ---- get ---------------------------------------------------------------------------------------
 
-// Why the first unfinished object is not there.
+// Reason why the first unfinished object is not available.
 std::string ProcessRuntime::why_pending(std::span<const RawId> objects) {
   std::size_t pending = 0;
   std::string reason;
@@ -129,7 +130,7 @@ detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects
   return make_error(PublicKind::get_timeout, "get: timed out: " + why_pending(objects));
 }
 
-// Elements of tensors that values contain but that are stored apart from them.
+// Refs to tensor elements that the values contain but that are stored separately.
 RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
   RefRecords tensors;
   for (const RawId each : objects) {
@@ -175,7 +176,7 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
                                               std::span<detail::StoredValue> values, bool whole) {
   if (auto refused = check_device(request)) return *std::move(refused);
   const auto ids = ids_of(objects);
-  Pulls pulls;  // end after the lock
+  Pulls pulls;  // destroyed after the lock is released
   auto lock = engine_->lock();
   GetBatch batch(*engine_, ids, whole);
   const WaitFor what{"get", [&] { return why_pending(objects); }, {}, objects};
@@ -205,8 +206,8 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
   return ready.size();
 }
 
-// Pulls the elements of the values' tensors. `values_settled` waits for values that are recomputed because their
-// elements were lost with their process.
+// Pulls the elements of the values' tensors. `values_settled` waits for values that are recomputed
+// because their elements were lost with their process.
 detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
                                           const detail::GetRequest& request, Pulls& pulls,
                                           const std::function<detail::Done()>& values_settled) {
@@ -245,8 +246,8 @@ detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<c
 
 // ---- wait, cancel, kill ------------------------------------------------------------------------
 
-// Whether a value is on this node: in this process, or in the node's store, in memory or on disk. No hold on it is
-// needed to know that.
+// True if a value is on this node: in this process, or in the node's store, in memory or on disk.
+// The check needs no hold.
 bool ProcessRuntime::is_local(ObjectId object) const {
   const auto* row = engine_->core().object(object);
   if (row == nullptr || engine_->core().settled(object)) return true;
@@ -270,7 +271,8 @@ Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
       if (ready[i] || !is_ready(objects[i])) continue;
       ready[i] = true;
       ++count;
-      // Ready does not mean held: the store may move the bytes to disk and receive the next object.
+      // A ready object is not held: the store may move its bytes to disk and receive the next
+      // object.
       if (wanted.empty() || !wanted[i]) continue;
       wanted[i] = false;
       engine_->unwant(ObjectId(bits(objects[i])));

@@ -1,4 +1,5 @@
-// What the public library knows of collective groups as an incomplete type. Any thread.
+// The registry of collective groups, a type that the public library declares without defining.
+// Thread: any.
 #pragma once
 
 #include "collective/desk.h"

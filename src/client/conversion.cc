@@ -30,7 +30,7 @@ Public public_kind(ErrorKind kind) {
   return Public::other;
 }
 
-// A selector as the options page writes it: "v", "!v", "in(a,b)", "!in(a,b)".
+// A label selector in the syntax of the options page: "v", "!v", "in(a,b)", "!in(a,b)".
 std::string selector_text(const detail::LabelRule& rule) {
   using Operator = detail::LabelRule::Operator;
   std::string list;
@@ -106,7 +106,8 @@ DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, P
   result.env = request.env;
   result.max_calls = max_calls;
   auto identity = encode(result);
-  // The head reports once for a class that nothing can run: who is to fail of it is a class of its own.
+  // The head reports an infeasible class once, so tasks that must fail in that case have a separate
+  // class.
   if (request.fail_if_infeasible) identity.push_back(std::byte{1});
   result.id = ClassId(siphash128(job.bits(), identity));
   return result;
@@ -145,7 +146,7 @@ ValueRecord error_value_of(const detail::ErrorRecord& error) {
 
 namespace {
 
-// A cause of a cause of a cause … is cut here.
+// Longer chains of causes are cut.
 constexpr int max_causes = 8;
 
 detail::ErrorRecord error_of(std::span<const std::byte> bytes, int causes_left) {

@@ -1,4 +1,5 @@
-// Between the public library's records and the runtime's own. Value functions; any thread.
+// Conversions between the records of the public library and those of the runtime.
+// Thread: any (pure functions).
 #pragma once
 
 #include <string>
@@ -16,32 +17,35 @@ namespace mobula::internal::client {
 inline detail::RawId raw(Hash128 bits) { return {bits.high, bits.low}; }
 inline Hash128 bits(detail::RawId id) { return {id.high, id.low}; }
 
-// What counts who refers to it: the object, or the one that stands for an actor's handles.
+// The object whose refs are counted: the object itself, or the object that stands for the handles
+// of an actor.
 inline ObjectId counted_object(detail::ContainedRef ref) {
   return ref.kind == detail::RefKind::actor ? handle_id(ActorId(bits(ref.id))) : ObjectId(bits(ref.id));
 }
 
-// How tensors are to travel that options name a transport for.
+// The transport preference of tensors for options that name a transport.
 DirectWish wish_of(Transport transport, bool allow_fallback, TensorPolicy policy = TensorPolicy::freeze);
 
-// What placement needs of checked options.
+// The placement request of validated options.
 Request request_of(const detail::ResourceRequest& request);
 
-// What the job is entitled to beside others.
+// The job's priority, weight, and quota.
 JobTerms terms_of(const detail::JobRequest& request);
 
-// The class of demand with its id, which is a hash of everything else in it.
-// `captured`: the place of the children of a task that captures them, unless they say otherwise.
+// The demand class and its id, which is a hash of all other members.
+// `captured`: placement of the children of a task that captures them, unless their options override
+// it.
 DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, ProgramId program,
                             std::int32_t max_calls,
                             const GroupPlacement& captured = {});
 
-// An error as a value in a ValueRecord, and back. `node` and `pid` are added to errors of user code.
+// Convert an error to a value in a ValueRecord, and back. `node` and `pid` are added to errors of
+// user code.
 ValueRecord error_value_of(const detail::ErrorRecord& error);
 detail::ErrorRecord error_of(const ValueRecord& value, std::span<const std::byte> bytes);
 
-// A failure of the runtime as the public error it becomes. Only the caller knows what was exhausted: failures of the
-// node's object store and of tensors have separate functions.
+// Convert a failure of the runtime to a public error. Only the caller knows the exhausted resource,
+// so failures of the node's object store and of tensors have separate functions.
 detail::ErrorRecord error_of(const Failure& failure);
 detail::ErrorRecord store_error_of(const Failure& failure);
 detail::ErrorRecord tensor_error_of(const Failure& failure);

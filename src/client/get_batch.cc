@@ -60,8 +60,8 @@ bool GetBatch::complete() {
   return false;
 }
 
-// An unfinished result of this process needs no fetch yet. The sizes of other processes' objects are not known
-// before they are fetched.
+// An unfinished result of this process needs no fetch yet. The sizes of other processes' objects
+// are not known before they are fetched.
 void GetBatch::fetch_ahead() {
   std::int64_t bytes = bytes_;
   const std::size_t end = std::min(objects_.size(), size_ + max_ahead);

@@ -1,6 +1,8 @@
-// Which objects of one `get` are fetched and held at a time: a vector may be larger than the node's store, so it is
-// read in batches. Object sizes decide, and the store's reaction: a batch that makes no progress is cut short.
-// Thread: any, under the engine's lock. Not: waiting, values.
+// Selects the objects of one `get` that are fetched and held at a time. A vector may be larger than
+// the node's store, so it is read in batches. Object sizes limit a batch, and a batch without
+// progress is cut short.
+// Thread: any, under the engine's lock.
+// Not: waiting, values.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@ namespace mobula::internal::client {
 
 class GetBatch {
  public:
-  // Stored bytes that one batch may hold, the first object of the batch excepted.
+  // Stored bytes that one batch may hold, not counting its first object.
   static constexpr std::int64_t max_held_bytes = std::int64_t{256} << 20;
   // Objects fetched ahead, after the first unfinished object.
   static constexpr std::size_t max_ahead = 64;
@@ -24,14 +26,14 @@ class GetBatch {
   GetBatch(const GetBatch&) = delete;
   GetBatch& operator=(const GetBatch&) = delete;
 
-  // Whether the batch is complete: its objects are readable, or their failures known.
+  // True if the batch is complete: its objects are readable, or their failures known.
   bool complete();
-  // The store gives no memory for the next object. Returns true if the batch ends before that object; otherwise
-  // objects that were fetched ahead are released.
+  // The store has no memory for the next object. Returns true if the batch ends before that object.
+  // Otherwise releases the objects that were fetched ahead.
   bool cut_short();
-  // The first objects, in order; valid once complete() or cut_short() is true.
+  // Number of leading objects in the batch. Valid once complete() or cut_short() is true.
   std::size_t size() const { return size_; }
-  // Whether the first size() objects are readable still: one may have been lost since.
+  // True if the first size() objects are still readable: one may have been lost since.
   bool all_settled() const;
   void release();
 
@@ -47,9 +49,9 @@ class GetBatch {
   const std::span<const ObjectId> objects_;
   const bool whole_;
   RecycledVector<std::uint8_t> held_;  // by index
-  std::size_t size_ = 0;   // settled, from the first on
-  std::size_t ahead_ = 0;  // no object from here on is held
-  std::int64_t bytes_ = 0;  // of settled objects
+  std::size_t size_ = 0;   // count of settled leading objects
+  std::size_t ahead_ = 0;  // first index from which no object is held
+  std::int64_t bytes_ = 0;  // bytes of settled objects
   std::uint32_t checks_ = 0;
   bool closed_ = false;
 };

@@ -5,7 +5,8 @@
 namespace mobula::internal::client {
 namespace {
 
-// A leader whose looking was in vain sleeps at once the next times, and then tries again.
+// After a failed spin of the minimum length, the leader blocks at once this number of times, then
+// spins again.
 constexpr int sleeps_before_next_look = 32;
 constexpr Duration shortest_look = 2us;
 constexpr int looks_per_clock = 16;

@@ -1,6 +1,7 @@
-// How the thread that leads sleeps at its doorbell: it looks for a while first, where the node has a
-// processor for that; one that waits for calls may nap. What it learns about looking and napping is kept
-// here. For the leader alone, of whom there is one at a time; no lock is needed.
+// How the leader waits at its doorbell: it spins while the node has an idle processor, then blocks.
+// A leader that waits for calls may use a coalesced wake-up instead. The object adapts the length
+// of spins and the use of coalesced wake-ups.
+// Thread: owner (the leader, one thread at a time, so that no lock is needed).
 #pragma once
 
 #include <cstdint>
@@ -17,21 +18,22 @@ class LeaderSleep {
  public:
   enum class Until { rung, calls_have_gathered };
 
-  // `number`: what its tickets go by. `longest_look` where the node says nothing.
+  // `number`: key of its spin permits. `longest_look`: longest spin without a spin page.
   LeaderSleep(std::uint64_t number, Duration longest_look)
       : number_(number), longest_look_(longest_look), look_for_(longest_look) {}
 
-  // Whether something was rung meanwhile. `page`: the node's, if it has one. Who may not look sleeps, and
-  // learns nothing about how long to look.
+  // Spins. True if the doorbell was rung. `page`: the spin page of the node, or null. Without a
+  // permit it returns at once, and the spin length is not adapted.
   bool look(const Doorbell& bell, const SpinPage* page);
-  // Looks, and sleeps if that was in vain, at most so long. Whether it napped: then napped() is due.
+  // Spins, then blocks for at most `at_most`. True after a coalesced wake-up; then `napped()` must
+  // follow.
   bool sleep(Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most, Until until);
   void napped(std::uint64_t calls) { naps_.woke(calls); }
 
  private:
   const std::uint64_t number_;
   const Duration longest_look_;
-  Duration look_for_;  // the next time
+  Duration look_for_;  // length of the next spin
   int sleeps_without_look_ = 0;
   NapHabit naps_;
 };

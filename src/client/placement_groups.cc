@@ -1,4 +1,4 @@
-// Placement groups: created, waited for, removed, and read from the head's answers.
+// Placement groups: creation, waits, removal, and decoding of the head's replies.
 #include <nlohmann/json.hpp>
 
 #include <mobula/exceptions.h>

@@ -12,7 +12,7 @@
 namespace mobula::internal::client {
 namespace {
 
-// Wait of a cancelled task for memory.
+// Longest wait of a cancelled task for memory.
 constexpr Duration answer_delay = 200ms;
 
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
@@ -70,8 +70,8 @@ ProcessEngine::~ProcessEngine() {
 void ProcessEngine::close() {
   stop();
   if (!sockets_) return;
-  // What is bound to the loop ends on its thread. Input of the same turn may have posted a flush that
-  // runs after this, and threads that still hold refs go on to post more.
+  // Objects bound to the loop are destroyed on its thread. Input of the same iteration may have
+  // posted a flush that runs after this, and threads with remaining refs continue to post flushes.
   (void)sockets_->thread().run([this] {
     closed_ = true;
     timer_.reset();
@@ -120,7 +120,7 @@ Result<void> ProcessEngine::open_link(Fd agent) {
     link_.reset();
     {
       const auto held = lock();
-      // Executors of this node have ended with it.
+      // Executors of this node exited with it.
       rings_.close_all();
       awaiting_ring_.clear();
       without_ring_.clear();
@@ -140,7 +140,7 @@ Result<void> ProcessEngine::reattach(Fd agent, Attached attached, std::string ti
   const auto held = lock();
   ticket_ = std::move(ticket);
   if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, {});
-  // What was written for the old agent's store stays mapped until it has been copied to the new one's.
+  // Data in the store of the old agent stays mapped until it is copied to the store of the new one.
   for (const auto& [slab, mapping] : writable_) lost_slabs_.insert(slab);
   for (const auto& [slab, view] : mapped_) lost_slabs_.insert(slab);
   step(std::move(attached));
@@ -171,7 +171,7 @@ void ProcessEngine::step_one(Event&& event) {
   carry_out(commands_);
 }
 
-// A recording has all that changes the core, so there it is a step.
+// A recording must contain all changes of the core, so the change is then a step.
 template <class Counted>
 void ProcessEngine::count(bool (ClientCore::*quietly)(ObjectId), ObjectId object) {
   const bool recorded = recorder_ && recorder_->recording();
@@ -219,8 +219,8 @@ void ProcessEngine::carry_out(std::vector<Command>& commands) {
 
 void ProcessEngine::warn(const std::string& text) { print_stderr("mobula: {}", text); }
 
-// A payload is written here and now: it is small. A copy of what lies mapped likewise: nobody else can
-// make it. Otherwise a thread waits for the room.
+// A payload is small and is written at once. A mapped value is copied at once, because no other
+// process can copy it. In other cases a thread waits for the memory.
 void ProcessEngine::carry_out(RoomMade& room) {
   const bool copies = room.copy_of.slab != 0;
   if ((room.payload.empty() && !copies) || room.failure) {
@@ -240,7 +240,7 @@ void ProcessEngine::carry_out(RoomMade& room) {
   follow_ups_.emplace_back(ValueWritten{room.object, room.is_error, std::move(room.contained)});
 }
 
-// The value as this process sees it, whatever has become of the store it lay in.
+// The value as this process maps it, whatever happened to its store.
 std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object, const PlaceRecord& place) const {
   if (const auto read = readable_.find(object); read != readable_.end()) return read->second.bytes();
   const auto slab = writable_.find(place.slab);
@@ -269,7 +269,7 @@ void ProcessEngine::rearm() {
   if (!flush_scheduled_ && ring_time_.want(next_deadline())) schedule_flush();
 }
 
-// ---- what comes in -----------------------------------------------------------------------------
+// ---- incoming messages ------------------------------------------------------------------------
 
 void ProcessEngine::agent_frame(LocalFrame frame) {
   auto message = decode<AgentToProcess>(frame.bytes);
@@ -283,7 +283,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   if (const auto* opened = std::get_if<RingOpened>(&*message)) {
     return ring_opened(*opened, std::move(frame.fds));
   }
-  // What a peer wrote before the agent spoke of its end is heard before.
+  // Data that a peer wrote before its death precedes the report of its death.
   if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer_));
   if (const auto* ended = std::get_if<RingEnded>(&*message)) return ring_ended(ended->ring);
   take_descriptor(*message, std::move(frame.fds));
@@ -307,7 +307,7 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   if (head_back && tensor_hooks_.head_back) tensor_hooks_.head_back();
   if (!mapped.empty()) {
     const auto* row = core_.object(mapped);
-    if (row == nullptr || !row->readable) readable_.erase(mapped);  // let go of meanwhile
+    if (row == nullptr || !row->readable) readable_.erase(mapped);  // dropped in between
   }
   drop_lost_slabs();
 }
@@ -318,7 +318,7 @@ void ProcessEngine::change_trust(const TrustChanged& trust) {
   if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, trust.void_keys);
 }
 
-// Maps the slab that a message speaks of, before the core hears of it.
+// Maps the slab that a message names before the core receives the message.
 void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<Fd> fds) {
   if (const auto* reserved = std::get_if<ObjectReserved>(&message)) {
     if (!reserved->new_slab || fds.empty() || reserved->failure) return;
@@ -353,14 +353,15 @@ HandedOver ProcessEngine::hand_over(RefRecords refs, ProcessId owner, NodeId hom
   return std::exchange(handed_over_, {});
 }
 
-// ---- storing, asking ---------------------------------------------------------------------------
+// ---- storage and requests ---------------------------------------------------------------------
 
 Result<std::span<std::byte>> ProcessEngine::reserve(Lock& lock, ObjectId object,
                                                     std::int64_t size_bytes, ProcessId owner,
                                                     NodeId home, const std::function<bool()>& abandoned) {
   step(ReserveRoom{object, size_bytes, owner, home});
   const auto answered = [&] { return rooms_.contains(object); };
-  // An agent with free memory answers before this deadline, also if the task was cancelled and stores a partial value.
+  // An agent with free memory replies before this deadline, also if the task was cancelled and
+  // stores a partial value.
   if (!wait(lock, abandoned ? std::optional(monotonic_now() + answer_delay) : std::nullopt, answered)) {
     wait(lock, std::nullopt, [&] { return answered() || abandoned(); });
   }
@@ -399,7 +400,7 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
   return at == readable_.end() ? std::nullopt : std::optional<SlabView>(at->second);
 }
 
-// As many as fit into one answer of some hundred KiB: the latest.
+// The latest spans that fit into one reply of a few hundred KiB.
 void ProcessEngine::tell_last_spans() {
   constexpr std::uint64_t last_spans = 2048;
   AskSpans asked;

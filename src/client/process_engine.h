@@ -1,14 +1,9 @@
-// The runtime of one process that submits work, driver or executor: the lock that owns the client
-// core, and the loop thread that owns its sockets. This is the one type in which user threads and the
-// loop thread meet (docs/concurrency.md): whoever holds the lock steps the core and carries out what
-// needs no socket; what needs one is left in the outbox, which the loop thread empties.
-//
-// Calls on this node go through rings, which need no thread in particular: one thread at a time leads,
-// that is, looks at what rings bring and sleeps at the doorbell. A waiting thread leads if nobody does;
-// others sleep on one condition and look again when an object, an answer or room has come. The loop
-// thread leads when nobody has waited for a while. Once calls go by sockets, who leads borrows the loop
-// as well: "on the loop thread" is then on the thread that has it.
-// Not: types, functions, how calls run.
+// Runtime of one process that submits work, driver or executor. User threads and the loop thread
+// meet only here (docs/concurrency.md). The holder of the lock steps the core and carries out
+// commands without sockets; other commands enter the outbox, which the loop thread empties. One
+// thread at a time is the leader: it polls the rings.
+// Thread: any with the lock; "loop thread" below includes a thread that has borrowed the loop.
+// Not: types, functions, execution of calls.
 #pragma once
 
 #include <functional>
@@ -45,48 +40,50 @@ namespace mobula::internal::client {
 
 struct EngineOptions {
   ClientOptions core;
-  std::string ticket;    // shown to executors
-  RecordOptions record;  // of what the core is told
+  std::string ticket;    // presented to executors
+  RecordOptions record;  // recording of the core's inputs
   std::string record_role = "driver";
-  Duration ring_idle = 30s;  // rings that this process calls by and that carried nothing for so long are closed
-  Duration longest_spin = 50us;  // a leader looks for so long before it sleeps, where the node's agent says nothing
+  Duration ring_idle = 30s;  // idle time after which rings to executors are closed
+  Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
 };
 
-// What the owner of kept tensors hears. Called with the lock held.
+// Callbacks for the owner of registered tensors. All run with the lock held.
 struct TensorHooks {
   std::function<void(ObjectId)> unneeded;
-  std::function<void(const std::vector<ProcessId>&)> dead;  // these processes will never speak again
-  std::function<TransfersTold(const AskTransfers&)> asked;   // by the head
-  std::function<void()> head_back;                           // it may be another one
-  std::function<void()> store_lost;                          // with the node's agent; the next one's is empty
-  // What this process shows to others, and the keys that vouch for nobody: those that are new.
+  std::function<void(const std::vector<ProcessId>&)> dead;  // processes whose death was published
+  std::function<TransfersTold(const AskTransfers&)> asked;   // request of the head
+  std::function<void()> head_back;                           // the head may be a new one
+  // lost with the agent of the node; the store of its successor is empty
+  std::function<void()> store_lost;
+  // Ticket that this process presents, and newly revoked keys.
   std::function<void(const std::string& ticket, const std::vector<std::string>& void_keys)> trust;
 };
 
-// What an executor adds. All are called with the lock held, on the loop thread if nothing else is said;
-// `next_deadline` also on the thread that calls rearm().
+// Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
+// `next_deadline` also runs on the thread that calls rearm().
 struct EngineHooks {
   std::function<void(const AgentToProcess&)> agent_said;
   std::function<void()> object_changed;
   std::function<void()> tick;
   std::function<std::optional<Time>()> next_deadline;
-  // A message of an accepted connection; the engine has not looked at it.
+  // A message on an accepted connection, not inspected by the engine.
   std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
   std::function<void(PeerHandle)> peer_gone;
-  std::function<void(SpanAnswer&)> add_spans;  // of calls that ran here
-  std::function<void()> submitted_done;        // after AwaitSubmitted
-  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;  // by ring; on the thread that leads
-  // Called without the lock, on the loop thread: the agent has closed the link.
+  std::function<void(SpanAnswer&)> add_spans;  // adds spans of calls that ran in this process
+  std::function<void()> submitted_done;        // follows AwaitSubmitted
+  // call by ring, on the leader's thread
+  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
+  // Called without the lock on the loop thread: the agent closed the link.
   std::function<void(const Failure&)> agent_lost;
 };
 
 class ProcessEngine {
  public:
-  // `agent` is a connected, greeted link: what follows on it are AgentToProcess frames.
+  // `agent` is a connected link after the handshake. AgentToProcess frames follow on it.
   static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
                                                       std::unique_ptr<ProcessSockets> sockets,
                                                       Fd agent, Attached attached);
-  // Closes it and ends the loop thread.
+  // Closes the engine and joins the loop thread.
   ~ProcessEngine();
   ProcessEngine(const ProcessEngine&) = delete;
   ProcessEngine& operator=(const ProcessEngine&) = delete;
@@ -94,40 +91,40 @@ class ProcessEngine {
   using Lock = MovableLock;
   Lock lock() { return Lock(mutex_); }
 
-  // ---- with the lock held ----------------------------------------------------------------------
+  // ---- with the lock held ---------------------------------------------------------------------
   ClientCore& core() { return core_; }
   void step(Event event);
-  // The process is about to end: hands what it knows of its calls to the head, which keeps it for timelines.
+  // Sends the spans of this exiting process to the head, which keeps them for timelines.
   void tell_last_spans();
   Time now() { return clock_.now(); }
-  // One more or one fewer ref in this process's hands.
+  // Adds or removes one ref of user code.
   void retain(ObjectId object);
   void release(ObjectId object);
-  // One more or one fewer who waits for it or looks at its bytes.
+  // Adds or removes one use: a thread that waits for the object or reads its bytes.
   void want(ObjectId object);
   void unwant(ObjectId object);
   void tell_agent(ProcessToAgent message);
   // Sends to an accepted connection (executors).
   void tell_peer(PeerHandle peer, const Bytes& frame);
-  void trust_peer(PeerHandle peer);  // from `peer_said` alone: its ticket holds
-  void reject_peer(PeerHandle peer, const std::string& why);  // from `peer_said` alone
-  // Sends to a caller by ring; false if there is none from it.
+  void trust_peer(PeerHandle peer);  // called in `peer_said` alone, after its ticket was verified
+  void reject_peer(PeerHandle peer, const std::string& why);  // called in `peer_said` alone
+  // Sends to a caller by ring. False: no ring from it exists.
   bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
     return rings_.reply(caller, bytes);
   }
-  // Sleeps until `ready` or the deadline; whether it is ready, or the engine stops. Gives the lock up meanwhile.
-  // A thread that waits for calls may let a few of them gather.
+  // Waits until `ready` or the deadline, without the lock. True if ready or if the engine stops. A
+  // thread that waits for calls may use coalesced wake-ups.
   using Until = LeaderSleep::Until;
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
-  // By a thread that submits or answers and does not wait yet: what rings have brought is read
-  // meanwhile, and what is to go by sockets is sent if that is worth it or asked for; so no other thread
-  // has to be woken for it. May give the lock up meanwhile.
+  // Called by a thread that submits or replies and does not wait yet. It reads the rings, and sends
+  // pending messages if that is worthwhile or `at_once`, so that no other thread is woken. May
+  // release the lock temporarily.
   void attend(Lock& lock, bool at_once = false);
-  // Whether calls have gone or come by socket.
+  // True if calls were sent or received by socket.
   bool over_sockets() const { return over_sockets_; }
   void notify();
   void warn(const std::string& text);  // on stderr
-  // Before the process ends without destructors.
+  // Called before the process exits without destructors.
   void flush_recording() {
     if (recorder_) recorder_->flush();
   }
@@ -138,39 +135,39 @@ class ProcessEngine {
     if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, void_keys_.list());
   }
 
-  // Gives away the unfinished tasks behind `refs` (see HandOver).
+  // Hands over the unfinished tasks behind `refs` (see HandOver).
   HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);
 
-  // Room in the node's store; blocks until the agent has answered, or `abandoned` (see `wait`): then `cancelled`.
+  // Reserves memory in the node's store. Blocks until the agent replies, or until `abandoned`
+  // returns true (checked as in `wait`), which returns `cancelled`.
   Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes, ProcessId owner, NodeId home,
                                        const std::function<bool()>& abandoned = {});
-  // The bytes are written. With `wait_sealed`, returns when the owner's hold stands.
+  // The bytes are written. With `wait_sealed`, returns once the hold of the owner is confirmed.
   void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
             bool wait_sealed);
-  // The bytes of an object that the core says is readable here.
+  // The bytes of an object that is readable here according to the core.
   std::optional<SlabView> view(ObjectId object) const;
 
-  // Asks the head; blocks until answered or the deadline. The request number is filled in.
+  // Sends a request to the head, with a number, and blocks until the reply or the deadline.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
-  // The actor that has the name `wanted` was to get, once the head has said so (get_if_exists).
+  // With get_if_exists: the actor that has the name of `wanted`, once the head has reported it.
   std::optional<ActorFound> found_instead(ActorId wanted);
-  // What `next_deadline` says may have come nearer, and nothing was said to anybody: without this, the
-  // loop may sleep past it.
+  // Updates the timer after `next_deadline` moved earlier without a message being sent.
   void rearm();
-  // Whether the head has admitted the job, or why not.
+  // The job's admission by the head, or its rejection. Empty until the head replies.
   std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
 
-  // ---- any thread ------------------------------------------------------------------------------
+  // ---- any thread -----------------------------------------------------------------------------
   EventLoop& loop() { return sockets_->loop(); }
-  // By who has the loop: sends what has gathered, and sets the timer.
+  // Called by the thread that has the loop: sends pending messages and sets the timer.
   void flush();
-  Endpoint endpoint() const { return endpoint_; }  // executors: where peers reach this process
-  // A new link to a new agent, after agent_lost; on the loop thread.
+  Endpoint endpoint() const { return endpoint_; }  // address for its peers, in executors
+  // Connects to a new agent after agent_lost. On the loop thread.
   Result<void> reattach(Fd agent, Attached attached, std::string ticket);
-  // Waits end, and see no value.
+  // Ends all waits without a value.
   void stop();
-  // Stops, and ends the links: nothing is said or heard any more, no hook is called. Refs that live on
-  // are counted still. Not from the loop's thread.
+  // Stops, and closes the links: no message is sent or received, and no hook is called any more.
+  // Remaining refs are still counted. Must not be called on the loop thread.
   void close();
 
  private:
@@ -211,7 +208,7 @@ class ProcessEngine {
   void close_unused_rings();
   void broken(const std::vector<RingOpened>& rings);
   RingLinks::Hearer make_hearer();
-  // What rings brought; with the lock held, by the thread that leads.
+  // Reads the rings; with the lock held, on the leader's thread.
   void drain_rings();
   void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until);
   void sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most, Until until);
@@ -234,14 +231,14 @@ class ProcessEngine {
   std::unique_ptr<ProcessSockets> sockets_;
   Endpoint endpoint_;
 
-  // The loop thread's.
+  // Used by the loop thread alone.
   std::unique_ptr<LocalLink> link_;
   std::unique_ptr<Timer> timer_, guard_timer_, ring_timer_;
   std::map<ProcessId, PeerHandle> streams_;
   std::map<PeerHandle, ProcessId> executors_;
   Watch doorbell_watch_;
   bool closed_ = false;
-  bool told_of_bus_ = false;  // that there is none
+  bool told_of_bus_ = false;  // the missing bus was reported
 
   // Guarded by mutex_.
   mutable Mutex mutex_;
@@ -253,42 +250,43 @@ class ProcessEngine {
   std::string ticket_;
   VoidKeys void_keys_;
   std::vector<Outgoing> outbox_;
-  std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames that gather, by message
+  std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames not sent yet, batched by message
   std::map<PeerHandle, std::vector<Bytes>> to_callers_;
   std::size_t gathered_bytes_ = 0;
-  bool unanswered_ = false;   // calls have left since executors were heard last
-  bool over_sockets_ = false; // streams go by sockets: who waits turns the loop
-  std::thread::id turner_;    // the thread that turns a borrowed loop
+  bool unanswered_ = false;   // calls were sent since the last message of an executor
+  bool over_sockets_ = false;  // streams use sockets: a waiting thread runs the loop
+  std::thread::id turner_;    // thread that runs a borrowed loop
   bool leader_has_loop_ = false;
   RingLinks rings_;
-  Encoder encode_frame_;  // kept for its memory
+  Encoder encode_frame_;  // member only to reuse its memory
   const RingLinks::Hearer hearer_;
   enum class Leader { nobody, waiter, loop };
   Leader leader_ = Leader::nobody;
-  bool leader_sleeps_ = false;    // the waiter that leads, without the lock
-  std::uint64_t times_led_ = 0, guard_saw_ = 0;  // by waiters; when the guard looked last
-  bool guarded_ = false;          // the loop will look whether somebody leads
-  int followers_ = 0;             // threads that wait and do not lead
-  std::shared_ptr<const SpinPage> spin_page_;  // of the node; shared with who looks while it is replaced
+  bool leader_sleeps_ = false;    // the leader is a waiting thread and is without the lock
+  // How often a waiting thread became the leader, and the count at the last check of the guard.
+  std::uint64_t times_led_ = 0, guard_saw_ = 0;
+  bool guarded_ = false;          // the loop will check whether any thread leads
+  int followers_ = 0;             // count of waiting threads that do not lead
+  std::shared_ptr<const SpinPage> spin_page_;  // shared with spinning threads when replaced
   LeaderSleep leader_sleep_;
   std::uint64_t calls_heard_ = 0;
-  // Calls to executors whose ring has been asked for; and those that have none.
-  std::map<ProcessId, Endpoint> endpoints_;  // of open streams
+  // Calls to executors whose ring was requested, and executors without a ring.
+  std::map<ProcessId, Endpoint> endpoints_;  // by executor of an open stream
   std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;
   std::set<ProcessId> without_ring_;
-  std::vector<Event> follow_ups_;  // events that carrying out a command gave rise to
-  std::vector<Command> commands_;  // of the event being stepped; kept for its memory
+  std::vector<Event> follow_ups_;  // events caused by the commands of a step
+  std::vector<Command> commands_;  // commands of the running step; member only to reuse its memory
   bool stepping_ = false;
   bool flush_scheduled_ = false;
   bool stopping_ = false;
-  RingTime ring_time_;  // of the timer, which flush() arms
+  RingTime ring_time_;  // deadline of the timer, which flush() arms
   std::map<ObjectId, RoomMade> rooms_;
   std::map<ObjectId, bool> sealed_;            // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;
-  FreshPages fresh_pages_;  // of those
+  FreshPages fresh_pages_;  // populates the pages of writable slabs
   SlabCache slabs_;
-  std::map<std::uint64_t, SlabView> mapped_;   // one view per slab keeps it mapped until retired
-  std::set<std::uint64_t> lost_slabs_;         // of an agent that has died; go once nothing is written
+  std::map<std::uint64_t, SlabView> mapped_;   // one view keeps each slab mapped until retired
+  std::set<std::uint64_t> lost_slabs_;         // slabs of a dead agent, unmapped after writes
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;

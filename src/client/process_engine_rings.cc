@@ -1,4 +1,4 @@
-// How an engine's calls go by rings, and who looks at them.
+// Calls by ring, and the choice of the thread that reads the rings.
 #include <cstdio>
 
 #include "client/process_engine.h"
@@ -9,15 +9,16 @@
 namespace mobula::internal::client {
 namespace {
 
-// The loop leads once no waiter has led for so long: shorter pauses between two waits are not worth
-// waking it for.
+// The loop leads after this time without a waiting leader. Shorter gaps between two waits do not
+// justify waking it.
 constexpr Duration unled = 1ms;
 
 }  // namespace
 
 // ---- rings -------------------------------------------------------------------------------------
 
-// By ring to executors of this node that have one; those that may get one are waited for.
+// Sends by ring to executors of this node that have one. Frames to an executor that may get a ring
+// wait for it.
 void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   if (rings_.calls(executor)) {
     const Bytes& bytes = encode_frame_(frame);
@@ -42,7 +43,7 @@ void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
 void ProcessEngine::close_stream(const CloseStream& command) {
   awaiting_ring_.erase(command.executor);
   without_ring_.erase(command.executor);
-  // What was said before leaves before.
+  // Earlier frames leave first.
   if (auto waiting = to_executors_.extract(command.executor)) {
     for (auto& bytes : waiting.mapped()) {
       outbox_.emplace_back(StreamFrames{endpoints_.at(command.executor), std::move(bytes)});
@@ -55,7 +56,8 @@ void ProcessEngine::close_stream(const CloseStream& command) {
   outbox_.emplace_back(command);
 }
 
-// A new agent gives another one. Who sleeps at the old one wakes, and comes to the new.
+// A new agent provides another doorbell. Threads blocked at the old one wake up and move to the new
+// one.
 void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   const auto before = rings_.doorbell();
   spin_page_.reset();
@@ -78,7 +80,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   }
   doorbell_watch_ = std::move(*watch);
   if (before != nullptr) before->ring_self();
-  changed_.notify_all();  // whoever waits may lead
+  changed_.notify_all();  // any waiting thread may lead now
   if (leader_ == Leader::waiter) return;
   leader_ = Leader::loop;
   lead_by_loop();
@@ -104,18 +106,18 @@ void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
   if (something_waits()) schedule_flush();
 }
 
-// What the peer wrote before it ended has been read by now. If it lives, it cannot have rings.
+// All data of the peer has been read. If it is alive, it cannot use rings.
 void ProcessEngine::ring_ended(std::uint64_t ring) {
   const auto closed = rings_.close(ring);
-  if (!closed) return;  // let go before
+  if (!closed) return;  // closed before
   tell_agent(RingClosed{ring});
   if (!closed->calls) return;
   without_ring_.insert(closed->peer);
   step(StreamEnded{closed->peer});
 }
 
-// Each takes memory and descriptors of both ends, and one of the places that a process has. Whoever is
-// called again gets another: nothing is under way when one is closed.
+// A ring takes memory and descriptors at both ends, and one of the ring slots of the process. No
+// call is in flight when one is closed, and the next call opens another.
 void ProcessEngine::close_unused_rings() {
   const auto held = lock();
   for (const ProcessId executor : rings_.take_unused()) {
@@ -125,7 +127,7 @@ void ProcessEngine::close_unused_rings() {
   if (rings_.calls_any()) ring_timer_->arm(monotonic_now() + options_.ring_idle);
 }
 
-// No ring to such a peer again: it would break the next one as well.
+// No further ring to such a peer: it would corrupt that one as well.
 void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
   for (const RingOpened& ring : rings) {
     print_stderr("mobula: process {} wrote what is no frame into its ring; calls go by socket",
@@ -158,11 +160,11 @@ void ProcessEngine::drain_rings() {
   broken(rings_.collect(hearer_));
 }
 
-// ---- leading -----------------------------------------------------------------------------------
+// ---- leader -----------------------------------------------------------------------------------
 
 void ProcessEngine::notify() {
   if (followers_ > 0 || rings_.doorbell() == nullptr) changed_.notify_all();
-  // Who turns the loop looks again after the turn that this is part of.
+  // The thread that runs the loop checks again after the present iteration.
   const bool by_leader = leader_has_loop_ && turner_ == std::this_thread::get_id();
   if (leader_sleeps_ && !by_leader) rings_.doorbell()->ring_self();
 }
@@ -215,7 +217,7 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
   no_waiter_leads();
 }
 
-// By the leader, who gives the lock up meanwhile.
+// Called by the leader. Releases the lock while it sleeps.
 void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most,
                           Until until) {
   lock.unlock();
@@ -246,8 +248,8 @@ void ProcessEngine::attend(Lock& lock, bool at_once) {
   sockets_->thread().give_back();
 }
 
-// Somebody else leads from here on: one that waits, else in a moment the loop, which comes back by itself
-// if nobody has it.
+// Passes the leadership on: to a waiting thread, otherwise after a moment to the loop, whose thread
+// takes an unowned loop by itself.
 void ProcessEngine::no_waiter_leads() {
   if (followers_ > 0) return changed_.notify_all();
   if (guarded_ || sockets_->thread().unheld()) return;
@@ -271,7 +273,7 @@ void ProcessEngine::guard_doorbell() {
   }
 }
 
-// On the loop thread, which then waits for the doorbell's event as for any other.
+// On the loop thread, which then waits for the event of the doorbell like for any other event.
 void ProcessEngine::lead_by_loop() {
   Doorbell& bell = *rings_.doorbell();
   do {

@@ -1,4 +1,4 @@
-// What goes by sockets: who sends it, when, and what comes.
+// Messages by socket: the thread that sends them, the time of sending, and incoming messages.
 #include <cstdio>
 
 #include "client/process_engine.h"
@@ -9,21 +9,22 @@
 namespace mobula::internal::client {
 namespace {
 
-// Of frames in one message: each message costs a seal, a way through the socket's threads and a wake-up.
+// Limit of one batched message. Each message costs encryption, a pass through the socket threads,
+// and a wake-up.
 constexpr std::size_t batch_bytes = 32u << 10;
-// So much is worth a message while others are on their way.
+// Pending bytes that justify a message while others are in flight.
 constexpr std::size_t bytes_worth_sending = 16u << 10;
 
 }  // namespace
 
-// ---- what waits to be sent ---------------------------------------------------------------------
+// ---- pending messages -------------------------------------------------------------------------
 
 void ProcessEngine::tell_agent(ProcessToAgent message) {
   outbox_.emplace_back(std::move(message));
   schedule_flush();
 }
 
-// Frames to one receiver leave together.
+// Batches frames to one receiver.
 void ProcessEngine::gather(std::vector<Bytes>& batches, const Bytes& frame) {
   if (batches.empty() || batches.back().size() >= batch_bytes) batches.emplace_back();
   batches.back().insert(batches.back().end(), frame.begin(), frame.end());
@@ -36,8 +37,8 @@ void ProcessEngine::tell_peer(PeerHandle peer, const Bytes& frame) {
 }
 
 
-// Whether a thread that goes on with other work sends first. While something is on its way, calls
-// gather: what comes back finds somebody who reads it, and he sends the rest.
+// True if a thread that continues with other work sends now. While a message is in flight, calls
+// are batched: the thread that reads the reply sends them.
 bool ProcessEngine::worth_sending(bool at_once) const {
   if (!over_sockets_ || !something_waits()) return false;
   const bool first = !to_executors_.empty() && !unanswered_;
@@ -46,8 +47,8 @@ bool ProcessEngine::worth_sending(bool at_once) const {
 
 bool ProcessEngine::flush_due() { return ring_time_.want(next_deadline()) || something_waits(); }
 
-// While nobody has the loop nobody is woken for a few frames: who attends or waits next sends them,
-// else the loop's own thread when it comes back.
+// An unowned loop is not woken for a few frames. The next thread that submits or waits sends them,
+// or the loop thread when it takes the loop.
 void ProcessEngine::schedule_flush() {
   if (flush_scheduled_ || turner_ == std::this_thread::get_id()) return;
   if (over_sockets_ && sockets_->thread().unheld()) {
@@ -57,8 +58,8 @@ void ProcessEngine::schedule_flush() {
   flush_scheduled_ = loop().post([this] { flush(); }).ok();
 }
 
-// By the thread that has borrowed the loop: sends, and reads what there is or comes in the time. At
-// the bell, where there is one, who rings ends the wait.
+// Runs the loop once, by the thread that has borrowed it: sends pending messages, then reads input
+// until the time is over. If `bell` is set, a peer that rings it ends the wait.
 void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most) {
   turner_ = std::this_thread::get_id();
   const bool send = flush_due();
@@ -75,13 +76,13 @@ void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinPage* page, Durat
   turner_ = {};
 }
 
-// On the loop's own thread: somebody waits for it.
+// On the loop thread: another thread waits to borrow the loop.
 void ProcessEngine::loop_let_go() {
   const auto held = lock();
   if (leader_sleeps_) rings_.doorbell()->ring_self();
 }
 
-// On the loop's own thread, which has it again: what was left to it while nobody had it.
+// On the loop thread, which has taken the loop again: handles the work that was left for it.
 void ProcessEngine::loop_is_back() {
   flush();
   const auto held = lock();
@@ -90,7 +91,7 @@ void ProcessEngine::loop_is_back() {
   lead_by_loop();
 }
 
-// By who has the loop: sends what has gathered and sets the timer.
+// By the thread that has the loop: sends pending messages and sets the timer.
 void ProcessEngine::flush() {
   if (closed_) return;
   std::vector<Outgoing> outbox;
@@ -114,7 +115,7 @@ void ProcessEngine::flush() {
       executors_.erase(at->second);
       streams_.erase(at);
     } else if (auto* peer = std::get_if<PeerFrames>(&each)) {
-      // The session repeats what a full peer did not take.
+      // The session resends frames that a full peer did not take.
       if (auto bus = sockets_->bus()) (void)(*bus)->send(peer->peer, peer->bytes);
     }
   }
@@ -136,20 +137,20 @@ void ProcessEngine::move_gathered(std::vector<Outgoing>& outbox) {
 void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
   auto bus = sockets_->bus();
   if (!bus) {
-    if (std::exchange(told_of_bus_, true)) return;  // tried again when the session repeats
+    if (std::exchange(told_of_bus_, true)) return;  // the session retries later
     print_stderr("mobula: no way to other processes: {}", bus.error().text);
     return;
   }
   auto at = streams_.find(executor.process);
   if (at == streams_.end()) {
-    // The node's own executors answer on their local path, others on their address.
+    // Executors of this node are reached by their local path, others by their address.
     const auto connected = [&] {
       if (executor.node == core_.node() && !executor.local.empty()) {
         return (*bus)->connect(executor.local, executor.public_key);
       }
       return (*bus)->connect(executor.address, executor.public_key);
     }();
-    if (!connected) return;  // tried again when the session repeats
+    if (!connected) return;  // the session retries later
     at = streams_.emplace(executor.process, *connected).first;
     executors_.emplace(*connected, executor.process);
     std::string ticket;
@@ -162,7 +163,7 @@ void ProcessEngine::send_stream(const Endpoint& executor, const Bytes& frames) {
   (void)(*bus)->send(at->second, frames);
 }
 
-// ---- what comes --------------------------------------------------------------------------------
+// ---- incoming messages ------------------------------------------------------------------------
 
 void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
                                 std::span<const std::byte> bytes) {
@@ -179,7 +180,7 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
     if (const auto rejected = decode<CallerRejected>(bytes)) {
       stream_over(from, fmt::format("{}; this machine's clock says {} ms", rejected->why, wall_clock_ms()));
     }
-    return;  // garbage from a peer: the session repeats what mattered
+    return;  // malformed input of a peer: the session resends valid frames
   }
   const ProcessId executor = at->second;
   const auto held = lock();

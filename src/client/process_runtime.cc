@@ -25,7 +25,7 @@ ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOpt
     : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
       collectives_(std::make_shared<detail::CollectiveDesk>(desk_options())) {}
 
-// Asked by operations, which keep this runtime.
+// Called by operations, which keep this runtime alive.
 collective::DeskOptions ProcessRuntime::desk_options() {
   collective::DeskOptions options;
   options.door.socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
@@ -86,7 +86,7 @@ detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, 
   return std::nullopt;
 }
 
-// With the engine's lock held: the call, or its failure, has taken over.
+// With the engine's lock held: the submitted call, or its failure, accounts the bytes from now on.
 void ProcessRuntime::submitted(const Puts& puts) {
   submitting_bytes_ -= puts.bytes;
   for (const ObjectId object : puts.objects) {
@@ -108,7 +108,8 @@ CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
       argument.is_ref = true;
       if (engine_->core().object(object) != nullptr) argument.ref = engine_->core().ref_of(object);
     } else {
-      (void)value->write(argument.value.bytes.resize(value->size_bytes()));  // a failure is rethrown by the caller of the library
+      // the caller of the library rethrows a failure
+      (void)value->write(argument.value.bytes.resize(value->size_bytes()));
       argument.value.size_bytes = static_cast<std::int64_t>(value->size_bytes());
       argument.value.contained = records_of(lock, value->contained());
     }
@@ -136,7 +137,7 @@ std::size_t ProcessRuntime::Calls::row_hash() const {
   return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor));
 }
 
-// Calls of actors, and only they, name one, so all requests of such a function are of one type.
+// Exactly the calls of actors name an actor, so all requests of such a function have one type.
 template <class Request, class Prepare>
 const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const Request> request,
                                                          const detail::FunctionKey& function, ActorId actor,
@@ -239,7 +240,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   submitted(puts);
   if (!request.get_if_exists) return raw(actor.bits());
 
-  // The name decides which actor this is: wait for the head's word.
+  // The name decides which actor this is, so the reply of the head is awaited.
   std::optional<ActorFound> found;
   const auto waited = blocking_wait(lock, {"actor creation", [&] { return "the head has not said which actor has the name " + request.name; }, {}}, std::nullopt, [&] {
     if (!found) found = engine_->found_instead(actor);
@@ -258,8 +259,8 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   return raw(found->actor.bits());
 }
 
-// The first call of an actor that another process created leaves at once. A second one waits until the head has
-// reported the limit, which takes one round trip.
+// The first call of an actor that another process created leaves at once. A second one waits until
+// the head has reported the limit, which takes one round trip.
 detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, ActorId actor) {
   const auto& core = engine_->core();
   const auto limit_of = [&] {
@@ -317,7 +318,7 @@ detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
   return std::nullopt;
 }
 
-// ---- counts ------------------------------------------------------------------------------------
+// ---- ref counts -------------------------------------------------------------------------------
 
 void ProcessRuntime::retain(ContainedRef ref) noexcept {
   auto lock = engine_->lock();

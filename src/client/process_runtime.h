@@ -1,6 +1,8 @@
-// The public library's Runtime over a ProcessEngine: options become requests, values become bytes in
-// messages or in the node's store, waits become sleeps on the engine. The same in drivers and
-// executors; the calling thread's TaskContext tells whose children and puts it makes. Any thread.
+// The public library's Runtime over a ProcessEngine: options become requests, values become bytes
+// in messages or in the node's store, and waits become waits on the engine. Drivers and executors
+// use the same class. The TaskContext of the calling thread identifies the parent of children and
+// puts.
+// Thread: any.
 #pragma once
 
 #include <array>
@@ -27,18 +29,18 @@ struct RuntimeOptions {
   JobId job;
   ProgramId program;
   std::string name_space;
-  Environment env;                       // executors: the job's, inherited by children
+  Environment env;                       // in executors: environment of the job, for children too
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
-  GroupPlacement captured;               // executors: where children are placed
-  std::shared_ptr<TaskContext> root;     // for threads outside of tasks
+  GroupPlacement captured;               // in executors: placement of children
+  std::shared_ptr<TaskContext> root;     // shared; context of threads outside of tasks
   // With the engine's lock held: the thread of this running call begins or ends a wait.
   std::function<void(std::uint64_t token, bool on)> blocked;
-  exchange::ExchangeOptions exchange;  // of tensors with other processes; its node is the engine's
-  // With the engine's lock held: what is pulled has come or will not, or of what is kept less is left.
+  exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
+  // With the engine's lock held: a pull completed or failed, or a registered tensor was released.
   std::function<void()> tensors_changed;
 };
 
-// Refs on results of tasks given to `owner` name it as their owner.
+// Sets `owner` as the owner of refs to results of tasks that were handed over to it.
 void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home);
 
 class ProcessRuntime final : public detail::Runtime,
@@ -62,7 +64,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done kill(detail::RawId actor, bool no_restart) override;
   void retain(detail::ContainedRef ref) noexcept override;
   void release(detail::ContainedRef ref) noexcept override;
-  // A view of the object's bytes is gone.
+  // One view of the object's bytes was dropped.
   void unwant(ObjectId object) noexcept;
   std::shared_ptr<const detail::ContextRecord> context() override;
   bool cancelled() override;
@@ -85,29 +87,29 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
   std::shared_ptr<detail::CollectiveDesk> collectives() override { return collectives_; }
 
-  // ---- for the executor's loop -----------------------------------------------------------------
+  // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
-  // A value that came inside a call, or an object that can be read: as user code gets it.
+  // Decode a value from inside a call, or from a readable object, for user code.
   detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
-  // The bytes of a result of a call of `owner`: inside the record, or written to the store. Tasks
-  // behind refs in what goes to the store become the owner's: they are appended to `given`.
+  // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
+  // behind refs in stored bytes are handed over to the owner and appended to `given`.
   detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
                                    ProcessId owner, NodeId home, HandedOver& given);
-  // For the holder of the engine's lock.
+  // Requires the engine's lock.
   TensorDesk& tensors() { return tensors_; }
 
-  // One fewer of each in user code's hands.
+  // Releases one ref of user code to each.
   void release_all(std::span<const detail::ContainedRef> refs) noexcept;
 
  private:
   std::shared_ptr<TaskContext> task() const;
-  // Values too large for a message are put first, and released once the call is submitted.
+  // Values too large for a message are stored first, and released once the call is submitted.
   struct Puts {
-    RecycledVector<ObjectId> objects;  // one for each argument; empty: it goes as it is
+    RecycledVector<ObjectId> objects;  // one per argument; empty: the value goes in the message
     std::int64_t bytes = 0;
   };
-  // Waits for max_pending_bytes before it stores anything.
+  // Waits for max_pending_bytes before it stores values.
   detail::Done put_large(std::span<const detail::Argument> given, bool block, Puts& puts);
   void submitted(const Puts& puts);
   CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
@@ -128,18 +130,20 @@ class ProcessRuntime final : public detail::Runtime,
                                                           std::vector<detail::ApartTensor>& apart);
   detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
   detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
-  // One more of each in this process's hands; it may not have known them.
+  // Adds one ref of this process to each. The objects may be unknown here.
   void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
   enum class Waited : std::uint8_t { ready, timed_out, cancelled };
-  // Describes a wait in messages: the public operation, and a reason, which is computed only when it is printed.
+  // Describes a wait in messages: the public operation, and a reason, which is computed only when
+  // it is printed.
   struct WaitFor {
     std::string_view operation;
     std::function<std::string()> reason;
-    std::function<bool()> stalled = {};  // asked at intervals; true ends the wait as if it were ready
+    std::function<bool()> stalled = {};  // called at intervals; true ends the wait as ready
     std::span<const detail::RawId> needed = {};  // objects without which it does not end; see BlockedOn
   };
-  // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless `ready` holds.
-  // Prints one warning with the reason if the wait lasts longer than `slow_wait_delay`.
+  // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
+  // `ready` holds. Prints one warning with the reason if the wait lasts longer than
+  // `slow_wait_delay`.
   Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what, const detail::Deadline& deadline,
                        const std::function<bool()>& ready);
   std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock, const detail::TensorStorage& storage);
@@ -158,19 +162,20 @@ class ProcessRuntime final : public detail::Runtime,
   DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
   CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
 
-  // What the calls with one request of one function (of one actor) have in common, worked out once. Options that
-  // are written where the call is made are another request each time: those alike have one row as well.
+  // Key of the cached constant parts of calls with one request of one function (of one actor).
+  // Options written at the call site create a new request each time, so equal requests also share a
+  // row.
   struct Calls {
-    const void* request = nullptr;  // null: of any
+    const void* request = nullptr;  // null: any request
     FunctionKey function;
     ActorId actor;
     std::size_t row_hash() const;
     friend bool operator==(const Calls&, const Calls&) = default;
   };
   struct Prepared {
-    std::shared_ptr<const void> request;  // kept, so that no other one comes to lie where it is
+    std::shared_ptr<const void> request;  // shared; keeps the address of the key in use
     CopyOnWrite<CallForm> form;
-    DemandClass demand_class;  // of tasks
+    DemandClass demand_class;  // set for tasks
   };
   template <class Request, class Prepare>
   const Prepared& prepared(std::shared_ptr<const Request> request, const detail::FunctionKey& function,
@@ -184,12 +189,13 @@ class ProcessRuntime final : public detail::Runtime,
   const RuntimeOptions options_;
   // Guarded by the engine's lock.
   Table<Calls, Prepared> prepared_;
-  Table<Calls, std::array<const Prepared*, 4>> last_prepared_;  // of any request: rows of the above, the latest first
-  std::int64_t submitting_bytes_ = 0;  // large arguments of calls that are being submitted
-  // Threads that wait until nobody reads a tensor; shared with who lets go of one.
+  // rows of `prepared_` for any request, latest first
+  Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
+  std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
+  // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
   TensorDesk tensors_;
-  // Shared with operations under way. Any thread.
+  // Shared with running operations. Any thread.
   const std::shared_ptr<detail::CollectiveDesk> collectives_;
 };
 

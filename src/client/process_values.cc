@@ -1,4 +1,5 @@
-// Values of user code on their way into messages and the store, and back; their tensors on the way past both.
+// Encodes values of user code for messages and the store, and decodes them. Tensors may bypass
+// both.
 #include <algorithm>
 #include <utility>
 
@@ -15,12 +16,12 @@ using detail::RawId;
 using detail::RefKind;
 using PublicKind = detail::ErrorKind;
 
-// Smaller tensors travel with the value that they are part of: in values that go by message those that
-// cannot be seen in place, since asking for them would take longer.
+// Smaller tensors are copied into their value. In values sent by message this applies to tensors
+// that cannot be mapped by readers, because a pull would take longer.
 constexpr std::size_t least_apart_bytes = 4096;
 constexpr std::size_t least_apart_of_small = detail::TensorMemory::least_bytes;
 
-// Keeps a value's bytes in place and holds what it refers to, for as long as user code can see it.
+// Keeps a value's bytes and its refs while user code can access the value.
 struct ValueLease {
   std::weak_ptr<ProcessRuntime> runtime;
   Payload payload;
@@ -37,7 +38,7 @@ struct ValueLease {
   }
 };
 
-// A snapshot is not what it was made from.
+// A snapshot is not the memory that it was made from.
 Origins origins_of(ElementSharing sharing) {
   if (sharing == ElementSharing::snapshot) return Origins::untold;
   return sharing == ElementSharing::alias ? Origins::aliased : Origins::told;
@@ -60,7 +61,7 @@ std::vector<ContainedRef> contained_of(const RefRecords& records) {
   return refs;
 }
 
-// Those that are held for as long as user code sees the value: elements of tensors have leases of their own.
+// Refs held while user code sees the value. Tensor elements have separate leases.
 std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
   std::erase_if(refs, [](const ContainedRef& each) { return each.kind == RefKind::tensor; });
   return refs;
@@ -89,9 +90,10 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
               }};
 }
 
-// Tensors of large values stay where they are, if that is wished: what is written is the rest. What is kept
-// has one ref each, for the caller to give back when the value has its own. Those that are written say where they
-// are: who reads them here finds the same memory.
+// Registers the tensors of large values if their transport is direct; the written value then omits
+// their elements. Each registered tensor has one ref, which the caller releases once the value has
+// its own. Tensors that are written carry their origin, so that readers in this process find the
+// same memory.
 Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
   RefRecords kept;
   if (!wish.direct) return kept;
@@ -141,7 +143,7 @@ void ProcessRuntime::release_kept(const RefRecords& kept) {
   for (const RefRecord& each : kept) engine_->release(each.object);
 }
 
-// `tensors` are those of the value, in order.
+// `tensors` are the tensor refs of the value, in order.
 RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
                                                   std::span<const RefRecord> tensors) {
   RefRecords records;
@@ -248,7 +250,7 @@ Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value,
     return make_error(PublicKind::object_lost,
                       "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
   }
-  if (!room) return record;  // an earlier attempt of the same task has made it here
+  if (!room) return record;  // an earlier attempt of the same task stored it here
   lock.unlock();
   const bool written = value.write(*room);
   lock.lock();
@@ -273,7 +275,7 @@ void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
   }
 }
 
-// The elements that stand apart from a value, which have been pulled before; or why one is not there.
+// The separately stored elements of a value, which have been pulled; or the error of a missing one.
 std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const RefRecords& contained,
                                                                         std::vector<detail::ApartTensor>& apart) {
   if (std::ranges::none_of(contained, is_tensor)) return nullptr;

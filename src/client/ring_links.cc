@@ -31,7 +31,7 @@ Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
            RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0, true});
   (opened.calls ? out_ : in_)[opened.peer] = link;
   by_index_[opened.index] = std::move(link);
-  // The peer may have had its end before, and have rung for a place where nothing was yet.
+  // The peer may have opened its end first, and rung for an index that was still unused.
   doorbell_->ring(opened.index);
   return {};
 }
@@ -67,7 +67,7 @@ bool RingLinks::read(Link& link, const Hearer& hearer) {
   const auto& said = link.opened.calls ? hearer.executor_said : hearer.caller_said;
   if (!link.waiting.empty()) send_waiting(link);
   for (;;) {
-    // What is heard may lead to reading here again.
+    // A hearer may call this function again.
     std::vector<std::byte> record = std::exchange(record_, {});
     const auto found = link.reader.read(record);
     if (!found) return false;
@@ -98,12 +98,13 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
   link.used = true;
   const std::size_t written = link.waiting.empty() ? link.writer.write(frame) : 0;
   if (written < frame.size()) {
-    if (link.waiting_bytes + frame.size() > max_waiting_bytes && written == 0) return true;  // dropped
+    // dropped
+    if (link.waiting_bytes + frame.size() > max_waiting_bytes && written == 0) return true;
     if (link.waiting.empty()) link.first_written = written;
     link.waiting.emplace_back(frame.begin(), frame.end());
     link.waiting_bytes += frame.size();
     send_waiting(link);
-    link.peer.ring(link.opened.peer_index);  // it has much to do, and there is room once it does
+    link.peer.ring(link.opened.peer_index);  // the peer is behind, and space is free after it reads
   } else {
     ring_softly(at->second);
   }
@@ -124,7 +125,7 @@ void RingLinks::wake_nappers() {
   napping_.clear();
 }
 
-// Until there is no room, and then the reader knows that it is waited for.
+// Writes until the ring is full. A full ring makes its reader ring back.
 void RingLinks::send_waiting(Link& link) {
   bool wrote = false;
   while (!link.waiting.empty()) {

@@ -1,7 +1,7 @@
-// When a loop's timer is to ring, asked for by threads that cannot arm it: they have the loop woken where it has to.
-// What was asked for is armed, whether it is still due by then or not. What comes and goes with each call, as
-// acknowledgements that ride on the next message do, would else wake the loop for each call and be gone when it
-// looks. Pure; guarded by its owner's lock.
+// Deadline of a loop's timer, set by threads that cannot arm it and wake the loop if necessary. A
+// timer armed earlier than needed is kept. Otherwise short-lived deadlines,
+// such as those of acknowledgements, would wake the loop for each call.
+// Thread: owner, under the owner's lock.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace mobula::internal::client {
 
 class RingTime {
  public:
-  // Something is due then, if anything is. Whether the timer would ring too late for it.
+  // Sets the deadline. True if the timer is armed too late for it.
   bool want(std::optional<Time> due) {
     if (!due || (armed_ && *armed_ <= *due)) return false;
     if (!wanted_ || *due < *wanted_) wanted_ = due;
     return true;
   }
-  // What to arm the timer for, once; nothing where it stands well. One that has become later is found when the timer
-  // rings for nothing: rarer than calls begin and end.
+  // The time to arm the timer for, returned once. Empty: the timer stays as it is. A deadline that
+  // moved later is found when the timer expires early, which is rarer than calls.
   std::optional<Time> take() {
     if (wanted_) armed_ = wanted_;
     return std::exchange(wanted_, std::nullopt);

@@ -1,4 +1,6 @@
-// Gathers what a process says of when its calls were: names once, times counted back from now. Pure.
+// Builds the reply of a process to a query for spans: each name once, and times as ages relative to
+// now.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,10 @@ class SpanAnswer {
  public:
   SpanAnswer(Time now, std::int64_t wall_us, const AskSpans& asked);
 
-  // What it owns.
+  // Adds the spans of calls that this process owns.
   void add(const OwnedCalls& calls);
-  // Calls that it has run: rows with task, form, began, ended, failed. The latest, up to the limit.
+  // Adds calls that this process ran, as rows with task, form, began, ended, failed: the latest, up
+  // to the limit.
   template <class Ran>
   void add_ran(const Ran& calls) {
     const std::size_t first = first_of(calls.size());
@@ -39,7 +42,7 @@ class SpanAnswer {
  private:
   static constexpr Duration beside_task = std::chrono::milliseconds(50);
 
-  // When the task that is asked about ran, and a little around it.
+  // The run of the queried task, with a margin.
   template <class Ran>
   std::optional<std::pair<Time, Time>> span_of(const Ran& calls) const {
     for (std::size_t i = calls.size(); i > 0; --i) {
@@ -53,7 +56,7 @@ class SpanAnswer {
 
   Time now_;
   std::size_t limit_;
-  TaskId task_;  // empty: all
+  TaskId task_;  // empty: all tasks
   std::map<std::string, std::uint32_t> numbers_;
   SpansTold told_;
 };

@@ -1,4 +1,4 @@
-// Questions to the head: nodes, resources, named actors.
+// Queries to the head: nodes, resources, named actors.
 #include <nlohmann/json.hpp>
 
 #include "client/conversion.h"

@@ -1,6 +1,7 @@
-// What the thread that runs user code knows about the task it is in. One per running task, and one
-// for the driver's main program. Ids of children and puts are derived from it, so a second run of the
-// task makes the same ones. Counters may be used from any thread of the task.
+// State of the task that a thread runs. One exists per running task, and one for the driver's main
+// program. Ids of children and puts are derived from it, so a repeated run of the task makes the
+// same ids.
+// Thread: any thread of the task (counters are atomic).
 #pragma once
 
 #include <atomic>
@@ -14,13 +15,13 @@
 namespace mobula::internal::client {
 
 struct TaskContext {
-  JobId job;  // empty: a driver's main program, of which `of_process` says all
+  JobId job;  // empty: main program of a driver, described by `of_process` alone
   TaskId task;
   std::uint32_t attempt = 0;
-  std::uint64_t token = 0;  // of the executor core; 0 in drivers
-  std::shared_ptr<const detail::ContextRecord> of_process;  // what all tasks here have in common
-  // What user code sees: made when it asks first, and the same until the task is over, since it may keep
-  // references into it.
+  std::uint64_t token = 0;  // token of the executor core; 0 in drivers
+  std::shared_ptr<const detail::ContextRecord> of_process;  // shared by all tasks of the process
+  // The record for user code. It is made on first use and kept until the task ends, because user
+  // code may keep references into it.
   std::shared_ptr<const detail::ContextRecord> record() const;
   std::atomic<std::uint64_t> children{0};
   std::atomic<std::uint64_t> puts{0};
@@ -34,10 +35,11 @@ struct TaskContext {
   mutable std::shared_ptr<const detail::ContextRecord> record_;
 };
 
-// The calling thread's; null outside of tasks. Shells only: cores have no threads.
+// Context of the calling thread; null outside of tasks. For shells only, because cores have no
+// threads.
 std::shared_ptr<TaskContext> current_context();
 
-// Makes `context` the calling thread's until destroyed.
+// Sets the context of the calling thread until destroyed.
 class ContextScope {
  public:
   explicit ContextScope(std::shared_ptr<TaskContext> context);

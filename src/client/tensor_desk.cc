@@ -20,7 +20,7 @@ constexpr std::size_t remembered_failures = 1024;
 constexpr std::size_t most_blocks = 1024;
 constexpr std::string_view why_sealed_in_place = "it was pulled from where it was made, and others may read it there";
 
-// Large tensors of this process, where processes of its machine can read them in place.
+// Allocates large tensors where other processes of this machine can map them.
 class ArenaMemory final : public detail::TensorMemory {
  public:
   explicit ArenaMemory(std::shared_ptr<Arena> arena) : arena_(std::move(arena)) {}
@@ -36,7 +36,7 @@ class ArenaMemory final : public detail::TensorMemory {
   const std::shared_ptr<Arena> arena_;  // shared with the transport that offers it
 };
 
-// Whether it may be seen where it lies, as far as its user is concerned.
+// True if the requested transport allows readers to map the memory.
 bool may_be_mapped(const DirectWish& wish) { return !wish.named || *wish.named == DirectPath::shm; }
 
 void set_share(TransferRecord& record, const exchange::Share& share) {
@@ -46,7 +46,7 @@ void set_share(TransferRecord& record, const exchange::Share& share) {
   record.encrypted = share.encrypted;
 }
 
-// What is published: the memory, and the right of its readers to find it unchanged.
+// Registered memory, with the hold that keeps it unchanged for its readers.
 struct Publication {
   std::shared_ptr<detail::TensorStorage> storage;
   detail::TensorStorage::Hold hold;
@@ -67,22 +67,22 @@ struct Publication {
 
 }  // namespace
 
-// What tensors that are gone have left, until it is taken back.
+// Queue of refs left by destroyed tensors.
 struct TensorDesk::Left {
   struct Elements {
     ObjectId object;
     std::shared_ptr<const void> owner;
     bool viewed = false;  // in the store
   };
-  Mutex mutex;  // taken last of all
+  Mutex mutex;  // innermost lock
   std::vector<Elements> elements MOBULA_GUARDED_BY(mutex);
 };
 
-// This thread takes back what it lets go of: nobody has to be told.
+// True while this thread drains the queue itself, so that the loop is not woken.
 thread_local bool takes_back = false;
 
-// Elements of another process that are read where they lie, or in the store. The last tensor over them may
-// go under any lock.
+// Foreign elements that are mapped from their process or from the store. The last tensor over them
+// may be destroyed under any lock.
 struct TensorDesk::Lease {
   std::weak_ptr<ProcessEngine> engine;
   std::weak_ptr<Left> left;
@@ -95,7 +95,7 @@ struct TensorDesk::Lease {
     {
       const MutexLock lock(to->mutex);
       to->elements.push_back(std::move(elements));
-      if (to->elements.size() > 1 || takes_back) return;  // somebody is on the way
+      if (to->elements.size() > 1 || takes_back) return;  // the queue is already being drained
     }
     (void)alive->loop().post([engine = engine, left = left] {
       const auto still_alive = engine.lock();
@@ -166,13 +166,13 @@ TensorDesk::~TensorDesk() {
     engine_.notify();
   }
   if (ending) detail::use_tensor_memory(nullptr);
-  ending.reset();  // first: until then it may start the thread that stores
+  ending.reset();  // first, because until then it may start the thread that stores
   if (opening_.joinable()) opening_.join();
   if (storing_.joinable()) storing_.join();
 }
 
 void TensorDesk::open_devices() {
-  if (options_.gpus) (void)options_.gpus->open();  // why it failed is said by the paths
+  if (options_.gpus) (void)options_.gpus->open();  // the paths report the reason of a failure
 }
 
 bool TensorDesk::would_open_devices() const { return !exchange_ && options_.gpus && !options_.gpus->is_open(); }
@@ -218,7 +218,7 @@ void TensorDesk::return_turn(std::uint64_t claim) {
   if (exchange_) exchange_->return_turn(claim);
 }
 
-// ---- what this process has ---------------------------------------------------------------------
+// ---- tensors of this process ------------------------------------------------------------------
 
 Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const DirectWish& wish) {
   if (auto prepared = prepare(); !prepared) return prepared.error();
@@ -268,7 +268,8 @@ Result<RefRecord> TensorDesk::keep(const detail::TensorParts& parts, const Direc
   return ref;
 }
 
-// What was in the store of an agent that has died is here as well.
+// Tensors that were moved to the store of a dead agent are registered again, because they are still
+// here.
 void TensorDesk::publish_again() {
   for (auto& [object, kept] : kept_) {
     if (std::exchange(kept.stored, false) && exchange_) exchange_->publish_again(object);
@@ -285,7 +286,8 @@ bool TensorDesk::can_be_seen(const detail::TensorParts& parts) const {
   return exchange_->arena()->file_of({parts.storage->bytes(), parts.storage->size_bytes()}).has_value();
 }
 
-// With the engine's lock held: what may be the last share of the program's memory goes without it.
+// With the engine's lock held. The last share of the program's memory may be freed here, so that
+// happens later and without the lock.
 void TensorDesk::unneeded(ObjectId object) {
   auto kept = kept_.extract(object);
   if (!kept) return;
@@ -294,7 +296,7 @@ void TensorDesk::unneeded(ObjectId object) {
   auto never_read = exchange_ ? exchange_->retire(object) : nullptr;
   if (never_read) {
     std::const_pointer_cast<Publication>(std::static_pointer_cast<const Publication>(never_read))->end();
-    constexpr long ours = 2;  // what was kept, and what was published
+    constexpr long ours = 2;  // the registered share and the offered share
     if (kept.mapped().storage.use_count() <= ours) {
       (void)engine_.loop().post([storage = std::move(kept.mapped().storage), never_read] {});
     }
@@ -318,7 +320,7 @@ bool TensorDesk::evacuated() const {
   return std::ranges::all_of(kept_, [](const auto& each) { return each.second.stored; });
 }
 
-// ---- what it needs -----------------------------------------------------------------------------
+// ---- tensors of other processes ---------------------------------------------------------------
 
 detail::ApartTensor TensorDesk::find(ObjectId object) {
   if (const auto own = kept_.find(object); own != kept_.end()) return {own->second.storage, own->second.byte_offset};
@@ -338,7 +340,7 @@ TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
   const auto pull = make_recycled<Pull>();
   RefRecords wanted;
   for (RefRecord ref : tensors) {
-    // Who says that they are wanted refers to them until they are read.
+    // The caller holds refs to them until they are read.
     if (const auto own = kept_.find(ref.object); own != kept_.end()) {
       pull->got.push_back(own->second.storage);
       continue;
@@ -357,7 +359,7 @@ TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
     const bool twice = std::ranges::any_of(wanted, [&](const RefRecord& each) { return each.object == ref.object; });
     if (twice) continue;
     if (wish) {
-      TensorRecord wished = *ref.tensor;  // others have the record, on other threads too
+      TensorRecord wished = *ref.tensor;  // the record is shared, also with other threads
       wished.wish = *wish;
       ref.tensor = std::move(wished);
     }
@@ -385,8 +387,7 @@ TensorDesk::PullPtr TensorDesk::pull(const RefRecords& tensors, bool arguments,
   return pull;
 }
 
-// What lies in a block that is mapped here is there already: its holder keeps it for as long as it is
-// referred to, and need not be asked.
+// Elements in a block that is mapped here need no pull. Their holder keeps them while refs exist.
 bool TensorDesk::see_in_place(Pull& pull, const RefRecord& ref) {
   const TensorRecord& record = *ref.tensor;
   if (record.block == 0 || record.size_bytes <= 0 || !may_be_mapped(record.wish)) return false;
@@ -412,7 +413,8 @@ bool TensorDesk::see_in_place(Pull& pull, const RefRecord& ref) {
   return true;
 }
 
-// The holder has said where in the block they lie, and here they came: so it is known where all else is.
+// Remembers the block if the elements were mapped at the offset that the holder stated. Other
+// tensors in the block are then found without a pull.
 void TensorDesk::remember_block(const RefRecord& ref, const exchange::Elements& elements) {
   const TensorRecord& record = *ref.tensor;
   const auto whole = elements.file.bytes;
@@ -443,7 +445,7 @@ void TensorDesk::let_go(PullPtr pull, ProcessEngine::Lock& lock) {
   take_back(lock);
 }
 
-// Opening may take long, and who pulls has the lock.
+// Runs on its own thread, because opening devices may take long and pull() has the lock.
 void TensorDesk::want_early() {
   open_devices();
   const auto held = engine_.lock();
@@ -488,7 +490,7 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
     auto owner = elements->in_place ? lease(arrival.object, std::move(elements->owner), false)
                                     : std::move(elements->owner);
     got(pull, arrival.object, *elements, std::move(owner), why_sealed_in_place);
-    // What came from several is a transfer from each.
+    // A pull from several holders is logged as one transfer from each.
     for (std::size_t i = 1; i < arrival.shares.size(); ++i) {
       TransferRecord other = record;
       other.refusals.clear();
@@ -514,7 +516,7 @@ void TensorDesk::arrived(exchange::Arrival arrival) {
                                           arrival.holder.brief(), why.text, reasons.empty() ? "" : ": ", reasons));
     error.cause = reasons.empty() ? why.text : reasons;
     error.reason = error.cause;
-    // A refusal begins with its path.
+    // A rejection reason begins with its path.
     if (!record.failed_tries.empty()) {
       error.path = to_string(record.failed_tries.back());
     } else if (!record.refusals.empty()) {
@@ -543,8 +545,9 @@ void TensorDesk::fail(ObjectId object, detail::ErrorRecord error) {
 void TensorDesk::got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
                      std::string_view why_sealed) {
   failed_.erase(object);
-  if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));  // another pull was faster
-  auto* first = const_cast<std::byte*>(elements.bytes.data());  // the seal keeps it from being written
+  // another pull completed first
+  if (auto known = here_[object].lock()) return pull.got.push_back(std::move(known));
+  auto* first = const_cast<std::byte*>(elements.bytes.data());  // the seal prevents writes
   const Device device = elements.device == on_host ? Device() : Device{Device::cuda, elements.device};
   auto storage = std::make_shared<detail::TensorStorage>(first, elements.bytes.size(), device, std::move(owner),
                                                          why_sealed);

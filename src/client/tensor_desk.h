@@ -1,7 +1,7 @@
-// The tensors of one process that stay where they were made, and those of others that it needs: beside the
-// client core, which counts who refers to them. Elements are kept until nobody does; what is needed is
-// pulled by the process's exchange, which starts with the first use. For the holder of the engine's lock,
-// which what it is told by the exchange's thread takes, too.
+// Tensors that this process has registered, and tensors of other processes that it pulls. Elements
+// stay registered while the client core counts refs to them. The exchange starts on first use.
+// Thread: owner, under the engine's lock, which callbacks of the exchange thread take too.
+// Not: counts of refs (ClientCore).
 #pragma once
 
 #include <deque>
@@ -32,93 +32,98 @@ using transfer::TransferRecord;
 class TensorDesk {
  public:
   struct Callbacks {
-    // With the lock held, on some thread: something that is pulled has come, or what was kept has gone.
+    // With the lock held, on any thread: a pull completed or failed, or a registered tensor was
+    // released.
     std::function<void()> changed;
-    // Without the lock, on some thread: memory that was read is its program's alone again.
+    // Without the lock, on any thread: no process reads the memory of a registered tensor any more.
     std::function<void()> freed;
   };
 
   TensorDesk(std::shared_ptr<ProcessEngine> engine, exchange::ExchangeOptions options, Callbacks callbacks);
-  // Without the lock. Ends the exchange.
+  // Ends the exchange. Must be called without the lock.
   ~TensorDesk();
   TensorDesk(const TensorDesk&) = delete;
   TensorDesk& operator=(const TensorDesk&) = delete;
 
-  // Opens the GPUs of this process's lease, where they are not, which may take a second: without the lock,
-  // before anything that starts the exchange.
+  // Opens the GPUs of this process's lease if necessary, which may take a second. Called without
+  // the lock, before the exchange starts.
   void open_devices();
-  // prepare() would have to open them.
+  // True if prepare() would have to open them.
   bool would_open_devices() const;
-  // Starts the exchange, where it is not: what is allocated from then on can be read by others in place.
+  // Starts the exchange if necessary. Other processes can map memory that is allocated later.
   Result<void> prepare();
 
-  // ---- turns of its devices, for what is no transfer (exchange/tensor_exchange.h) ----
+  // ---- exclusive turns on its devices for other operations (exchange/tensor_exchange.h) ----
   Result<std::uint64_t> claim_turn(std::uint32_t lane, std::function<void()> taken);
   void return_turn(std::uint64_t claim);
 
-  // ---- what this process has ----
-  // The elements of `parts`, which fill their memory, are readable by whoever refers to them. The caller
-  // gets one ref.
+  // ---- tensors of this process ----
+  // Registers the elements of `parts`, which fill their memory, for all holders of a ref. The
+  // caller gets one ref.
   Result<RefRecord> keep(const detail::TensorParts& parts, const DirectWish& wish);
-  // Whether other processes of this machine can see them where they lie.
+  // True if other processes of this machine can map them.
   bool can_be_seen(const detail::TensorParts& parts) const;
-  // Those that lie in this memory.
+  // Registered objects in this memory.
   std::vector<ObjectId> kept_in(const detail::TensorStorage& storage) const;
-  // All that is kept, for who asks whether this process may end.
+  // Summary of all registered tensors, for the decision whether this process may exit.
   Residence residence() const;
-  // Into the node's store with all of them; `evacuated` when nobody reads them here any more.
+  // Starts writing all of them to the node's store. `evacuated` is true when all are stored there.
   void evacuate();
   bool evacuated() const;
 
-  // ---- what it needs ----
-  // Tensors over elements of others, whose last ones may go under any lock, leave them here; it is taken
-  // back by the engine's loop, or by who calls this first. Gives the lock up meanwhile.
+  // ---- tensors of other processes ----
+  // Releases the refs of destroyed tensors over foreign elements. The last of them may be destroyed
+  // under any lock, so they are queued; the engine's loop or the next caller releases them. May
+  // release the lock temporarily.
   void take_back(ProcessEngine::Lock& lock);
-  // What is pulled together. Shared by who waits and the desk, which lets go when all has come.
+  // Tensors that are pulled together. Shared by the waiting thread and the registry, which drops it
+  // when all have arrived.
   struct Pull {
     std::uint64_t wish = 0;
-    std::size_t due = 0;                             // at the exchange
-    RefRecords in_store;                             // to be read from there
-    std::map<ObjectId, TransferRecord> records;      // of these
-    RefRecords wanted;                               // at the exchange
-    RecycledVector<ObjectId> held;                   // by a ref each, until it is dropped
-    RecycledVector<ObjectId> lent;                   // for arguments: by the caller, until EndLoans is said
+    std::size_t due = 0;                             // count of incomplete pulls at the exchange
+    RefRecords in_store;                             // refs whose elements are read from the store
+    std::map<ObjectId, TransferRecord> records;      // transfer records of refs in `in_store`
+    RefRecords wanted;                               // refs requested from the exchange
+    RecycledVector<ObjectId> held;                   // objects with one ref each, until dropped
+    RecycledVector<ObjectId> lent;                   // arguments held by the caller
     RecycledVector<std::shared_ptr<detail::TensorStorage>> got;  // kept until the values are read
   };
   using PullPtr = std::shared_ptr<Pull>;
 
-  // Brings those that are not here. Of `arguments` the caller has holds. To be dropped, with the lock held; and
-  // let go of without it.
-  // Those of devices come to `device` (as DeviceMemory counts), without it where each belongs.
+  // Pulls the tensors that are not here. The caller of the task holds `arguments`. The result must
+  // be passed to drop() with the lock held, and destroyed without it.
+  // Device tensors are placed on `device` (an index of DeviceMemory); if unset, the default
+  // destination of `get` applies.
   PullPtr pull(const RefRecords& tensors, bool arguments, const std::optional<DirectWish>& wish = {},
                std::optional<int> device = {});
-  // Whether all has come or failed; what has come is then here.
+  // True if all pulls have completed or failed. Completed tensors are then available.
   bool ready(Pull& pull);
-  // It is not waited for any more, or its values have been read.
+  // Ends the wait, or follows the read of the values.
   void drop(const PullPtr& pull);
-  // Of one that was dropped: takes back what it leaves, with no word to the loop. Gives the lock up meanwhile.
+  // Destroys a dropped pull and releases what it leaves without waking the loop. May release the
+  // lock temporarily.
   void let_go(PullPtr pull, ProcessEngine::Lock& lock);
-  // Elements that are here: own ones, or those that a pull keeps, or a tensor that is still used.
+  // Elements available here: own ones, those kept by a pull, or those of a tensor still in use.
   detail::ApartTensor find(ObjectId object);
-  // All of these are own ones, which nothing has to be brought for: who refers to them has them kept.
+  // True if this process made all of these, so that no pull is needed.
   bool has_made(const RefRecords& tensors) const;
-  // Why the last pull of it failed; null if it did not.
+  // Error of the last pull of the object; null if it did not fail.
   const detail::ErrorRecord* why_missing(ObjectId object) const;
 
-  // The latest ones, oldest first.
+  // The latest transfers, oldest first.
   const std::deque<TransferRecord>& transfers() const { return books_.latest(); }
-  // What a collective group moved here.
+  // Logs a transfer of a collective group to this process.
   void note_of_group(TransferRecord record);
-  // Tells the head how many there were: before a planned end, since nobody can ask after it.
+  // Sends the transfer counters to the head before a planned exit.
   void hand_on_counts();
 
  private:
   struct Kept {
-    std::shared_ptr<detail::TensorStorage> storage;  // the program's, shared with it
+    std::shared_ptr<detail::TensorStorage> storage;  // shared with the program
     std::int64_t byte_offset = 0;
-    bool stored = false;  // they lie in the node's store as well
+    bool stored = false;  // also stored in the node's store
     std::int64_t size_bytes = 0;
-    std::uint64_t order = 0;  // of those that are kept
+    std::uint64_t order = 0;  // order of registration
   };
   struct ToStore {
     ObjectId object;
@@ -126,7 +131,7 @@ class TensorDesk {
     int device = on_host;
     std::shared_ptr<const void> owner;
   };
-  // Waits for the devices to be open.
+  // A pull that waits until the devices are open.
   struct Early {
     std::uint64_t wish = 0;
     RefRecords tensors;
@@ -134,9 +139,9 @@ class TensorDesk {
     std::optional<int> device;
   };
 
-  // A block of another process's shared memory that is mapped here.
+  // A mapped block of another process's shared memory.
   using BlockOf = std::pair<ProcessId, std::uint64_t>;
-  // What tensors over elements of others have left, shared with them.
+  // Queue of refs left by destroyed tensors over foreign elements, shared with them.
   struct Left;
   struct Lease;
 
@@ -158,11 +163,13 @@ class TensorDesk {
   void got(Pull& pull, ObjectId object, const exchange::Elements& elements, std::shared_ptr<const void> owner,
            std::string_view why_sealed);
 
-  const std::shared_ptr<ProcessEngine> shared_engine_;  // leases look whether it is still there
+  // shared; leases check whether it still exists
+  const std::shared_ptr<ProcessEngine> shared_engine_;
   ProcessEngine& engine_;
-  exchange::ExchangeOptions options_;  // what it shows and whom it honours may change
+  exchange::ExchangeOptions options_;  // its ticket and revoked keys may change
   const Callbacks callbacks_;
-  const std::shared_ptr<const std::function<void()>> freed_;  // what all that is published calls
+  // shared with all registered memory, which calls it
+  const std::shared_ptr<const std::function<void()>> freed_;
   std::uint64_t made_ = 0;
   std::uint64_t claims_ = 0;
   std::uint64_t wishes_ = 0;
@@ -170,17 +177,18 @@ class TensorDesk {
   RecycledMap<std::uint64_t, ObjectId> kept_by_age_;
   std::int64_t kept_bytes_ = 0;
   std::map<std::uint64_t, PullPtr> pulls_;
-  std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled
-  std::map<ObjectId, detail::ErrorRecord> failed_;                 // lately
+  std::map<ObjectId, std::weak_ptr<detail::TensorStorage>> here_;  // pulled tensors
+  std::map<ObjectId, detail::ErrorRecord> failed_;                 // errors of recent pulls
   TransferBooks books_;
-  bool counts_due_ = false;  // the head has not been told of the last ones
-  std::map<BlockOf, MappedFile> blocks_;                           // where more may be seen
+  bool counts_due_ = false;  // the head lacks the latest counters
+  // blocks in which further tensors can be mapped
+  std::map<BlockOf, MappedFile> blocks_;
   const std::shared_ptr<Left> left_;
   std::deque<ToStore> to_store_;
   std::vector<Early> early_;
   bool ending_ = false;
-  std::thread opening_;  // opens the devices for pulls that nobody's thread waits for
-  std::thread storing_;  // writes what has to go into the store; from the first of them on
+  std::thread opening_;  // opens the devices for pulls that must not block the caller
+  std::thread storing_;  // writes tensors to the store; starts with the first write
   std::unique_ptr<exchange::TensorExchange> exchange_;
 };
 

@@ -1,5 +1,5 @@
-// What goes into the node's store because its process ends, or because somebody asks for it there; and what is read
-// from there.
+// Tensors that are written to the node's store, because their process exits or because another
+// process requests them there, and tensors that are read from the store.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -12,13 +12,13 @@
 namespace mobula::internal::client {
 namespace {
 
-// Where the store is full others may make room.
+// A full store may get free memory within this time.
 constexpr Duration room_within = 10s;
 constexpr Duration room_again_after = 100ms;
 
 }  // namespace
 
-// Room in the store is waited for, which nobody else should have to.
+// Runs on its own thread, because the wait for store memory may be long.
 void TensorDesk::write_to_store() {
   auto lock = engine_.lock();
   while (true) {
@@ -32,7 +32,7 @@ void TensorDesk::write_to_store() {
     if (exchange_) exchange_->stored(what.object, failed);
     callbacks_.changed();
     lock.unlock();
-    what = {};  // may be the last share of it, whose end may take the lock
+    what = {};  // may be the last share, whose destructor may take the lock
     lock.lock();
   }
 }
@@ -40,8 +40,9 @@ void TensorDesk::write_to_store() {
 std::optional<Failure> TensorDesk::write_one(ProcessEngine::Lock& lock, const ToStore& what) {
   const auto size = static_cast<std::int64_t>(what.bytes.size());
   const auto& core = engine_.core();
-  if (core.object(what.object) == nullptr) return std::nullopt;  // nobody refers to it any more
-  // Who got it may confirm so meanwhile: letting go of it then would take the room away before it is written.
+  if (core.object(what.object) == nullptr) return std::nullopt;  // no ref is left
+  // Keeps the object until it is written. A receiver may confirm earlier, and the resulting release
+  // would free the memory.
   engine_.step(RetainRef{what.object});
   auto failed = write_held(lock, what, size);
   engine_.step(ReleaseRef{what.object});
@@ -66,7 +67,7 @@ std::optional<Failure> TensorDesk::write_held(ProcessEngine::Lock& lock, const T
   }
   lock.lock();
   engine_.seal(lock, what.object, !copied, {}, true);
-  engine_.step(ReleaseRef{what.object});  // writing a value gives one
+  engine_.step(ReleaseRef{what.object});  // a write adds one ref
   return copied ? std::nullopt : std::optional(copied.error());
 }
 
@@ -83,7 +84,7 @@ void TensorDesk::take_from_store(Pull& pull, const RefRecord& ref) {
     got(pull, ref.object, {.bytes = bytes, .owner = nullptr}, lease(ref.object, std::make_shared<SlabView>(std::move(*view)), true),
         "it was read from an object, which others read as well");
     note(std::move(record));
-    return;  // still wanted: that keeps it in its place
+    return;  // still wanted, which pins it
   }
   std::string why = "the runtime was shut down";
   if (row != nullptr && row->reading->failure) why = row->reading->failure->text;

@@ -1,4 +1,5 @@
-// What is remembered of tensors that came here, what is on its way, and what the head is told of it.
+// The log of tensor transfers to this process, transfers in progress, and reports of both to the
+// head.
 #include <utility>
 
 #include "client/tensor_desk.h"
@@ -10,7 +11,7 @@ constexpr Duration counts_told_within = 1s;
 
 }  // namespace
 
-// Tensors that lie in the store are on their way to the node, whose agent tells of them.
+// Tensors in the store are on their way to the node, and its agent reports them.
 TransfersTold TensorDesk::told(const AskTransfers& asked) const {
   const Time now = monotonic_now();
   transfer::TransferAnswer answer(asked);
@@ -40,7 +41,8 @@ void TensorDesk::note(TransferRecord record) {
 }
 
 void TensorDesk::note_of_group(TransferRecord record) {
-  // Whoever tells counts is the exchange; one that would have to open devices first waits for who needs them.
+  // The exchange reports the counters. If it would have to open devices first, it is started by the
+  // first operation that needs them.
   if (!exchange_ && !would_open_devices()) (void)prepare();
   note(std::move(record));
 }
@@ -49,7 +51,7 @@ void TensorDesk::hand_on_counts() {
   if (!ending_ && std::exchange(counts_due_, false)) engine_.step(AskHead{books_.counted()});
 }
 
-// Of a value in the store, which was made on a device.
+// Logs a value from the store that was made on a device.
 void TensorDesk::landed(const detail::Landing& landing) {
   TransferRecord record;
   record.size_bytes = landing.size_bytes;

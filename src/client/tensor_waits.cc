@@ -1,4 +1,4 @@
-// What programs ask about tensors that others read.
+// Public calls about tensors that other processes read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ detail::Done ProcessRuntime::wait_tensor_freed(const Tensor& tensor, const detai
     std::ranges::move(detail::onlookers_of(parts), std::back_inserter(all));
     return all;
   };
-  struct Waiting {  // from before it is looked who reads
+  struct Waiting {  // counted before the readers are determined
     std::atomic<int>& count;
     explicit Waiting(std::atomic<int>& of) : count(of) { ++count; }
     Waiting(const Waiting&) = delete;

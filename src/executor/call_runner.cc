@@ -17,13 +17,13 @@ using client::HandedOver;
 using client::error_value_of;
 using client::make_error;
 
-// Takes results of one call and stores them where their owner will look.
+// Receives the results of one call and stores them for their owner.
 class CallResults final : public detail::ResultSink {
  public:
   CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
 
   detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
-    // Only what goes to the store goes by its id there.
+    // Only values in the store need an object id.
     const ObjectId object = value.size_bytes() > inline_value_limit
                                 ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
                                 : ObjectId();
@@ -34,7 +34,7 @@ class CallResults final : public detail::ResultSink {
   }
 
   Results& records() { return records_; }
-  // The unfinished tasks behind refs in results that lie in the store.
+  // The unfinished tasks behind refs in stored results.
   HandedOver& given() { return given_; }
 
  private:
@@ -44,7 +44,7 @@ class CallResults final : public detail::ResultSink {
   HandedOver given_;
 };
 
-// Asking the kernel takes longer than most of what a call does here.
+// Cached, because the system call takes longer than most of the work per call.
 std::int64_t own_pid() {
   static const std::int64_t pid = ::getpid();
   return pid;
@@ -54,8 +54,8 @@ void append(RefRecords& to, const RefRecords& refs) {
   to.insert(to.end(), refs.begin(), refs.end());
 }
 
-// Everything the arguments let user code get hold of that others have to know of: not tensors that this process
-// has made itself, whose memory user code holds.
+// Refs that user code can reach through the arguments and that other processes must know of.
+// Tensors of this process are omitted, because user code holds their memory.
 RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
   RefRecords refs;
   const ProcessId self = engine.core().options().process;
@@ -74,8 +74,8 @@ RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
   return refs;
 }
 
-// What inline results refer to leaves this process: unfinished tasks behind it go to the caller, and the
-// refs stay pinned until the caller holds them.
+// Refs in inline results leave this process: unfinished tasks behind them are handed over to the
+// caller, and the refs stay pinned until the caller holds them.
 void hand_over_contents(CallFinished& finished, const RunCall& run, client::ProcessEngine& engine) {
   RefRecords contents;
   for (const auto& result : finished.results) {
@@ -158,8 +158,9 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   {
     RecycledVector<detail::StoredValue> arguments;
     if (run.call.form->tensors.direct) {
-      // Tensors that it makes lie where others can read them. Without that they are copied, no more: which is
-      // less than a GPU context costs that nothing in the call may need.
+      // Starts the exchange, so that readers can map tensors that the call makes. If GPUs would
+      // have to be opened first, it is not started: the tensors are then copied, which costs less
+      // than a GPU context that the call may not need.
       auto lock = engine.lock();
       if (!runtime->tensors().would_open_devices()) {
         if (auto prepared = runtime->tensors().prepare(); !prepared) {
@@ -214,7 +215,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   for (auto& result : finished.results) {
     client::redirect(result.contained, results.given(), run.caller, run.call.caller_node);
   }
-  // Also after an error: the tasks are the caller's by now.
+  // Also after an error, because the caller owns these tasks by now.
   finished.handovers = std::move(results.given().tasks);
   finished.pinned = std::move(results.given().pinned);
   if (outcome.exit_actor && !outcome.error) {
@@ -222,7 +223,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
                                "the actor left by exit_actor() in this call, which has no result");
   }
   if (outcome.error) {
-    // What was stored before the error has no reader: the error stands in the place of all results.
+    // Results stored before the error have no reader, because the error replaces all results.
     for (const auto& record : finished.results) {
       if (record.contained.empty() || record.in_store) continue;
       auto lock = engine.lock();

@@ -30,7 +30,7 @@ Result<ProcessId> Callers::greet(PeerHandle connection, const PeerOrigin& origin
   const auto ticket = check_ticket(hello->ticket, head_signing_key_, wall_ms, void_keys_);
   if (!ticket) return ticket.error();
   if (ticket->process != hello->process) return denied("its ticket is of another process");
-  // Over a network the ticket is for the key that the connection has.
+  // Over a network the ticket must match the public key of the connection.
   if (!origin.local && ticket->curve_key != origin.public_key) return denied("its ticket is of another key");
   const Role role = ticket->principal.role;
   if (role != Role::driver && role != Role::executor) return denied("its role calls nobody");

@@ -1,6 +1,7 @@
-// Who calls this executor over which connection, and by whose word. A connection's first message proves
-// its process by a ticket; what comes before is not heard. Whom a key has vouched for that lets nobody in
-// any more is cut off, also over connections that are there. Not thread-safe.
+// Authenticated callers of this executor, by connection. The first message of a connection
+// authenticates its process with a ticket; earlier messages are ignored. Callers admitted under a
+// key that is revoked later are dropped, with their open connections.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +20,29 @@ namespace mobula::internal::executor {
 
 class Callers {
  public:
-  // Only processes of `job` call, unless the executor is an actor that has a name.
+  // Only processes of `job` may call, unless the executor is a named actor.
   Callers(std::string head_signing_key, JobId job, bool named)
       : head_signing_key_(std::move(head_signing_key)), job_(job), named_(named) {}
 
-  // Null: it has not shown who it is.
+  // Null: the connection is not authenticated.
   const ProcessId* find(PeerHandle connection) const;
-  // The first message of a connection. permission_denied for a ticket that does not hold, with what is
-  // wrong; invalid_argument for what is no greeting. The process's earlier connection counts no more.
+  // Handles the first message of a connection. Replaces an earlier connection of the process.
+  // Errors: permission_denied (invalid ticket, with the reason), invalid_argument (not a hello
+  // message).
   Result<ProcessId> greet(PeerHandle connection, const PeerOrigin& origin, std::span<const std::byte> bytes,
                           std::int64_t wall_ms);
-  // Where answers for it go.
+  // The connection for replies to the process.
   std::optional<PeerHandle> connection_of(ProcessId process) const;
 
   void gone(PeerHandle connection);
   void dead(ProcessId process);
-  // Returns whom they had vouched for.
+  // Drops and returns the callers that these keys had admitted.
   std::vector<ProcessId> cut(const std::vector<std::string>& void_keys);
 
  private:
   struct Caller {
     ProcessId process;
-    std::string admitted_as;  // the key of the agent that vouches for it
+    std::string admitted_as;  // key of the agent that admitted it
   };
   const std::string head_signing_key_;
   const JobId job_;

@@ -30,7 +30,7 @@ std::atomic<int> crash_signal{0};
 
 pid_t own_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
 
-// Only functions that are safe in signal handlers, from here on.
+// From here on only functions that are safe in signal handlers.
 
 void print(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }
 
@@ -44,7 +44,7 @@ void print_number(long number) {
   print({digits.data() + at, digits.size() - at});
 }
 
-// The signal that the thread has received already, with its default action.
+// Repeats the received signal with its default action.
 void die(int signal, pid_t thread) {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
@@ -62,7 +62,7 @@ void on_crash(int signal, siginfo_t*, void*) {
   const pid_t self = own_thread();
   pid_t nobody = 0;
   if (!crashed_thread.compare_exchange_strong(nobody, self)) {
-    // Another thread is printing, and ends the process; or the printing itself has crashed.
+    // Another thread is printing and ends the process, or the printing itself has crashed.
     if (nobody == self) die(signal, self);
     else ::sleep(2 * max_trace_seconds);
     return;
@@ -92,7 +92,7 @@ void trace_crashes_if_asked() {
   const char* asked = std::getenv(stack_traces_variable);
   if (asked == nullptr || std::strcmp(asked, "1") != 0) return;
   is_enabled = true;
-  // The first use loads the unwinder, which no signal handler may do.
+  // The first use loads the unwinder, which is not safe in a signal handler.
   std::array<void*, 1> first;
   (void)::backtrace(first.data(), 1);
   for (const int signal : crash_signals) {

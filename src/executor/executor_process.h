@@ -1,7 +1,7 @@
-// The life of an executor process: takes its assignment from the agent, answers callers, runs user
-// code and leaves. Around the executor core, beside the client runtime that its tasks submit with;
-// both cores belong to the engine's lock. Calls run on the main thread; an actor with
-// max_concurrency > 1 has further threads.
+// Main function of an executor process: receives the assignment from the agent, serves callers,
+// runs user code, and exits. Calls run on the main thread. An actor with max_concurrency > 1 has
+// further threads.
+// Thread: main thread.
 #pragma once
 
 #include "base/result.h"
@@ -9,8 +9,7 @@
 
 namespace mobula::internal::executor {
 
-// Runs until the agent or the assignment ends it; the process is over then. Called from init, on the
-// main thread.
+// Called from init. Runs until the agent or the assignment ends it, then exits the process.
 [[noreturn]] void run_executor(ForkedExecutor start);
 
 }  // namespace mobula::internal::executor

@@ -41,9 +41,9 @@ namespace mobula::internal::executor {
 namespace {
 
 constexpr std::uint64_t max_reported_rejections = 10;
-// Answers of calls as short as this one may wait for those of the next.
+// The reply of a call this short may wait for the reply of the next call.
 constexpr Duration answers_gather_below = 50us;
-// What fails with the devices is told to those who wait for it before the process goes.
+// After a loss of devices, failures are delivered for this time before the process exits.
 constexpr Duration replaced_after = 250ms;
 
 }  // namespace
@@ -75,8 +75,7 @@ Result<void> ExecutorShell::start() {
   const auto& placement = assignment_.demand_class.request.placement;
   // Children of captured children are not captured.
   if (placement.capture_children) runtime_options.captured.group = placement.group;
-  // Threads that user code starts itself have no task of their own: what they make hangs on the
-  // process.
+  // Threads that user code starts have no task. The process is the parent of their children.
   RunCall none;
   none.call.form.edit().job = assignment_.demand_class.job;
   none.call.task = TaskId::derived(assignment_.process, "process", 0);
@@ -91,7 +90,7 @@ Result<void> ExecutorShell::start() {
   exchange.sockets = prepare_.local_endpoint;
   if (!prepare_.bind_host.empty()) exchange.host_bind = prepare_.bind_host + ":0";
   exchange.fabric = assignment_.fabric;
-  // From any thread, whatever that is at.
+  // May be called on any thread and in any state.
   exchange.lost = [this](const std::string& why) {
     (void)engine_->loop().post([this, why] { be_replaced(why); });
   };
@@ -112,8 +111,8 @@ Result<void> ExecutorShell::start() {
   return {};
 }
 
-// The agent has said in the environment whether to record. Where that is not possible work goes on
-// without it.
+// The agent requests the recording through the environment. If it cannot be opened, the executor
+// runs without it.
 RecordOptions ExecutorShell::open_recording() {
   RecordingHeader header;
   header.core = header.role = "executor";
@@ -156,17 +155,18 @@ client::EngineHooks ExecutorShell::hooks() {
     called_early_.emplace_back(caller, std::vector(bytes.begin(), bytes.end()));
   };
   hooks.peer_gone = [this](PeerHandle peer) {
-    // A connection may come back; that a caller is dead is said by the agent.
+    // A connection may be reopened. The agent reports the death of a caller.
     callers_.gone(peer);
   };
-  // The agent is dead: so is this executor, with everything it was doing.
+  // The agent died, so this executor exits at once with its running work.
   hooks.agent_lost = [](const Failure&) { leave_executor(1); };
   return hooks;
 }
 
-// ---- the core ----------------------------------------------------------------------------------
+// ---- core -------------------------------------------------------------------------------------
 
-// Carrying out a command may give rise to events (the client core answers at once): they wait here.
+// A command may cause events (the client core replies at once), which are queued until the step
+// ends.
 void ExecutorShell::step(Event event) {
   if (stepping_) return events_.push_back(std::move(event));
   stepping_ = true;
@@ -179,7 +179,7 @@ void ExecutorShell::step(Event event) {
   commands_.clear();
   stepping_ = false;
   if (std::exchange(room_ahead_, false) && !fetches_.empty()) check_fetches();
-  // A call that blocks tells nobody before it has blocked for so long that it lends.
+  // A blocked call sends no message until it releases its CPU, so the timer must be updated.
   engine_->rearm();
 }
 
@@ -258,7 +258,7 @@ void ExecutorShell::carry_out(FetchArguments& command) {
   check_fetches();
 }
 
-// A step may drop fetches: all are looked at before the core hears of any.
+// A step may drop fetches, so all are checked before the core receives the first event.
 void ExecutorShell::check_fetches() {
   RecycledVector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
@@ -289,7 +289,7 @@ void ExecutorShell::check_fetches() {
   for (auto& news : fetched) step(std::move(news));
 }
 
-// All of a call are pulled together, so that they have room together.
+// The tensors of a call are pulled together, so that memory is reserved for all of them at once.
 void ExecutorShell::find_tensors(Fetch& fetch) const {
   if (std::exchange(fetch.has_all_tensors, true)) return;
   for (const ObjectId object : fetch.objects) {
@@ -300,7 +300,7 @@ void ExecutorShell::find_tensors(Fetch& fetch) const {
   }
 }
 
-// What is read where it lies takes no memory here.
+// Tensors that are mapped take no memory here.
 std::uint64_t ExecutorShell::bytes_to_hold(const RefRecords& tensors) const {
   std::uint64_t bytes = 0;
   for (const RefRecord& each : tensors) {
@@ -318,7 +318,7 @@ void ExecutorShell::tensors_changed() {
   step(Evacuated{});
 }
 
-// What of its calls' results stays here.
+// Reports the results that stay in this process.
 void ExecutorShell::tell_held() {
   const Residence held = runtime_->tensors().residence();
   if (std::exchange(reported_held_, held) != held) step(ResultsHeld{held});
@@ -364,7 +364,7 @@ void ExecutorShell::tell_running() {
   engine_->tell_agent(RunningNow{runs.name, runs.task, runs.may_run_again});
 }
 
-// What has been told leaves first: the loop thread sends in order and then ends the process.
+// Pending messages leave first: the loop thread sends in order, then exits the process.
 void ExecutorShell::leave(int code, bool exit_handlers) {
   if (std::exchange(leaving_, true)) return;
   if (const auto unread = engine_->core().unread_errors(); !unread.empty()) engine_->warn(unread);
@@ -378,7 +378,7 @@ void ExecutorShell::leave(int code, bool exit_handlers) {
   });
 }
 
-// On a thread that runs calls: the destructor is user code.
+// On a thread that runs calls, because the destructor is user code.
 void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   to_destroy_ = false;
   auto object = std::exchange(actor_.object, nullptr);
@@ -395,8 +395,8 @@ void ExecutorShell::destroy_actor(client::ProcessEngine::Lock& lock) {
   step(ActorDestroyed{});
 }
 
-// Its devices are of no use to it any more: what runs ends, with an error where it needs them, then another
-// process takes its place. What is written last is what its end is reported with.
+// The devices of this process are lost. Running calls end, with an error if they need the devices,
+// then another process replaces this one. The last output line is reported with its exit.
 void ExecutorShell::be_replaced(const std::string& why) {
   print_stderr("mobula: this executor has to be replaced: {}", why);
   if (replaced_) return;
@@ -422,7 +422,7 @@ void ExecutorShell::agent_said(const AgentToProcess& message) {
   if (const auto* trust = std::get_if<TrustChanged>(&message)) change_trust(*trust);
 }
 
-// Nothing that a key has vouched for is honoured after its end, also over connections that are there.
+// Callers that a revoked key admitted are dropped, with their open connections.
 void ExecutorShell::change_trust(const TrustChanged& trust) {
   if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
   for (const ProcessId process : callers_.cut(trust.void_keys)) {
@@ -449,8 +449,8 @@ void ExecutorShell::called(ProcessId caller, std::span<const std::byte> bytes) {
   if (frame) step(CallerSaid{caller, std::move(*frame)});
 }
 
-// The first message of a connection proves who calls: a ticket, for the key that the connection has if
-// it comes from another machine.
+// The first message of a connection authenticates the caller with a ticket. From another machine
+// the ticket must match the key of the connection.
 void ExecutorShell::hello(PeerHandle peer, const PeerOrigin& origin,
                             std::span<const std::byte> bytes) {
   const auto greeted = callers_.greet(peer, origin, bytes, ticket_clock_.now_ms(wall_clock_ms(), monotonic_now()));
@@ -470,7 +470,7 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     auto lock = engine_->lock();
     const bool destroys = &calls == &to_run_;
     const auto has_work = [&] { return !calls.empty() || (destroys && to_destroy_); };
-    // By reference: a std::function that holds these captures would allocate for each call.
+    // By reference, because a std::function with these captures would allocate for each call.
     engine_->wait(lock, std::nullopt, std::ref(has_work), client::LeaderSleep::Until::calls_have_gathered);
     if (destroys && to_destroy_ && calls.empty()) {
       destroy_actor(lock);

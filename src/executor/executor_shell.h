@@ -1,6 +1,9 @@
-// The I/O around the executor core: takes events from callers, the agent and the client runtime, and carries out its
-// commands. The core and the client core of the process share the engine's lock.
-// Thread: any; members are guarded by the engine's lock. Errors: start(). Not: decisions about calls (ExecutorCore).
+// The I/O around the executor core: takes events from callers, the agent and the client runtime,
+// and carries out its commands. The core and the client core of the process share the engine's
+// lock.
+// Thread: any; members are guarded by the engine's lock.
+// Errors: start().
+// Not: decisions about calls (ExecutorCore).
 #pragma once
 
 #include <map>
@@ -44,9 +47,9 @@ class ExecutorShell {
  private:
   struct Fetch {
     std::vector<ObjectId> objects;
-    RefRecords tensors;  // of arguments that came as values; from when the objects are here, of all
+    RefRecords tensors;  // tensors in arguments by value; all tensors once the objects are here
     bool has_all_tensors = false;
-    client::TensorDesk::PullPtr pull;  // of all arguments; from when the objects are here
+    client::TensorDesk::PullPtr pull;  // pull of all tensors; set once the objects are here
     bool reported = false;
   };
 
@@ -57,7 +60,7 @@ class ExecutorShell {
   void step_one(Event&& event);
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
-  // Returns what was pulled: the last share of it goes without the lock.
+  // Returns the pull, whose last share must be destroyed without the lock.
   client::TensorDesk::PullPtr drop_fetched(std::uint64_t token);
   void check_fetches();
   void tensors_changed();
@@ -79,41 +82,41 @@ class ExecutorShell {
   const PrepareExecutor prepare_;
   AssignExecutor assignment_;
   const ThreadLimits thread_limits_{assignment_.allocation};
-  std::unique_ptr<ProcessSockets> sockets_;  // both: until the engine has them
+  std::unique_ptr<ProcessSockets> sockets_;  // both move into the engine in start()
   Fd link_;
   std::shared_ptr<client::ProcessEngine> engine_;   // shared with the runtime
-  std::shared_ptr<client::ProcessRuntime> runtime_; // installed for user code
+  std::shared_ptr<client::ProcessRuntime> runtime_;  // shared; installed for user code
   ExecutorCore core_;
   std::unique_ptr<Recorder> recorder_;
   ActorInstance actor_;
   std::shared_ptr<const detail::ContextRecord> record_of_process_;
 
   // Guarded by the engine's lock.
-  bool ready_ = false;  // start() is through: before, the loop thread keeps out
+  bool ready_ = false;  // start() is complete; before that the loop thread only queues input
   std::vector<AgentToProcess> said_early_;
   std::vector<std::pair<ProcessId, std::vector<std::byte>>> called_early_;
   bool stepping_ = false;
-  std::vector<Event> events_;      // to step when the one being stepped is through
-  std::vector<Command> commands_;  // of the event being stepped; both kept for their memory
-  Encoder encode_frame_;           // likewise
+  std::vector<Event> events_;      // events caused by the running step
+  std::vector<Command> commands_;  // commands of the running step; both reuse their memory
+  Encoder encode_frame_;           // member only to reuse its memory
   Queue<RunCall> to_run_;
   Queue<RunCall> to_run_beside_;
-  std::thread beside_;             // from the first such call on
+  std::thread beside_;             // runs calls outside the order; starts with the first of them
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
   RecycledMap<std::uint64_t, Fetch> fetches_;
   PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
-  bool room_ahead_ = false;  // perhaps: since fetches were looked at last
+  bool room_ahead_ = false;  // prefetch budget may have been freed since the last check of fetches
   TicketClock ticket_clock_;
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
-  std::uint64_t refused_ = 0;  // callers
+  std::uint64_t refused_ = 0;  // count of rejected callers
   RunningReports running_;
   OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
-  std::unique_ptr<Timer> running_timer_;  // the loop's
+  std::unique_ptr<Timer> running_timer_;  // used by the loop thread
   Residence reported_held_;
   bool evacuating_ = false;
-  bool to_destroy_ = false;  // the actor, by the next thread that would run a call
-  bool is_lost_ = false;  // it ends when nothing runs here
-  std::unique_ptr<Timer> replaced_;  // the loop's
+  bool to_destroy_ = false;  // the next free thread that runs calls destroys the actor
+  bool is_lost_ = false;  // devices are lost: exit when no call runs
+  std::unique_ptr<Timer> replaced_;  // used by the loop thread
   bool leaving_ = false;
 };
 

@@ -1,5 +1,6 @@
-// The first messages of the agent to an executor, before it has a loop. Each call blocks.
-// Thread: the main thread. Errors: the process exits with 1 and prints why.
+// The first messages of the agent to an executor that has no loop yet. Each call blocks.
+// Thread: main thread.
+// Errors: the process exits with 1 and prints the reason.
 #pragma once
 
 #include "base/fd.h"
@@ -9,7 +10,7 @@
 namespace mobula::internal::executor {
 
 PrepareExecutor receive_preparation(const Fd& link);
-// A prestarted executor may wait for long. When the agent exits, so does this process.
+// A prestarted executor may wait for a long time. When the agent exits, so does this process.
 AssignExecutor receive_assignment(const Fd& link);
 
 [[noreturn]] void refuse_to_start(const Failure& why);

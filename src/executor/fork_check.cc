@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Libraries that speak to a driver. Not libcudart, libamdhip64 and their likes: a runtime library
-// alone opens nothing until it is called.
+// Libraries that talk to a driver. Runtime libraries such as libcudart and libamdhip64 are not
+// listed, because they open no device until they are called.
 constexpr std::array<std::string_view, 3> driver_libraries{"libcuda.so", "libnrt.so", "libtpu.so"};
-// What is open once a device is in use. Graphics cards of AMD and Intel are opened for other ends,
-// too, but for computing AMD's opens kfd.
+// Device files that are open while a device is in use. Graphics devices of AMD and Intel are also
+// opened for other purposes, but AMD's compute stack opens kfd.
 constexpr std::array<std::string_view, 12> device_files{
     "/dev/nvidia",      "/dev/neuron", "/dev/kfd",  "/dev/accel", "/dev/vfio/",  "/dev/davinci",
     "/dev/tenstorrent", "/dev/rbln",   "/dev/rngd", "/dev/biren", "/dev/aries", "/dev/cambricon"};

@@ -1,6 +1,6 @@
-// Whether the running process may be forked into executors: what there is to see in /proc/self, and
-// the judgement of it. Split so that the judgement can be tried without the hardware it is about.
-// Any thread; reads files, changes nothing.
+// Decides whether the running process may be forked into executors. Inspection of /proc/self and
+// the decision are separate, so that the decision can be tested without devices.
+// Thread: any. Not: changes of the process.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 namespace mobula::internal::executor {
 
 struct OwnProcess {
-  std::vector<std::string> threads;  // names
+  std::vector<std::string> threads;  // thread names
   std::vector<std::string> accelerator_libraries;
   std::vector<std::string> accelerator_devices;
   std::size_t touched_bytes = 0;  // resident private memory
@@ -21,7 +21,7 @@ struct OwnProcess {
 
 OwnProcess look_at_own_process();
 
-// Fails with invalid_argument and the first rule that refuses.
+// Errors: invalid_argument with the first rule that is violated.
 Result<void> judge_fork(const OwnProcess& seen, const NurseryLimits& limits);
 
 }  // namespace mobula::internal::executor

@@ -29,7 +29,8 @@ bool is_at(const ifaddrs& interface, const std::string& host) {
   return host == text;
 }
 
-// Of the address that a node is bound to: "lo", "eth0". Empty for an address of no interface.
+// The interface of the address that a node is bound to, such as "lo" or "eth0". Empty if no
+// interface has the address.
 std::string interface_of(std::string host) {
   if (host.empty()) return "lo";
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);

@@ -1,5 +1,6 @@
-// What an executor that was given GPUs is told by its assignment, and what libraries of devices are told by the
-// environment, before any user code runs. For the main thread, before there are others.
+// Passes the leased GPUs of an assignment to the tensor exchange, and settings to device libraries
+// through the environment, before user code runs.
+// Thread: main thread, before other threads start.
 #pragma once
 
 #include <functional>
@@ -11,10 +12,10 @@
 
 namespace mobula::internal::executor {
 
-// NCCL's settings, as far as the user has not set them: no service of its own that listens, the interface that
-// the node is bound to, and its host's name where that is not the machine's.
+// Sets NCCL variables that the user has not set: no RAS listener, the interface that the node is
+// bound to, and a host id if the node has its own.
 void set_library_environment(const PrepareExecutor& prepare, const AssignExecutor& assignment);
-// How much pinned memory a process takes for each of its GPUs, in MiB for each direction: at least 12, else 32.
+// Pinned staging memory per GPU and direction in MiB: at least 12, by default 32.
 inline constexpr const char* staging_variable = "MOBULA_STAGING_MIB";
 // Null without a lease.
 std::shared_ptr<exchange::GpuDevices> gpus_of(const AssignExecutor& assignment,

@@ -39,7 +39,7 @@ std::optional<int> fd_from_environment(const char* variable) {
   return fd;
 }
 
-// The inherited socket, hidden from programs that this one starts.
+// The inherited socket, hidden from programs that this process starts.
 std::optional<Fd> take_socket(const char* variable) {
   const auto number = fd_from_environment(variable);
   ::unsetenv(variable);
@@ -59,7 +59,8 @@ void flush_all() {
   ::_exit(126);
 }
 
-// Where the kernel lets others read the variable, when it has the length of what is to stand there.
+// Overwrites the variable in place if the lengths are equal, so that other processes read the new
+// value in /proc.
 void set_marker(const char* variable, const std::string& value) {
   char* place = std::getenv(variable);
   if (place != nullptr && std::strlen(place) == value.size()) {
@@ -78,15 +79,15 @@ void redirect_stdio(int log) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
 
-// The one way in which a process becomes an executor, however it was made.
+// The only function that makes a process an executor, whether it was forked or started directly.
 ForkedExecutor become_executor(const ForkRequest& request, Fd link, const Fd& log) {
   set_marker(slot_variable, request.slot.hex());
   set_marker(process_variable, request.process.hex());
   for (const auto& [name, value] : request.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  ::setsid();  // fails where the agent made the session already
+  ::setsid();  // fails if the agent has already created the session
   redirect_stdio(log.get());
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) refuse_to_run("cannot tie an executor to its agent");
-  // The agent may have died before the line above; then no signal comes any more.
+  // The agent may have died before that call, so that no signal would follow.
   if (::getppid() != request.agent_pid) refuse_to_run("the agent of this executor is gone");
   return ForkedExecutor{std::move(link), request.process, request.slot, request.seed};
 }
@@ -97,7 +98,7 @@ struct Request {
   Fd log;
 };
 
-// Empty when the agent's end is closed.
+// Empty when the agent has closed its end.
 std::optional<Request> receive_request(int socket) {
   auto packet = receive_packet(socket, 0);
   if (!packet) refuse_to_run(packet.error().text);
@@ -120,21 +121,21 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// In the process between nursery and executor: leaves the executor to the agent, which as the
-// nearest subreaper becomes its parent.
+// Runs in the process between fork server and executor. It leaves the executor to the agent, the
+// nearest subreaper, which becomes its parent.
 [[noreturn]] void leave_child_behind(pid_t child, int error, const Fd& to_nursery) {
   const std::array<std::int32_t, 2> outcome{static_cast<std::int32_t>(child), error};
   (void)!::write(to_nursery.get(), outcome.data(), sizeof outcome);
   ::_exit(0);
 }
 
-// A process that shares its memory with another one is not registered for restartable sequences, and
-// neither is the copy that it makes of itself: libc believes it is, and would go on telling the CPU that
-// the nursery was on. Nothing where it is registered.
+// A process that shares its memory with another one is not registered for restartable sequences,
+// nor is its fork. libc assumes that it is, and would keep returning the CPU of the fork server. No
+// effect if it is registered.
 void register_restartable_sequences() {
 #if defined(RSEQ_SIG) && defined(SYS_rseq)
   constexpr unsigned area_bytes = 32;
-  if (__rseq_size == 0) return;  // switched off
+  if (__rseq_size == 0) return;  // disabled
   auto* area = static_cast<char*>(__builtin_thread_pointer()) + __rseq_offset;
   ::syscall(SYS_rseq, area, area_bytes, 0, RSEQ_SIG);
 #endif
@@ -143,13 +144,13 @@ void register_restartable_sequences() {
 struct ForkOutcome {
   bool in_executor = false;
   ForkReply reply;
-  Fd release;  // nursery: writing one byte lets the executor go on
+  Fd release;  // in the fork server: one byte written here releases the executor
 };
 
-// Forks twice, so that the executor becomes the agent's child. The process between shares the nursery's
-// memory, since all it does is to fork: copying the page tables is most of what a fork costs. The
-// executor waits for a byte that comes only when the agent can know of it; without the byte it was never
-// there.
+// Forks twice, so that the executor becomes a child of the agent. The process in between shares the
+// memory of the fork server (vfork), because copying page tables is most of the cost of a fork. The
+// executor waits for a byte that is sent after the agent can know of it, and exits if the byte
+// never arrives.
 ForkOutcome fork_executor(const ForkRequest& request) {
   ForkOutcome outcome;
   outcome.reply.process = request.process;
@@ -180,14 +181,14 @@ ForkOutcome fork_executor(const ForkRequest& request) {
   if (told[0] <= 0) {
     outcome.reply.pid = 0;
     outcome.reply.error = fmt::format("fork of an executor: {}", std::strerror(told[1]));
-    return outcome;  // nobody waits to be released: the pipe has no reader
+    return outcome;  // no process waits for the byte
   }
   outcome.release = std::move(go_pipe->write);
   return outcome;
 }
 
-// A first ZeroMQ context makes libc load its name services. What is loaded here is not loaded in every
-// executor again. Without sockets the context has no threads, and it is gone at once.
+// The first ZeroMQ context makes libc load its name services. Loading them here saves each executor
+// the work. A context without sockets has no threads, and it is destroyed at once.
 void load_libraries_for_executors() { const ZmqContext first(1); }
 
 }  // namespace

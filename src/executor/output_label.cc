@@ -15,7 +15,7 @@ OutputLabel::OutputLabel(int output) : output_(::fcntl(output, F_DUPFD_CLOEXEC, 
 void OutputLabel::runs(const std::string& task, Time now) {
   if (task == label_) return;
   if (may_write(now)) return write(task);
-  // The last label would be wrong, and there is no time for the right one.
+  // The last label would be wrong, and the rate limit does not permit a new one.
   if (label_ != several_tasks) write(several_tasks);
 }
 

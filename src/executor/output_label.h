@@ -1,6 +1,7 @@
-// Names in an executor's output the task that prints. A label is written into the output itself, before the
-// first line of the task, so that no line is named after another task. Tasks that take turns quickly share one label.
-// Thread: the one that runs tasks.
+// Writes the name of the running task into the output of an executor. A label precedes the first
+// line of its task, so that no line is attributed to another task. Tasks that alternate quickly
+// share one label.
+// Thread: owner (the thread that runs tasks).
 #pragma once
 
 #include <string>
@@ -13,9 +14,9 @@ namespace mobula::internal::executor {
 
 class OutputLabel {
  public:
-  // `output` is duplicated: the program may redirect its own.
+  // `output` is duplicated, because the program may redirect its own descriptor.
   explicit OutputLabel(int output);
-  // Before a task of this name runs.
+  // Called before a task of this name runs.
   void runs(const std::string& task, Time now);
 
  private:

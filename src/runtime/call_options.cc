@@ -10,7 +10,7 @@
 namespace mobula::internal::runtime::console {
 namespace {
 
-// False: the value is of another kind.
+// False: the value has another type.
 using Setter = std::function<bool(const Json&)>;
 using Setters = std::map<std::string, Setter>;
 

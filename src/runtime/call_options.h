@@ -1,5 +1,6 @@
-// Options of calls and actors as JSON objects, as a console gives them: by the names of TaskOptions,
-// ActorOptions and CallOptions. Pure; any thread.
+// Options of calls and actors as JSON objects of a console, with the member names of TaskOptions,
+// ActorOptions and CallOptions.
+// Thread: any (pure functions).
 #pragma once
 
 #include "base/result.h"
@@ -8,7 +9,7 @@
 
 namespace mobula::internal::runtime::console {
 
-// invalid_argument names the option that is unknown or has a wrong value.
+// Errors: invalid_argument with the option that is unknown or has a wrong value.
 Result<TaskOptions> task_options(const Json& json);
 Result<ActorOptions> actor_options(const Json& json);
 Result<CallOptions> method_options(const Json& json);

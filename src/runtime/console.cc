@@ -29,9 +29,11 @@ using detail::ErrorRecord;
 constexpr const char* variable = "MOBULA_CONSOLE_FD";
 constexpr std::size_t longest_request = std::size_t{4} << 20;
 constexpr std::size_t longest_answer = std::size_t{64} << 20;
-constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;  // JSON takes many times that in memory
+// decoded JSON takes many times the memory
+constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;
 constexpr std::size_t most_names = 10'000;
-constexpr auto patience = std::chrono::milliseconds(200);  // of one look for a value
+// longest wait of one request for a value
+constexpr auto patience = std::chrono::milliseconds(200);
 
 // Exit codes of the commands (docs/operations.md).
 struct Kind {
@@ -72,7 +74,7 @@ Json refusal(const char* kind, int exit, const std::string& text) {
   return {{"ok", false}, {"kind", kind}, {"exit", exit}, {"error", text}};
 }
 
-// In the words of the exception that it stands for.
+// Uses the text of the exception for this record.
 Json refusal(const ErrorRecord& record) {
   const Kind kind = kind_of(record.kind);
   try {
@@ -90,7 +92,7 @@ Json refusal(const Failure& why) {
   return refusal("Error", 1, why.text);
 }
 
-// What a name of the console stands for.
+// The value of a console name.
 struct KeptResult {
   std::shared_ptr<const Anchor> anchor;
   const detail::TypeDescription* type = nullptr;
@@ -100,9 +102,9 @@ struct KeptActor {
   const Callable* constructor = nullptr;
 };
 
-// Arguments of one call, and what they need while it is made.
+// Arguments of one call, and the values that they borrow.
 struct Arguments {
-  std::vector<Json> values;  // borrowed by `outgoing`: never grown once that is filled
+  std::vector<Json> values;  // borrowed by `outgoing`, so never resized after that is filled
   std::vector<std::shared_ptr<const detail::Outgoing>> outgoing;
   std::vector<detail::ArgumentSource> sources;
 };
@@ -186,7 +188,7 @@ class Console {
     return refusal("PendingLimitError", 1, fmt::format("{} names are kept; use one of them again", most_names));
   }
 
-  // What the library throws at users becomes an answer.
+  // Converts exceptions of the library to replies.
   template <class Body>
   static Json guarded(const Body& body) {
     try {
@@ -307,7 +309,7 @@ class Console {
   std::map<std::string, KeptActor> actors_;
 };
 
-// Lines of at most so many bytes; nothing at the end of what the console says.
+// Reads lines up to a length limit. Empty at the end of the input.
 class Lines {
  public:
   explicit Lines(int socket) : socket_(socket) {}
@@ -344,7 +346,7 @@ class Lines {
  private:
   const int socket_;
   std::string text_;
-  std::size_t looked_ = 0;  // so much of it has no end of a line
+  std::size_t looked_ = 0;  // count of leading bytes without a line end
 };
 
 std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -356,7 +358,7 @@ std::optional<Fd> take_console() {
   if (given == nullptr) return std::nullopt;
   const int number = std::atoi(given);
   ::unsetenv(variable);
-  // A stale number may name anything.
+  // A stale number may name any descriptor.
   int kind = 0;
   socklen_t size = sizeof kind;
   if (number <= 2 || ::getsockopt(number, SOL_SOCKET, SO_TYPE, &kind, &size) != 0) return std::nullopt;

@@ -1,16 +1,8 @@
-// A user's program that serves a console (`use PROGRAM` of `mobula repl`) in place of the rest of its main:
-// it tells the functions and classes that it names, and calls them with JSON. One socket, a JSON object a line
-// each way; a request is answered before the next one is read, and none blocks for longer than a moment.
-//
-//   {"do": "describe"}                                          -> functions, actors
-//   {"do": "call", "as": "x", "function": "f", "arguments": […], "options": {…}}
-//   {"do": "create", "as": "c", "class": "Counter", "arguments": […], "options": {…}}
-//   {"do": "method", "as": "x", "actor": "c", "method": "add", "arguments": […], "options": {…}}
-//   {"do": "get", "name": "x"}                                  -> value, or pending and which object, job and node
-//   {"do": "kill", "name": "c"}
-//
-// An argument is {"json": VALUE} or {"name": "x"}, the result of an earlier call. Answers are {"ok": true, …} or
-// {"ok": false, "kind": "TaskError", "exit": 1, "error": "…"}. The thread of init alone.
+// Serves a console (`use PROGRAM` of `mobula repl`) in the user's program in place of the rest of
+// main: describes its functions and classes, and calls them with JSON. One socket carries one JSON
+// object per line in each direction. A request is answered before the next one is read, and none
+// blocks for long.
+// Thread: the thread of init.
 #pragma once
 
 #include <memory>
@@ -21,11 +13,21 @@
 
 namespace mobula::internal::runtime::console {
 
-// The socket of the console that has started this process; taken out of the environment, so that no other
-// process takes it for its own. Nothing: no console has.
+// The socket of the console that started this process, removed from the environment so that child
+// processes do not use it. Empty without a console.
 std::optional<Fd> take_console();
 
-// Until the console closes its end; then the job ends, and the process.
+// Serves until the console closes its end, then ends the job and the process. Requests:
+//
+//   {"do": "describe"}                                     -> functions, actors
+//   {"do": "call", "as": "x", "function": "f", "arguments": […], "options": {…}}
+//   {"do": "create", "as": "c", "class": "Counter", "arguments": […], "options": {…}}
+//   {"do": "method", "as": "x", "actor": "c", "method": "add", "arguments": […], "options": {…}}
+//   {"do": "get", "name": "x"}          -> value, or pending with its object, job, and node
+//   {"do": "kill", "name": "c"}
+//
+// An argument is {"json": VALUE} or {"name": "x"}, the result of an earlier call. Replies are
+// {"ok": true, …} or {"ok": false, "kind": "TaskError", "exit": 1, "error": "…"}.
 [[noreturn]] void serve_console(Fd socket, std::unique_ptr<detail::ClusterSession> session);
 
 }  // namespace mobula::internal::runtime::console

@@ -24,10 +24,10 @@ namespace {
 
 constexpr Duration greeting_patience = 10s;
 constexpr Duration job_patience = 30s;
-constexpr Duration slow_init_delay = 3s;  // before a warning
-// An executor that does not end by itself is killed after half a second.
+constexpr Duration slow_init_delay = 3s;  // until a warning
+// An executor that does not exit by itself is killed after half a second.
 constexpr Duration job_over_within = 2s;
-constexpr Duration foreign_agent_patience = 10s;  // before this driver starts an agent of its own
+constexpr Duration foreign_agent_patience = 10s;  // until this driver starts its own agent
 
 }  // namespace
 
@@ -41,7 +41,7 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
   auto keys = CurveKeys::generate();
   if (!keys) return keys.error();
   session->keys_ = std::move(*keys);
-  // Hashing the program and starting the cluster take a while each: side by side.
+  // Hashing the program and starting the cluster both take time, so they run in parallel.
   Result<ProgramRecord> program = failure(ErrorCode::unavailable, "not read");
   std::thread hashing([&program] { program = describe_program(0); });
   auto found = session->find_cluster();
@@ -64,7 +64,8 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
   return session;
 }
 
-// Sets address_ and socket_: of a new local cluster, of this machine's agent, or of an agent of ours.
+// Sets address_ and socket_, of a new local cluster, of this machine's agent, or of an agent that
+// this driver starts.
 Result<void> DriverSession::find_cluster() {
   if (options_.address.empty()) {
     std::vector<std::string> arguments{"start", "--head", "--local"};
@@ -204,7 +205,7 @@ Result<void> DriverSession::wait_for_job() {
   return {};
 }
 
-// ---- the agent dies ----------------------------------------------------------------------------
+// ---- loss of the agent ------------------------------------------------------------------------
 
 // On the engine's loop thread.
 void DriverSession::agent_lost() {
@@ -242,7 +243,7 @@ bool DriverSession::pause(Duration span) {
   return !ending_.load();
 }
 
-// The node's next agent has another socket; it appears in the same place as the one before.
+// The next agent of the node has another socket, which is listed in the same state directory.
 std::string DriverSession::next_agent(Time start_own_at) {
   for (const auto& agent : agents_of_machine(default_state_folder())) {
     const bool others = agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
@@ -262,7 +263,7 @@ std::string DriverSession::next_agent(Time start_own_at) {
 bool DriverSession::attach_to(const std::string& socket) {
   auto greeting = greet(socket, 2s);
   if (!greeting) return false;
-  // Shared with the loop, which may come to it after the wait here has ended.
+  // Shared with the loop, which may use it after the wait here has ended.
   struct Handing {
     Greeting greeting;
     client::Attached event;
@@ -287,7 +288,7 @@ bool DriverSession::attach_to(const std::string& socket) {
 
 bool DriverSession::reattach_until(Time deadline) {
   print_stderr("mobula: the agent of this machine has died; waiting for the next one");
-  // An agent of this driver's own has nobody else who starts it again.
+  // No other process restarts an agent that this driver started.
   const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
   while (monotonic_now() < deadline) {
     const auto socket = next_agent(start_own_at);
@@ -321,16 +322,16 @@ void DriverSession::shutdown() {
         engine_->step(client::AskHead{EndJob{job_}});
       }
       engine_->notify();
-      // What the job's executors have printed comes before the word that they are gone.
+      // Output of the job's executors is printed before this process reports their end.
       if (lives) {
         engine_->wait(lock, monotonic_now() + job_over_within,
                       [this] { return job_over_ || engine_->stopping() || agent_gone_; });
       }
     }
-    engine_->stop();  // first: what the runtime's threads wait for then ends
+    engine_->stop();  // first, because it ends the waits of the runtime's threads
     detail::install_runtime(nullptr);
     if (reattacher_.joinable()) reattacher_.join();
-    engine_->close();  // refs that the program still holds keep the engine, and must not keep its hooks
+    engine_->close();  // remaining refs keep the engine alive, and must not keep its hooks
     engine_.reset();
   }
   own_.reset();

@@ -1,5 +1,6 @@
-// A driver's job on a cluster: from finding its machine's agent to the end of the job. Created and
-// ended on the user's thread; survives the loss of its agent by attaching to the next one.
+// A driver's job on a cluster, from the search for its machine's agent to the end of the job. If
+// the agent is lost, the session attaches to the next one.
+// Thread: the user's thread for construction and shutdown.
 #pragma once
 
 #include <atomic>
@@ -18,17 +19,17 @@ namespace mobula::internal::runtime {
 
 struct DriverOptions {
   std::string address;      // empty: start a cluster on this machine
-  detail::NodeRequest node; // of that cluster
+  detail::NodeRequest node;  // resources of that cluster
   std::string job_name;
   std::string name_space;
   JobTerms terms;
   Environment env;
-  bool show_output = true;  // of executors, on this process's stderr
+  bool show_output = true;  // output of executors, on this process's stderr
   std::int64_t max_pending_bytes = std::int64_t{1} << 30;
-  Duration unreachable_timeout = 60s;  // without a connection to an executor that owes replies
-  Duration reattach_timeout = 150s;  // for the next agent of the machine, after the loss of one
+  Duration unreachable_timeout = 60s;  // time without a connection to an executor that owes replies
+  Duration reattach_timeout = 150s;  // longest wait for the next agent of the machine after a loss
   std::vector<std::string> arguments;  // argv of the program
-  RecordOptions record;                // of what its core is told
+  RecordOptions record;                // recording of the core's inputs
 };
 
 class DriverSession final : public detail::ClusterSession {
@@ -56,7 +57,8 @@ class DriverSession final : public detail::ClusterSession {
   void agent_lost();
   void watch_agents();
   bool reattach_until(Time deadline);
-  // The socket of an agent that may take the place of the lost one; starts one where none comes.
+  // The socket of an agent that can replace the lost one. Starts an agent after `start_own_at` if
+  // none appears.
   std::string next_agent(Time start_own_at);
   bool attach_to(const std::string& socket);
   bool pause(Duration span);  // false: the session ends
@@ -66,19 +68,19 @@ class DriverSession final : public detail::ClusterSession {
   const JobId job_ = JobId::random();
   const ProcessId process_ = ProcessId::random();
   CurveKeys keys_;
-  exchange::ExchangeOptions exchange_;  // what the runtime gets
+  exchange::ExchangeOptions exchange_;  // options for the runtime
   ProgramRecord program_;
   std::string address_;
   std::string socket_;
   std::optional<OwnedStart> own_;  // a cluster, or an agent for this machine
   std::shared_ptr<client::ProcessEngine> engine_;  // shared with the installed runtime
-  Mutex loss_mutex_;  // guards what follows; ending_ is also read without it
+  Mutex loss_mutex_;  // guards the following members; ending_ is also read without it
   CondVar loss_changed_;
   std::atomic<bool> ending_{false};
-  std::atomic<bool> agent_gone_{false};  // likewise read without it
-  std::atomic<bool> job_over_{false};  // nothing of the job runs any more
+  std::atomic<bool> agent_gone_{false};  // also read without the lock
+  std::atomic<bool> job_over_{false};  // no process of the job runs any more
   std::uint64_t losses_ MOBULA_GUARDED_BY(loss_mutex_) = 0;
-  std::thread reattacher_;  // from the first loss of an agent on; own_ and socket_ are its own then
+  std::thread reattacher_;  // starts with the first loss of an agent, then owns own_ and socket_
 };
 
 }  // namespace mobula::internal::runtime

@@ -1,4 +1,4 @@
-// init: driver, executor or the program of a console, the same program.
+// init: the same program is a driver, an executor, or the program behind a console.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -29,10 +29,10 @@ namespace {
 
 using internal::executor::StartedAs;
 
-// Set once this process has begun to be a fork server or an executor; forked executors inherit it.
+// Set once this process becomes a fork server or an executor. Forked executors inherit it.
 std::atomic<bool> is_executor{false};
 
-// Before main opens a file or a socket.
+// Runs before main opens a file or a socket.
 [[maybe_unused]] const bool has_standard_descriptors = (internal::open_standard_descriptors(), true);
 
 [[noreturn]] void become_executor() {
@@ -50,7 +50,7 @@ std::atomic<bool> is_executor{false};
   run_executor(std::move(*adopted));
 }
 
-// The arguments this program was started with, whatever main has made of them.
+// The arguments this program was started with, even if main has changed them.
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -67,7 +67,7 @@ std::vector<std::string> own_arguments() {
   detail::throw_error(internal::client::error_of(why));
 }
 
-// Whole seconds, from 1 to a day. Nothing: the variable is not set.
+// Whole seconds, from 1 to a day. Empty if the variable is not set.
 std::optional<internal::Duration> seconds_from_environment(const char* name) {
   const char* given = std::getenv(name);
   if (given == nullptr || *given == '\0') return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<internal::Duration> seconds_from_environment(const char* name) {
   return std::chrono::seconds(seconds);
 }
 
-// As an address: a new cluster on this machine, whatever runs there.
+// As an address: start a new cluster on this machine, even if another one runs.
 constexpr std::string_view local_address = "local";
 
 std::string from_environment(const char* name) {
@@ -99,7 +99,8 @@ std::string given_address(const InitOptions& options) {
   return token->address;
 }
 
-// The running cluster of this user and state directory. Options that describe a node describe a new cluster.
+// The running cluster of this user and state directory. Options that describe a node describe a new
+// cluster.
 std::optional<internal::runtime::RunningCluster> cluster_to_join(const InitOptions& options) {
   if (!detail::prepare(options, true).ok()) return std::nullopt;
   auto found = internal::runtime::running_cluster(internal::default_state_folder(), from_environment("MOBULA_CLUSTER"));

@@ -1,5 +1,6 @@
 // The --mobula-* flags and MOBULA_* variables of a program that calls init: one per field of
-// InitOptions. Called at start, on the main thread.
+// InitOptions.
+// Thread: main thread, at start.
 #pragma once
 
 #include "base/result.h"
@@ -7,8 +8,9 @@
 
 namespace mobula::internal::runtime {
 
-// Takes the flags (--mobula-num-cpus=4 or --mobula-num-cpus 4) out of the arguments and puts them over
-// `options`. invalid_argument names the flag and what it takes.
+// Removes the flags (--mobula-num-cpus=4 or --mobula-num-cpus 4) from the arguments and applies
+// them to `options`.
+// Errors: invalid_argument with the flag and its expected value.
 Result<void> take_flags(int& argc, char** argv, InitOptions& options);
 
 }  // namespace mobula::internal::runtime

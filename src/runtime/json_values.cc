@@ -19,7 +19,7 @@ using detail::Shape;
 using detail::TypeDescription;
 using Parts = std::vector<const TypeDescription*>;
 
-constexpr std::size_t longest_shown = 60;  // of JSON in a message
+constexpr std::size_t longest_shown = 60;  // length of JSON in a message
 
 Parts parts_of(const TypeDescription& type) {
   Parts parts;
@@ -33,12 +33,13 @@ std::string joined(const Parts& parts) {
   return text;
 }
 
-// What is wrong with JSON at some place. Never leaves this file.
+// A mismatch at a position of the JSON. Thrown and caught in this file alone.
 struct Misfit : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// So much of it as a message has room for; writing all of it would take stack by its depth.
+// Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
+// space for its full depth.
 Json outline(const Json& json, int levels = 6) {
   if (!json.is_structured()) return json;
   if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
@@ -56,11 +57,12 @@ std::string shown(const Json& json) {
   return text;
 }
 
-// Which alternative of a variant each part of the JSON was found to be: each is tried once, however often it
-// is written, or variants within variants would take two to the power of their depth.
+// Cache of the variant alternative chosen for each part of the JSON. Each part is tried once;
+// otherwise nested variants would take time exponential in their depth.
 class Choices {
  public:
-  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();  // it fits none, or is being tried
+  // no alternative fits, or one is being tried
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
   std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
     const auto at = chosen_.find({&json, &type});
@@ -72,7 +74,7 @@ class Choices {
   std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
 };
 
-// "at [3][\"a\"]": the way to where the reader or writer is.
+// Position of the reader or writer, such as "at [3][\"a\"]".
 class Place {
  public:
   explicit Place(Choices& choices) : choices_(choices) {}
@@ -126,7 +128,7 @@ void write_floating(mobula::Writer& out, const Json& json, const TypeDescription
   }
 }
 
-// 5 and 5.0, not 5.5.
+// Accepts 5 and 5.0, but not 5.5.
 bool is_whole(const Json& json) {
   if (json.is_number_integer()) return true;
   return json.is_number_float() && json.get<double>() == std::floor(json.get<double>()) &&
@@ -152,7 +154,7 @@ void write_integer(mobula::Writer& out, const Json& json, const TypeDescription&
   out.write_bytes(&pattern, type.size_bytes);  // little-endian: the low bytes
 }
 
-// Within a plain value all lies as in memory, and nothing is aligned.
+// Inside a plain value the layout is that of memory, and no padding is added.
 void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain);
 
 void write_elements(mobula::Writer& out, const Json& json, const TypeDescription& part, const Place& place, bool within_plain) {
@@ -166,7 +168,7 @@ void require_array(const Json& json, std::size_t size, const Place& place) {
   place.refuse(json, fmt::format("array of {} elements", size));
 }
 
-// Members and parts, one after the other.
+// Members and parts in sequence.
 void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const Place& place, bool within_plain) {
   if (parts.empty()) {
     if (!json.is_null() && json != Json::array()) place.refuse(json, "null or []");
@@ -221,8 +223,8 @@ void write_association(mobula::Writer& out, const Json& json, const TypeDescript
   write_elements(out, json, element, place, false);
 }
 
-// The first alternative that takes it. One that contains the variant itself and takes nothing off the JSON
-// does not: it would go on for ever.
+// Writes the first alternative that fits. An alternative that contains the variant itself at the
+// same JSON position does not fit, because the recursion would not end.
 void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
   const Parts parts = parts_of(type);
   Choices& choices = place.choices();
@@ -264,8 +266,9 @@ void write_array(mobula::Writer& out, const Json& json, const TypeDescription& t
   write_elements(out, json, element, place, within_plain || type.is_plain);
 }
 
-// Types with MSGPACK_DEFINE are msgpack within, which is JSON in other words: with _MAP objects with the names of
-// their members, else arrays. Whether it is of the type is found out where it is read.
+// Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
+// their named members, others arrays. Whether the content matches the type is checked by the
+// reader.
 void write_msgpack(mobula::Writer& out, const Json& json) {
   const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
   out.write_count(bytes.size());
@@ -333,7 +336,7 @@ Json floating_json(double number) {
 }
 
 Json read_floating(mobula::Reader& in, const TypeDescription& type) {
-  // As a double a float has digits that nobody has written: the shortest text that is the same float.
+  // A float printed as a double would show extra digits, so the shortest text of the float is used.
   if (type.size_bytes == sizeof(float)) {
     const auto number = read_number<float>(in);
     return std::isfinite(number) ? Json::parse(fmt::format("{}", number)) : floating_json(number);
@@ -400,7 +403,7 @@ bool read_flag(mobula::Reader& in) {
   return byte == 1;
 }
 
-// Stops where it nests too deep, before the library's reader has taken all the stack.
+// Stops at excessive nesting, before the library's reader exhausts the stack.
 class DepthCheck final : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return true; }
@@ -409,7 +412,7 @@ class DepthCheck final : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t) override { return true; }
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return false; }  // has no JSON
+  bool binary(binary_t&) override { return false; }  // has no JSON form
   bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
   bool key(string_t&) override { return true; }
   bool end_object() override { return --depth_ >= 0; }
@@ -489,7 +492,7 @@ class JsonValue final : public detail::Outgoing {
   void fill(mobula::Writer& out) const override { console::write(out, json_, type_, Place(choices_), false); }
   const Json& json_;
   const TypeDescription& type_;
-  mutable Choices choices_;  // of what was measured; it is written by one thread at a time
+  mutable Choices choices_;  // filled during measurement; used by one thread at a time
 };
 
 std::string number_text(const TypeDescription& type) {
@@ -546,7 +549,7 @@ std::string type_text(const TypeDescription& type) {
     case Shape::members: {
       const Parts parts = parts_of(type);
       if (parts.empty()) return "null";
-      // Structs within by name alone: they may contain this one.
+      // Inner structs are printed by name, because they may contain this one.
       std::string text;
       for (const auto* part : parts) text += (text.empty() ? "" : ", ") + (has_struct(*part) ? std::string(part->name) : type_text(*part));
       return fmt::format("{}[{}]", type.name, text);

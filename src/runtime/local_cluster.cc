@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr Duration start_patience = 30s;
-constexpr Duration slow_start_delay = 3s;  // before a warning
+constexpr Duration slow_start_delay = 3s;  // until a warning
 
 // Reads up to the first newline, the end, or the deadline.
 Result<std::string> read_line(int fd, Time deadline) {
@@ -89,7 +89,7 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   Fd life_read(life[0]);
   Fd life_write(life[1]);
 
-  // The child gets both ends under numbers of their own, above those of its stdio.
+  // The child gets both ends under fixed numbers above those of its stdio.
   constexpr int ready_number = 200;
   constexpr int life_number = 201;
   arguments.insert(arguments.begin(), *program);
@@ -105,7 +105,7 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   ::posix_spawn_file_actions_adddup2(&actions, life_read.get(), life_number);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  // A session of its own: Ctrl-C at the driver's terminal reaches the driver alone.
+  // A separate session, so that Ctrl-C at the driver's terminal reaches the driver alone.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = 0;
   const int spawned = ::posix_spawn(&pid, program->c_str(), &actions, &attributes, argv.data(), environ);

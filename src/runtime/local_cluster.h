@@ -1,6 +1,7 @@
-// The `mobula` program as init needs it: a cluster of this machine alone, or an agent that brings this
-// machine into a running cluster. Started as child processes, ended when their owner ends: they hold
-// the read end of a pipe whose write end is here. Main thread, at start and end.
+// Starts the `mobula` program for init: a cluster of this machine alone, or an agent that joins a
+// running cluster. The child process exits with its owner, because it reads a pipe whose write end
+// the owner holds.
+// Thread: main thread, at start and end.
 #pragma once
 
 #include <sys/types.h>
@@ -14,23 +15,23 @@
 
 namespace mobula::internal::runtime {
 
-// Path of the `mobula` program: $MOBULA_PROGRAM, else beside this library, else in ../bin of it.
+// Path of the `mobula` program: $MOBULA_PROGRAM, else next to this library, else in ../bin of it.
 Result<std::string> mobula_program();
 
 // A running `mobula start …` that ends with this object.
 class OwnedStart {
  public:
   struct Ready {
-    std::string address;  // of the head
-    std::string socket;   // of the agent of this machine
+    std::string address;  // address of the head
+    std::string socket;   // socket of the agent of this machine
   };
 
-  // Runs the program and waits for its ready line. Fails with what it printed.
+  // Runs the program and waits for its ready line. On failure the error has its output.
   static Result<OwnedStart> run(std::vector<std::string> arguments);
   OwnedStart(OwnedStart&& other) noexcept;
   OwnedStart& operator=(OwnedStart&& other) noexcept = delete;
   OwnedStart(const OwnedStart&) = delete;
-  // Ends it and waits until it is gone.
+  // Terminates the program and waits until it has exited.
   ~OwnedStart();
 
   const Ready& ready() const { return ready_; }

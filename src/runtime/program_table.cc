@@ -13,7 +13,7 @@ namespace {
 using detail::Entry;
 using detail::EntryKind;
 
-// After the last "::" that is not within angle brackets or parentheses.
+// The part after the last "::" outside angle brackets and parentheses.
 std::string last_part(const std::string& name) {
   int depth = 0;
   for (std::size_t at = name.size(); at-- > 0;) {
@@ -24,7 +24,7 @@ std::string last_part(const std::string& name) {
   return name;
 }
 
-// ", did you mean 'add'?", or what there is.
+// A suggestion such as ", did you mean 'add'?", or a hint at the list of names.
 std::string nearest(const std::string& wanted, const std::vector<std::string>& names) {
   if (names.empty()) return "; the program names none";
   const auto best = std::ranges::min_element(
@@ -80,7 +80,8 @@ ProgramTable::ProgramTable() {
     if (entry->description() == nullptr || (entry->kind() != EntryKind::constructor && entry->description()->result == nullptr)) {
       continue;
     }
-    if (entry->name().starts_with("mobula::detail::")) continue;  // the library's own
+    // internal functions of the library
+    if (entry->name().starts_with("mobula::detail::")) continue;
     auto& into = entry->kind() == EntryKind::task     ? functions_
                  : entry->kind() == EntryKind::method ? methods_
                                                       : constructors_;

@@ -1,5 +1,6 @@
-// The functions and classes that this program names, as a console sees them: found by what people write of
-// their names, described in words. Reads the registry; any thread.
+// The registered functions and classes of this program, for a console: lookup by name, and
+// descriptions.
+// Thread: any; reads the registry.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,25 +15,25 @@ namespace mobula::internal::runtime::console {
 
 struct Callable {
   const detail::Entry* entry = nullptr;
-  std::string name;  // of a method without its class
+  std::string name;  // for a method: without its class
   std::vector<const detail::TypeDescription*> parameters;
-  const detail::TypeDescription* result = nullptr;  // of a constructor: null
+  const detail::TypeDescription* result = nullptr;  // null for a constructor
 };
 
 class ProgramTable {
  public:
   ProgramTable();
 
-  // {"functions": [{"name", "parameters": [text], "result", "note"?}], "actors": [{"name", "constructors",
-  // "methods"}]}, in the order of the names.
+  // {"functions": [{"name", "parameters": [text], "result", "note"?}], "actors": [{"name",
+  // "constructors", "methods"}]}, sorted by name.
   Json document() const;
 
-  // By the whole name or what follows its last "::". not_found says which name is nearest; invalid_argument
-  // where several are meant.
+  // Finds by the full name, or by the part after its last "::".
+  // Errors: not_found with the nearest name, invalid_argument if the name is ambiguous.
   Result<const Callable*> function(const std::string& name) const;
-  // The constructor with so many parameters.
+  // The constructor with `arguments` parameters.
   Result<const Callable*> constructor(const std::string& class_name, std::size_t arguments) const;
-  // Of the class that the constructor makes.
+  // A method of the class that the constructor makes.
   Result<const Callable*> method(const Callable& constructor, const std::string& name) const;
 
  private:

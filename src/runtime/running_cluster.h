@@ -1,5 +1,7 @@
 // Finds the cluster that runs from a state directory, for programs that name no address.
-// Thread: any; reads files. Errors: invalid_argument (several clusters run). Not: addresses that the user gives.
+// Thread: any; reads files.
+// Errors: invalid_argument (several clusters run).
+// Not: addresses that the user gives.
 #pragma once
 
 #include <optional>
@@ -14,8 +16,8 @@ struct RunningCluster {
   std::string address;  // HOST:PORT of the head
 };
 
-// The cluster whose head, or else whose agent, this user runs from the directory; `name` (may be empty) selects
-// one of several. Nothing if no cluster runs.
+// The cluster whose head, or else whose agent, this user runs from the directory. `name` (may be
+// empty) selects one of several. Empty if no cluster runs.
 Result<std::optional<RunningCluster>> running_cluster(const std::string& state_directory, const std::string& name);
 
 }  // namespace mobula::internal::runtime

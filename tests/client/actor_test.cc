@@ -162,7 +162,7 @@ TEST(Actor, ThatCannotBeMadeFailsItsCalls) {
   EXPECT_THROW(strict.call<&Strict::ok>().get(), std::invalid_argument);
 }
 
-// What the constructor of an actor is given for a ref.
+// An actor whose constructor takes refs.
 class Keeper {
  public:
   Keeper(ObjectRef<int> ref, double scale, std::string name)

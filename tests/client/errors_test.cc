@@ -89,7 +89,7 @@ E thrown_by(const mobula::ObjectRef<int>& ref) {
   throw std::logic_error("nothing was thrown");
 }
 
-// The TaskError nested in what `ref` throws.
+// The TaskError nested in the exception of `ref`.
 TaskError nested_in(const mobula::ObjectRef<int>& ref) {
   try {
     ref.get();

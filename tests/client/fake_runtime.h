@@ -1,5 +1,5 @@
-// A Runtime without processes: calls run at once, in the caller, on the bytes that the templates
-// wrote. Counts refs and handles, keeps what it was asked for, and can be told to fail. One thread.
+// A Runtime without processes: runs calls at once in the calling thread, on the templates' bytes.
+// Thread: owner.
 #pragma once
 
 #include <algorithm>
@@ -287,7 +287,7 @@ class FakeRuntime final : public WithoutGroups {
   std::uint64_t last_id_ = 0;
 };
 
-// Installs a runtime for the time of a test.
+// Installs a runtime for the duration of a test.
 class Installed {
  public:
   Installed() { detail::install_runtime(runtime); }

@@ -115,7 +115,7 @@ CASES = [
 
 
 def precompiled(compiler, include, folder):
-    """What all cases begin with, read once: g++ and clang++ both find it beside the header they include."""
+    """Precompiles the common preamble: g++ and clang++ both find it next to the header that they include."""
     header = folder / "preamble.h"
     header.write_text(PREAMBLE)
     command = [compiler, "-std=c++20", "-I", include, "-x", "c++-header", str(header), "-o", f"{header}.gch"]

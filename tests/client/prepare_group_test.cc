@@ -1,4 +1,4 @@
-// Device memory in the bundles of placement groups, and in what runs in them.
+// Device memory in bundles of placement groups, and in tasks that run in them.
 #include <gtest/gtest.h>
 
 #include <mobula/detail/request.h>
@@ -55,7 +55,7 @@ TEST(Bundles, HaveDeviceMemoryInWholeBytes) {
         .gpu_memory_bytes;
   };
   EXPECT_EQ(bytes_of({{"gpu_memory", 8e9}}), 8'000'000'000) << "alone it is enough for a bundle";
-  // The most that is counted, where doubles times 10000 are no longer exact.
+  // The accounted maximum, at which doubles times 10000 are no longer exact.
   EXPECT_EQ(bytes_of({{"GPU", 1}, {"gpu_memory", 99'999'999'999'999}}), 99'999'999'999'999);
   const auto refused_for = [&](const mobula::Resources& bundle) -> std::string {
     try {

@@ -111,7 +111,7 @@ TEST(BadRequests, Accelerators) {
     EXPECT_TRUE(prepare(TaskOptions{.resources = {{shared, 0.5}}}).ok()) << shared;
     expect_refused(TaskOptions{.resources = {{shared, 1.5}}}, std::string("resources.") + shared);
   }
-  // Chips of a host work together in these numbers; a node has as many as it has.
+  // Chips of a host are allocated in these numbers; a node may have any number.
   for (const int chips : {1, 2, 4, 8}) {
     EXPECT_TRUE(prepare(TaskOptions{.resources = {{"TPU", chips}}}).ok()) << chips;
   }
@@ -136,7 +136,7 @@ TEST(BadRequests, Accelerators) {
   expect_refused(ActorOptions{.env = many}, "env");
 }
 
-// Every type that Ray has a constant for, by both names where they differ.
+// Every type with a constant in Ray, under both names if they differ.
 TEST(AcceleratorTypes, HaveConstants) {
   namespace types = mobula::accelerators;
   const std::pair<const char*, const char*> rows[] = {
@@ -373,7 +373,7 @@ TEST(Requests, TimeOuts) {
   EXPECT_THROW(deadline_after(mobula::Duration(nan)), mobula::InvalidRequestError);
 }
 
-// With -Wextra as an error: no member of an options struct may lack an initialiser.
+// With -Wextra as an error: every member of an options struct has an initializer.
 TEST(Requests, OptionsTakeDesignatedInitialisers) {
   const int gpus = 1;
   const TaskOptions task{.num_gpus = gpus, .scheduling = mobula::Spread{}};

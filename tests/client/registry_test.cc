@@ -128,7 +128,7 @@ TEST(Registry, TellsClassesApart) {
 TEST(Registry, ForgetsEntriesOfAnImageThatIsUnloaded) {
   FunctionKey key;
   {
-    static std::optional<Entry> passing;  // in the image, as entries are
+    static std::optional<Entry> passing;  // in the image, like real entries
     passing.emplace(mobula::detail::EntryKind::task, "passing", nullptr, 0, 1);
     EXPECT_EQ(Registry::instance().entries().back(), &*passing);
     key = Registry::instance().key_of(*passing);

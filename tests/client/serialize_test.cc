@@ -119,7 +119,7 @@ class Money {
   std::int64_t cents_;
 };
 
-// Writes nothing at all.
+// Writes no bytes.
 struct Token {
   explicit Token(int) {}
   friend bool operator==(const Token&, const Token&) = default;
@@ -137,7 +137,7 @@ class Packed {
   std::string text_;
 };
 
-// Grows by one byte with each look.
+// Grows by one byte with each serialization.
 struct Restless {
   mutable int looks = 0;
 };
@@ -299,7 +299,8 @@ TEST(Serialize, AnotherTypeIsAnError) {
   EXPECT_THROW(from_bytes<int>({}), SerializationError);
 }
 
-// The flags of the mapping that holds `address`, as /proc/self/smaps has them: "rd wr mr mw me ac hg ".
+// The flags of the mapping that contains `address`, in the form of /proc/self/smaps: "rd wr mr mw
+// me ac hg ".
 std::string mapping_flags(const void* address) {
   std::ifstream file("/proc/self/smaps");
   std::string line;
@@ -316,7 +317,8 @@ std::string mapping_flags(const void* address) {
 }
 
 TEST(Serialize, CopiesLargeBlockIntoHugePages) {
-  const std::vector<std::uint32_t> large(std::size_t{16} << 20, 7);  // above the largest threshold of malloc
+  // above the largest threshold of malloc
+  const std::vector<std::uint32_t> large(std::size_t{16} << 20, 7);
   const auto copy = round_trip(large);
   EXPECT_EQ(copy, large);
   if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this kernel has no huge pages";
@@ -356,7 +358,8 @@ TEST(Serialize, RefsOutOfNowhereAreErrors) {
   EXPECT_THROW(from_bytes<mobula::ObjectRef<int>>(damaged), SerializationError);
 }
 
-// Damaged bytes give a value or a SerializationError, and never more memory than they could fill.
+// Damaged bytes yield a value or a SerializationError, and allocate at most the memory that they
+// could fill.
 template <class T>
 void survive(const T& value, std::mt19937_64& random) {
   const auto good = mobula::detail::to_bytes(value);

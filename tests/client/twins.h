@@ -1,4 +1,5 @@
-// Two files that define functions and lambdas of the same names, to be told apart by the registry.
+// Two files with functions and lambdas of equal names, which the registry must distinguish.
+// Thread: any.
 #pragma once
 
 #include <vector>

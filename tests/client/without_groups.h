@@ -1,5 +1,5 @@
-// A runtime that knows no placement groups and keeps no tensors: the part of the fakes that is the same in
-// all of them.
+// Common base of fake runtimes without placement groups and tensors.
+// Thread: any.
 #pragma once
 
 #include <mobula/detail/runtime.h>

@@ -1,4 +1,4 @@
-// Who is let in to call an executor, and who is cut off.
+// Authentication of callers, and their removal.
 #include "executor/callers.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ const std::string bus_key(40, 'k');
 
 class CallersTest : public testing::Test {
  protected:
-  // Of a driver whose agent came in by this key.
+  // A ticket of a driver whose agent was admitted by this key.
   std::string ticket(std::uint64_t process, const std::string& admitted_as, std::int64_t agents_end_ms = now_ms + minute_ms) {
     Ticket of_agent;
     of_agent.principal.role = Role::driver_agent;
@@ -37,7 +37,7 @@ class CallersTest : public testing::Test {
     own.node = NodeId::of(1);
     own.curve_key = bus_key;
     own.expires_ms = now_ms + 1000 * minute_ms;
-    own.admitted_as = "agent:default";  // what it says of itself counts for nothing
+    own.admitted_as = "agent:default";  // its own statement is ignored
     return sign_ticket(own, agent, sign_ticket(of_agent, head));
   }
   Result<ProcessId> greets(std::uint64_t connection, std::uint64_t process, const std::string& shown) {
@@ -57,7 +57,7 @@ TEST_F(CallersTest, WhoseKeyIsRevokedAreCutOffAndComeInNoMore) {
   EXPECT_EQ(callers.find(PeerHandle{1}), nullptr);
   EXPECT_FALSE(callers.connection_of(ProcessId::of(20)));
   ASSERT_NE(callers.find(PeerHandle{2}), nullptr);
-  // The same ticket, and one of another process that its agent signs now.
+  // The same ticket, and a new one of another process, signed by the same agent.
   for (const std::uint64_t process : {20, 22}) {
     const auto again = greets(3, process, ticket(process, "token:aa"));
     ASSERT_FALSE(again.ok());
@@ -70,7 +70,7 @@ TEST_F(CallersTest, WhoseAgentsTicketHasRunOutComeInNoMore) {
   const auto late = greets(1, 20, ticket(20, "token:aa", now_ms - 6 * minute_ms));
   ASSERT_FALSE(late.ok());
   EXPECT_THAT(late.error().text, HasSubstr("expired"));
-  // Renewed, the process shows its own ticket with its agent's new one.
+  // After renewal, the process presents its own ticket with its agent's new one.
   const std::string old = ticket(20, "token:aa", now_ms - 6 * minute_ms);
   Ticket renewed;
   renewed.principal.role = Role::driver_agent;

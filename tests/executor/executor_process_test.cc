@@ -1,4 +1,4 @@
-// A whole executor process, with the agent's end of its link in the test.
+// A complete executor process, with the agent's end of its link in the test.
 #include "executor/executor_process.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class ExecutorProcessTest : public testing::Test {
 TEST_F(ExecutorProcessTest, WhatTheAgentSaysBeforeItIsReadyIsHeard) {
   auto pair = make_local_pair();
   ASSERT_TRUE(pair.ok());
-  // All is said before there is anybody to hear it.
+  // All messages are sent before the executor exists.
   say(pair->first, preparation());
   say(pair->first, assignment());
   say(pair->first, EndExecutor{false, "it is not wanted any more"});

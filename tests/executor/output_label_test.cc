@@ -20,7 +20,7 @@ class OutputLabels : public testing::Test {
     read_ = Fd(ends[0]);
     write_ = Fd(ends[1]);
   }
-  // Labels written so far.
+  // Labels written since the last call.
   std::vector<std::string> labels() {
     std::string text(64 * 1024, '\0');
     text.resize(static_cast<std::size_t>(::read(read_.get(), text.data(), text.size())));

@@ -1,4 +1,4 @@
-// What is written from JSON is what the program's own codecs write and read.
+// Values made from JSON equal those of the program's codecs.
 #include "runtime/json_values.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ struct Tree {
 struct Empty {
   friend bool operator==(const Empty&, const Empty&) = default;
 };
-// The wrong alternative comes first, and shows at its end alone, at each level.
+// The wrong alternative comes first, and fails only at its end, at each level.
 struct Wrong;
 struct Nested;
 using Below = std::unique_ptr<std::variant<Wrong, Nested, int>>;
@@ -79,7 +79,7 @@ std::vector<std::byte> bytes_of(const detail::Outgoing& value) {
   return bytes;
 }
 
-// As if the allocation began at a multiple of 64.
+// A copy aligned to 64 bytes.
 detail::StoredValue stored_at(const std::vector<std::byte>& bytes) {
   auto memory = std::shared_ptr<std::byte[]>(new (std::align_val_t{64}) std::byte[bytes.size()],
                                              [](std::byte* at) { ::operator delete[](at, std::align_val_t{64}); });
@@ -174,7 +174,7 @@ TEST(JsonValues, TimesAreSeconds) {
   agree<std::chrono::duration<double>>(std::chrono::duration<double>(0.25), "0.25");
 }
 
-// Two to the power of sixty tries would not end.
+// 2^60 tries would not end.
 TEST(JsonValues, VariantsWithinVariantsAreTriedOnceEach) {
   std::string text = "1";
   for (int depth = 0; depth < 60; ++depth) text = "[" + text + ",7]";
@@ -204,7 +204,7 @@ TEST(JsonValues, AVariantOfItselfAloneTakesWhatAnotherAlternativeTakes) {
   EXPECT_THAT(why_not<Endless>("[\"x\"]"), HasSubstr("value of any of"));
 }
 
-// Numbers may be written in fewer bytes than the codec's, so values are compared.
+// Numbers may be written in fewer bytes than by the codec, so values are compared.
 template <class T>
 void mean_the_same(const T& value, const std::string& text) {
   const auto& type = detail::describe<T>();

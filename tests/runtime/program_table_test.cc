@@ -1,4 +1,4 @@
-// The functions that this test's own program names.
+// The functions registered by this test program.
 #include "runtime/program_table.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ class Account {
   int value_;
 };
 
-// Never called: naming them is what counts.
+// Never called: naming the functions registers them.
 void name_them() {
   static_cast<void>(mobula::task<twice>.remote(1));
   static_cast<void>(mobula::task<inner::twice>.remote(std::string()));

@@ -22,7 +22,8 @@ Cluster& Cluster::operator=(Cluster&& other) noexcept {
 Cluster::~Cluster() { shutdown(); }
 
 void Cluster::shutdown() {
-  if (detail::in_forked_child()) return void(session_.release());  // the job of the parent continues
+  // the job of the parent continues
+  if (detail::in_forked_child()) return void(session_.release());
   const auto ending = std::move(session_);
   if (ending) ending->shutdown();
 }

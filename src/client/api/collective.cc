@@ -55,7 +55,7 @@ class Operating {
     limits_.cancelled = [runtime = runtime_] { return runtime->cancelled(); };
   }
 
-  // A communicator that it has from the start reads and writes operands where they lie, on that device.
+  // A communicator that exists from the start reads and writes operands in place, on its device.
   bool has_communicator() const { return member_->communication() == collective::Communication::always; }
   std::uint32_t rank() const { return member_->group().rank; }
   std::uint32_t size() const { return member_->group().size(); }
@@ -86,7 +86,7 @@ class Operating {
     return state;
   }
 
-  // What this member gives.
+  // Sets the input of this member.
   void give(const Tensor& tensor) {
     lies_on(tensor);
     given_ = ready(tensor);
@@ -94,7 +94,7 @@ class Operating {
     operation_.shape = given_.shape();
     input_ = bytes_of(given_);
   }
-  // It also comes to lie there.
+  // Sets an input that the result overwrites.
   void give_in_place(const Tensor& tensor) {
     if (!tensor.is_contiguous()) internal::client::refuse("tensor", "contiguous, to be written in place", "strides; use contiguous()");
     give(tensor);
@@ -103,7 +103,7 @@ class Operating {
     if (rank >= 0 && rank < group_.size() && rank != static_cast<int>(this->rank())) return;
     internal::client::refuse("rank", "another member's, 0 to " + std::to_string(group_.size() - 1), std::to_string(rank));
   }
-  // One for each rank: they are copied together.
+  // Sets one input per rank, copied into one buffer.
   void give(const std::vector<Tensor>& tensors) {
     if (tensors.size() != size()) {
       internal::client::refuse("tensors", "one for each of the " + std::to_string(size()) + " ranks", std::to_string(tensors.size()));
@@ -136,11 +136,11 @@ class Operating {
   }
   void leave_open() {
     operation_.open = true;
-    // What comes may come to lie where the group's communicator is.
+    // The result may be placed on the device of the group's communicator.
     if (member_->communicated_from()) operation_.device = member_->device_name();
   }
 
-  // The whole of what this member gets: `parts` of the agreed shape.
+  // The complete output of this member: `parts` of the agreed shape.
   Tensor run(std::size_t parts = 1) {
     Tensor got, to;
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
@@ -157,7 +157,7 @@ class Operating {
     return landed(std::move(got), std::move(to));
   }
   void run_in_place(Tensor& tensor) {
-    (void)tensor.mutable_data();  // refuses before anybody is told
+    (void)tensor.mutable_data();  // rejects before any member is notified
     kept_in_ = &tensor;
     perform([&](const Operation& agreed) -> internal::Result<collective::Memory> {
       if (by_device_ && waits_ && agreed.kind == OperationKind::all_reduce) keep_operand();
@@ -170,7 +170,7 @@ class Operating {
   void run_barrier() {
     perform([](const Operation&) { return collective::Memory{}; });
   }
-  // Looks at `whole` by its first dimension.
+  // Views of `whole`, divided along its first dimension.
   std::vector<Tensor> divided(const Tensor& whole) const {
     std::vector<Tensor> parts;
     const auto each = agreed_.bytes();
@@ -210,16 +210,16 @@ class Operating {
     return text;
   }
 
-  // What this member gets comes to lie there, too.
+  // Places the result on the device of this tensor.
   void lies_on(const Tensor& tensor) {
     place_ = tensor.device();
     operation_.device = detail::made_on(tensor);
-    // Whether it is copied to the host is known when all have said what they do.
+    // The handshake decides whether the operand is copied to the host.
     const auto from = member_->communicated_from();
     waits_ = from && place_.kind != Device::cpu && static_cast<std::size_t>(tensor.bytes()) >= *from;
     if (waits_) operation_.library = runtime_->collectives()->library();
   }
-  // Who gives nothing: there where the others have it.
+  // A member without input gets its result on the device of the others.
   void lands(const std::string& device) {
     if (by_device_) {
       place_ = {Device::cuda, static_cast<int>(*member_->device())};
@@ -228,9 +228,9 @@ class Operating {
     }
   }
   bool stays_there() const { return has_communicator() || waits_; }
-  // Connections carry host memory: what lies on devices goes by way of it.
+  // Connections carry host memory, so device operands are staged through it.
   bool is_staged() const { return place_.kind != Device::cpu && !by_device_; }
-  // The elements as they are carried: contiguous, there, and where they can be.
+  // The elements as they are sent: contiguous, complete, and where the transport can read them.
   Tensor ready(const Tensor& tensor) const {
     if (!stays_there()) return tensor.to(Device{}).contiguous();
     if (has_communicator()) check_place(tensor);
@@ -244,7 +244,7 @@ class Operating {
     internal::client::refuse("tensor", "this group's communicator is of GPU " + std::to_string(own) + " of this process; to() copies it there",
                              tensor.device().kind == Device::cpu ? "one in host memory" : "one on GPU " + std::to_string(tensor.device().index));
   }
-  // What the library may use for longer than a call that fails.
+  // Memory that the library may use for longer than a failed call.
   std::shared_ptr<const void> kept(const Tensor& got = {}) const {
     return std::make_shared<const std::pair<Tensor, Tensor>>(given_, got);
   }
@@ -256,13 +256,13 @@ class Operating {
     error.message = what() + ": " + operation_.text() + ": the device does not copy its elements: " + why.text;
     detail::throw_error(error);
   }
-  // Memory on the device for what comes to the host: taken before anything moves.
+  // Device memory for a result that arrives in host memory, allocated before any byte moves.
   Tensor landing(const Tensor& host) const {
     return is_staged() ? Tensor::empty(Extents(host.shape()), host.dtype(), place_) : Tensor();
   }
   Tensor landed(Tensor got, Tensor to) {
     if (!is_staged()) return got;
-    if (to.device().kind == Device::cpu) return got;  // nothing came
+    if (to.device().kind == Device::cpu) return got;  // no result
     if (to.bytes() == 0) return to;
     const auto bytes = bytes_of(got);
     auto copied = detail::copy_to_device(place_.index, bytes, static_cast<std::byte*>(to.mutable_data()));
@@ -274,8 +274,8 @@ class Operating {
     return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.bytes())};
   }
 
-  // What is reduced in place is read and written at once: where the communicator fails half way, the operand of the other
-  // way is this. In host memory where the GPU has no room for it.
+  // An in-place reduction overwrites its operand. This copy is the operand of the fallback path if
+  // the communicator fails halfway. It is in host memory if the GPU has too little.
   void keep_operand() {
     try {
       Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), place_);
@@ -288,7 +288,7 @@ class Operating {
     operand_ = given_.to(Device{});
     member_->staged(static_cast<std::size_t>(given_.bytes()));
   }
-  // As far as that goes: the call fails for another reason.
+  // Best effort, because the call fails for another reason.
   void put_operand_back() {
     auto* const to = static_cast<std::byte*>(kept_in_->mutable_data());
     const auto bytes = bytes_of(*operand_);
@@ -297,7 +297,7 @@ class Operating {
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());
   }
-  // What is given is where it is to be, then memory is taken for what is got.
+  // Moves the operand to its place, then allocates memory for the result.
   collective::Prepare prepared(std::function<internal::Result<collective::Memory>(const Operation&)> take) {
     return [this, take = std::move(take)](const Operation& agreed, bool on_device) -> internal::Result<collective::Memory> {
       agreed_ = agreed;
@@ -326,7 +326,7 @@ class Operating {
     if (refused && operand_) put_operand_back();
     if (refused) fail(std::move(*refused));
   }
-  // For the log of transfers. Who was refused before anything moved has moved nothing.
+  // For the transfer log. A member that was rejected before any byte moved has moved none.
   void note(const std::optional<Refusal>& refused) const {
     const bool broke = refused && refused->kind != Refusal::Kind::invalid && refused->kind != Refusal::Kind::mismatch;
     const bool moved = journey_.bytes_sent + journey_.bytes_received > 0;
@@ -376,14 +376,14 @@ class Operating {
   std::shared_ptr<collective::Member> member_;
   Operation operation_;
   Operation agreed_;
-  Device place_;  // of the operand, and of what is got
+  Device place_;  // device of the operand and of the result
   bool waits_ = false;      // the operand is still on its device, and may stay there
-  bool by_device_ = false;  // elements go by a communicator
+  bool by_device_ = false;  // a communicator carries the elements
   collective::Journey journey_;
   Tensor given_;
   std::span<const std::byte> input_;
-  Tensor* kept_in_ = nullptr;      // what is written in place
-  std::optional<Tensor> operand_;  // what stood there, where a communicator writes it
+  Tensor* kept_in_ = nullptr;      // tensor written in place
+  std::optional<Tensor> operand_;  // its original elements, if a communicator overwrites them
   collective::Limits limits_;
 };
 

@@ -1,5 +1,6 @@
-// What the members of a collective group are asked while it is made and unmade: calls of the library's own, which
-// run beside the actors' methods. Values.
+// Internal calls to the members of a collective group during its creation and destruction. They run
+// outside the order of the actors' methods.
+// Thread: any (values).
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ struct CollectiveGroup::Record {
   detail::RawId id = {};
   std::string name = {};
   Transport transport = Transport::automatic;
-  std::int64_t timeout_ns = 0;  // of operations
+  std::int64_t timeout_ns = 0;  // timeout of operations
   std::vector<std::string> actors = {};
-  // Where it was made: the handles, as long as somebody there has them.
+  // At the creator: the handles that still exist there.
   std::vector<std::weak_ptr<const detail::Anchor>> handles = {};
 };
 
@@ -36,7 +37,7 @@ struct CollectiveJoin {
   std::uint32_t device = 0;
 };
 
-// Where a member is reached, or why it cannot be in the group.
+// Endpoint of a member, or the reason why it cannot join.
 struct CollectiveJoined {
   std::string machine = {};
   std::string local = {};
@@ -44,8 +45,8 @@ struct CollectiveJoined {
   std::string fabric = {};
   std::string refusal = {};
   bool transport_refused = false;
-  std::string carrier = {};  // of a group over a plug-in's library
-  // Of a group with a communicator.
+  std::string carrier = {};  // set in a group over a plugin
+  // Set in a group with a communicator.
   std::string process = {};
   std::string device = {};
   std::string nccl_host = {};
@@ -65,7 +66,7 @@ struct CollectiveId {
 };
 
 CollectiveJoined collective_join(const CollectiveJoin& request);
-// Why it could not; empty where it could.
+// Reason of the failure; empty on success.
 std::string collective_connect(const CollectiveConnect& request);
 std::string collective_open(const CollectiveConnect& request);
 void collective_leave(const CollectiveId& group);

@@ -138,7 +138,7 @@ namespace {
 
 namespace rules = internal::client;
 
-// What is known of a group that is being made.
+// State of the creation of a group.
 class Creation {
  public:
   Creation(std::shared_ptr<CollectiveGroup::Record> record, const std::vector<AnyActor>& actors, Duration within, int device)
@@ -182,7 +182,7 @@ class Creation {
     detail::throw_error(error);
   }
 
-  // The answers of all, in order.
+  // The replies of all members, by rank.
   template <class T>
   std::vector<T> all(const std::vector<ObjectRef<T>>& refs, const char* doing) const {
     std::vector<T> answers;
@@ -249,7 +249,7 @@ class Creation {
     return at == names.end() ? "tcp" : at->second;
   }
 
-  // What NCCL would refuse.
+  // Rejects memberships that NCCL would reject.
   void check_communicator(const std::vector<detail::CollectiveJoined>& joined) const {
     std::map<std::pair<std::string, std::string>, std::size_t> devices;
     for (std::size_t rank = 0; rank < joined.size(); ++rank) {
@@ -301,7 +301,8 @@ class Creation {
     }
   }
 
-  // A member that cannot be reached by another has perhaps died since it answered: that is the reason then.
+  // If a member cannot be reached by another, it may have died after its reply; then its death is
+  // the reported reason.
   void look_for_the_dead() const {
     std::vector<ObjectRef<void>> refs;
     for (const auto& actor : actors_) {
@@ -314,18 +315,18 @@ class Creation {
       } catch (const ActorDiedError& died) {
         fail_dead(rank, died);
       } catch (const Error&) {
-        // It lives, or is not known to be dead.
+        // It is alive, or not known to be dead.
       }
     }
   }
 
-  // Also those that have not joined yet: they leave when they have.
+  // Also sent to members that have not joined yet: they leave after they have joined.
   void leave() const noexcept {
     for (const auto& actor : actors_) {
       try {
         (void)detail::ask<&detail::collective_leave>(actor.anchor(), detail::CollectiveId{record_->id.high, record_->id.low});
       } catch (...) {
-        // It is dead, or this process leaves its cluster: there is nobody to tell.
+        // It is dead, or this process leaves its cluster.
       }
     }
   }
@@ -437,7 +438,7 @@ CollectiveGroup create_collective_group(const std::vector<AnyActor>& actors, Tra
   }
   record->name = name;
   record->transport = transport;
-  // Longer ones are as good as none, and have a number of nanoseconds.
+  // Longer timeouts never expire in practice, and their nanoseconds would overflow.
   const Duration longest = std::chrono::hours(24 * 365);
   record->timeout_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(options.timeout, longest)).count();
   Creation(record, actors, std::min(options.create_timeout, longest), options.device).carry_out();
@@ -453,7 +454,7 @@ void destroy_collective_group(const CollectiveGroup& group) {
     throw InvalidRequestError("destroy_collective_group: this process has neither created the group nor is it in it; "
                               "destroy it where it was created, or in a method of one of its actors");
   }
-  if (member) detail::collective_leave(id);  // the others hear of it
+  if (member) detail::collective_leave(id);  // closes its connections, which notifies the others
   std::vector<ObjectRef<void>> left;
   for (const auto& handle : record.handles) {
     const auto anchor = handle.lock();
@@ -468,7 +469,7 @@ void destroy_collective_group(const CollectiveGroup& group) {
     try {
       get(each, std::chrono::seconds(30));
     } catch (const Error&) {
-      // It is dead, or will leave when it can; the others have.
+      // It is dead, or leaves later. The others have left.
     }
   }
 }

@@ -23,7 +23,7 @@ struct Caused final : E, std::nested_exception {
   explicit Caused(const E& error) : E(error) {}
 };
 
-// "task f on node n, process p: std::out_of_range: what it said".
+// Text such as "task f failed on node n in process p: std::out_of_range: text of the exception".
 std::string describe(const detail::ErrorRecord& record) {
   std::string text = record.task.empty() ? "a task" : "task " + record.task;
   text += " failed";
@@ -34,7 +34,7 @@ std::string describe(const detail::ErrorRecord& record) {
   return text + record.message;
 }
 
-// With the last lines of the process that ended.
+// Appends the last output lines of the exited process.
 std::string describe_end(const detail::ErrorRecord& record) {
   std::string text = record.message + "; its last output:";
   std::string_view rest = record.log_tail;
@@ -154,7 +154,7 @@ RemoteText::RemoteText(const char* own) : own_(own == nullptr ? "" : own) {
   } catch (const TaskError& failed) {
     full_ = failed.what();
   } catch (...) {
-    // An exception of another kind names no task.
+    // An exception of another type names no task.
   }
 }
 

@@ -21,7 +21,7 @@ using detail::ExceptionCodec;
 
 struct Table {
   Mutex mutex;
-  // Entries are never taken out, so pointers to them stay good without the lock.
+  // Entries are never removed, so pointers to them stay valid without the lock.
   std::map<std::string, ExceptionCodec, std::less<>> by_key MOBULA_GUARDED_BY(mutex);
   std::map<std::type_index, const ExceptionCodec*> by_type MOBULA_GUARDED_BY(mutex);
 };
@@ -34,7 +34,7 @@ bool insert(Table& table, const ExceptionCodec& codec) MOBULA_REQUIRES(table.mut
   return true;
 }
 
-// Exceptions whose text is their type's: nothing but the type travels.
+// Exceptions with a fixed text: the message carries only the type.
 template <class E>
 void insert_textless(Table& table) MOBULA_REQUIRES(table.mutex) {
   ExceptionCodec codec;
@@ -61,15 +61,16 @@ struct SystemErrorParts {
   std::string text;
 };
 
-// A category is an object of the process that made it; those of the standard library are known by
-// name.
+// A category is an object of the process that made it. Categories of the standard library are found
+// by name.
 void insert_system_error(Table& table) MOBULA_REQUIRES(table.mutex) {
   ExceptionCodec codec;
   codec.type = &typeid(std::system_error);
   codec.with_nested = detail::nested_types<std::system_error>();
   codec.encode = [](const std::exception& thrown) {
     const auto& error = dynamic_cast<const std::system_error&>(thrown);
-    // what() is the text given, ": " and the code's message, which the constructor adds again.
+    // what() is the given text, ": ", and the message of the code, which the constructor adds
+    // again.
     std::string text = detail::own_text(error);
     const std::string message = error.code().message();
     if (text.ends_with(message)) text.resize(text.size() - message.size());
@@ -115,7 +116,7 @@ Table* make_table() {
   return table;
 }
 
-// Filled by static initialisers of user code and asked until the very end of the process.
+// Filled by static initializers of user code, and used until the process exits.
 Table& table() {
   static Table* const process_wide = make_table();
   return *process_wide;
@@ -144,7 +145,7 @@ void rethrow_registered(const ExceptionCodec& codec, std::span<const std::byte> 
   try {
     codec.rethrow(bytes);
   } catch (const SerializationError&) {
-    // Not the bytes of such an exception: the caller still has the TaskError.
+    // The bytes do not decode as this exception. The caller still has the TaskError.
     if (codec.type->name() == std::string(typeid(SerializationError).name())) throw;
   }
 }

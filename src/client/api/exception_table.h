@@ -1,6 +1,6 @@
-// The exception types that a program has registered, the standard library's among them: which codec
-// a thrown exception has, and which one a name from the wire has. Filled before main and by users
-// at any time; any thread. Does not know what a task is.
+// Registered exception types of a program, including those of the standard library, with their
+// codecs. Filled before main, and by users at any time.
+// Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@
 
 namespace mobula::internal::client {
 
-// By what travels; null for a type this process has not registered.
+// Finds a codec by its key in messages; null for an unregistered type.
 const detail::ExceptionCodec* find_exception(const std::string& key);
 
-// By the exact type of `thrown`, or of what was wrapped to carry a nested exception; null if none.
+// Finds a codec by the exact type of `thrown`, or by the type wrapped to carry a nested exception.
+// Null if unregistered.
 const detail::ExceptionCodec* find_exception(const std::exception& thrown);
 
-// What travels for a codec.
+// The key of a codec in messages.
 std::string exception_key(const detail::ExceptionCodec& codec);
 
-// Throws the exception, the one being handled nested in it. Returns where the bytes are none.
+// Throws the exception with the current one nested in it. Returns if the bytes cannot be decoded.
 void rethrow_registered(const detail::ExceptionCodec& codec, std::span<const std::byte> bytes);
 
 }  // namespace mobula::internal::client

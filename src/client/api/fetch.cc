@@ -31,7 +31,7 @@ std::size_t fetch_some(std::span<const std::shared_ptr<const Anchor>> anchors, c
   return target->get_some(ids, request, values).take();
 }
 
-// Of many refs the first are asked about alone, as they are mostly those that are ready.
+// Of many refs the first few are checked alone, because they are mostly the ready ones.
 std::vector<std::size_t> wait_for(std::span<const Anchor* const> anchors, const WaitOptions& options) {
   constexpr std::size_t few = 64;
   const auto target = runtime();

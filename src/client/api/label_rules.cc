@@ -1,4 +1,4 @@
-// Labels of nodes and conditions on them, as options of the public interface: the rules are the model's.
+// Node labels and conditions on them in public options. The rules are those of the model.
 #include <string>
 
 #include "client/api/rules.h"

@@ -1,4 +1,5 @@
-// Between user code that throws and records that travel: executors run calls through guarded().
+// Converts between exceptions of user code and error records. Executors run calls through
+// guarded().
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -16,12 +17,12 @@ namespace mobula::detail {
 
 namespace {
 
-// Carries a sink's failure past user code's frames to guarded().
+// Carries the failure of a sink through the frames of user code to guarded().
 struct ResultRefused {
   ErrorRecord why;
 };
 
-// A cause of a cause of a cause … is cut here.
+// Longer chains of causes are cut.
 constexpr int max_causes = 8;
 
 std::string readable(const char* mangled) {
@@ -46,14 +47,14 @@ void add_cause(ErrorRecord& record, std::exception_ptr cause, int causes_left) {
 void describe_exception(ErrorRecord& record, const std::exception& thrown, int causes_left) {
   record.message = own_text(thrown);
   const ExceptionCodec* codec = internal::client::find_exception(thrown);
-  // The wrapper that carries a nested exception is nobody's type.
+  // The wrapper that carries a nested exception is not a public type.
   record.remote_type = readable(codec != nullptr ? codec->type->name() : typeid(thrown).name());
   if (codec != nullptr) {
     try {
       record.exception_bytes = codec->encode(thrown);
       record.exception_type = internal::client::exception_key(*codec);
     } catch (...) {
-      // What cannot be written stays a TaskError with the same text.
+      // An exception that cannot be encoded stays a TaskError with the same text.
       record.exception_bytes.clear();
     }
   }
@@ -88,7 +89,7 @@ ErrorRecord record_current_exception() {
   try {
     throw;
   } catch (const TaskError& failed) {
-    // User code let the failure of another task through: what began it stays in sight.
+    // User code passed on the failure of another task: the original failure stays visible.
     ErrorRecord record;
     record.kind = ErrorKind::task;
     record.remote_type = failed.remote_type();
@@ -109,7 +110,7 @@ Outcome guarded(const Invocation& call, void (*body)(const Invocation&)) {
   } catch (const ResultRefused& refused) {
     return {.error = refused.why};
   } catch (abi::__forced_unwind&) {
-    throw;  // the thread is being cancelled, which may not be stopped
+    throw;  // the thread is being cancelled, which must not be stopped
   } catch (...) {
     return {.error = record_current_exception()};
   }

@@ -19,7 +19,7 @@ namespace {
 
 namespace rules = internal::client;
 
-// Turns a refusal into a value.
+// Converts a rejection to a value.
 template <class Make>
 auto answered(Make make) -> Answer<decltype(make())> {
   try {
@@ -29,7 +29,7 @@ auto answered(Make make) -> Answer<decltype(make())> {
   }
 }
 
-// What tasks and actors have in common; CPUs are their own affair.
+// Resources common to tasks and actors, except CPUs.
 template <class Options>
 ResourceRequest resources_of(const Options& options) {
   rules::check_environment(options.env);
@@ -74,7 +74,7 @@ TaskRequest task_request(const TaskOptions& options) {
   request.resources.cpu_units = rules::units_of("num_cpus", options.num_cpus);
   rules::check_bundle(request.resources);
   request.num_returns = options.num_returns;
-  // A process that has used a device gives its memory back only by ending.
+  // A process that has used a device releases its memory only by exiting.
   request.max_calls =
       options.max_calls != -1 ? options.max_calls : (request.resources.has_devices ? 1 : 0);
   request.max_retries = options.max_retries;
@@ -86,8 +86,8 @@ TaskRequest task_request(const TaskOptions& options) {
   return request;
 }
 
-// Nothing given: a CPU in total to be placed, none to run. Any resource but memory given: one for
-// life.
+// Default CPUs of an actor: 1 for its lifetime if it requests a resource other than memory, else 1
+// for its placement and 0 while it runs.
 void set_actor_cpus(ResourceRequest& request, const std::optional<Amount>& num_cpus) {
   const std::int64_t one = internal::Quantity::units_per_one;
   if (num_cpus) {
@@ -153,7 +153,7 @@ void check_log_level(const std::string& level) {
   }
 }
 
-// Resources of a node belong to who starts it.
+// Resources of a node can be set only by the process that starts it.
 void check_joining(const InitOptions& options) {
   const std::array<std::pair<const char*, bool>, 7> given = {{
       {"num_cpus", options.num_cpus.has_value()},
@@ -219,7 +219,7 @@ NodeRequest node_request(const InitOptions& options, bool joins) {
   return node;
 }
 
-// Beyond it a time-out is none; far below what the clock can count.
+// A longer timeout counts as unlimited. Far below the range of the clock.
 constexpr double longest_timeout_s = 10.0 * 365 * 24 * 3600;
 
 }  // namespace

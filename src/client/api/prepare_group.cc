@@ -1,4 +1,4 @@
-// What a placement group may be, checked before anything is sent.
+// Validates placement groups before any message is sent.
 #include <string>
 
 #include <mobula/errors.h>
@@ -12,7 +12,8 @@ namespace {
 
 namespace rules = internal::client;
 
-// As an option of the same meaning is checked, under the bundle's name.
+// Validates the resources of a bundle like the corresponding options, with the bundle's name in
+// errors.
 ResourceRequest bundle_request(const std::string& field, const Resources& bundle) {
   if (bundle.empty()) rules::refuse(field, "a bundle asks for something", "an empty bundle");
   ResourceRequest request;
@@ -46,8 +47,9 @@ std::int64_t custom_units_of(const ResourceRequest& request, const std::string& 
   return 0;
 }
 
-// Whether the bundle has less of its devices than is asked, as far as that can be told before it has a
-// place: which part of a device so many bytes are, and how many bytes a part has, depends on the device.
+// True if the bundle has fewer devices than requested, as far as this is known before placement.
+// The fraction of a device that holds a number of bytes, and the bytes of a fraction, depend on the
+// device.
 bool lacks_devices(const ResourceRequest& bundle, const ResourceRequest& asked) {
   const bool by_bytes_alone = bundle.gpu_units == 0 && bundle.gpu_memory_bytes > 0;
   if (by_bytes_alone) return asked.gpu_units >= internal::Quantity::units_per_one;
@@ -56,12 +58,12 @@ bool lacks_devices(const ResourceRequest& bundle, const ResourceRequest& asked) 
 bool lacks_device_memory(const ResourceRequest& bundle, const ResourceRequest& asked) {
   if (asked.gpu_memory_bytes == 0) return false;
   if (bundle.gpu_memory_bytes == 0) return bundle.gpu_units == 0;
-  // A whole device has at least as much as was asked for, and all of it is the bundle's.
+  // A whole device has at least the requested memory, and the bundle gets the whole device.
   return bundle.gpu_units < internal::Quantity::units_per_one &&
          asked.gpu_memory_bytes > bundle.gpu_memory_bytes;
 }
 
-// The first resource of which the bundle has less than is asked; empty: none.
+// The first resource of which the bundle has too little; empty if it suffices.
 std::string lacking(const ResourceRequest& bundle, const ResourceRequest& asked) {
   if (asked.cpu_units > bundle.cpu_units || asked.placing_cpu_units > bundle.cpu_units) return "CPU";
   if (lacks_devices(bundle, asked)) return "GPU";

@@ -16,12 +16,12 @@ struct Registry::Table {
   std::vector<Entry*> entries MOBULA_GUARDED_BY(mutex);
   std::map<FunctionKey, Entry*> by_key MOBULA_GUARDED_BY(mutex);
   std::map<std::uintptr_t, Image> images MOBULA_GUARDED_BY(mutex);  // by load base
-  std::size_t resolved MOBULA_GUARDED_BY(mutex) = 0;  // the first so many entries have keys
+  std::size_t resolved MOBULA_GUARDED_BY(mutex) = 0;  // count of leading entries with keys
 };
 
 namespace {
 
-// One loaded image: where it is, and the addresses that its segments cover.
+// One loaded image: its base and the addresses that its segments cover.
 struct Loaded {
   std::uintptr_t base = 0;
   std::uintptr_t first = 0;
@@ -49,7 +49,7 @@ std::vector<Loaded> loaded_images() {
   return all;
 }
 
-// Until the runtime gives images ids by content, a library is known by the name of its file.
+// Until the runtime assigns ids by content, the file name identifies a library.
 RawId id_from_name(const std::string& path) {
   if (path.empty()) return {};
   const std::string_view name = std::string_view(path).substr(path.find_last_of('/') + 1);
@@ -100,7 +100,7 @@ Outcome Entry::invoke(const Invocation& call) const {
 Registry::Registry() : table_(new Table) {}
 
 Registry& Registry::instance() {
-  // Static initialisers of every image add to it, in any order, and take away at the very end.
+  // Static initializers of all images add entries in any order, and remove them at exit.
   static Registry* const process_wide = new Registry;
   return *process_wide;
 }

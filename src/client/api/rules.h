@@ -1,6 +1,7 @@
-// The rules that options must keep, one function each. All throw InvalidRequestError with the
-// field, the rule and what was given; prepare.cc turns that into a value. Pure; any thread. What
-// can be scheduled is not decided here.
+// Validation rules of options, one function each.
+// Thread: any (pure functions).
+// Errors: InvalidRequestError with field, rule, and given value; prepare.cc converts it to a value.
+// Not: whether a request can be scheduled.
 #pragma once
 
 #include <cstdint>
@@ -21,41 +22,40 @@ namespace mobula::internal::client {
 [[noreturn]] void refuse(const std::string& field, const std::string& rule,
                          const std::string& given);
 
-// Refuses what breaks a rule of the model's.
+// Rejects a value that breaks a rule of the model.
 void keep(const Breach& breach);
 
 // UTF-8, at most 256 bytes, no control characters. May be empty.
 void check_text(const std::string& field, std::string_view text);
 void check_at_least(const std::string& field, std::int64_t value, std::int64_t least);
-// Bytes or times of something: not negative.
+// For bytes and durations.
 void check_not_negative(const std::string& field, std::int64_t value);
-// The same, and no more than a quantity may be.
+// The same, and at most the maximum of a quantity.
 void check_bytes(const std::string& field, std::int64_t value);
 void check_priority(const std::string& field, int priority);
 void check_environment(const Environment& env);
 void check_scheduling(const Scheduling& scheduling);
 void check_placement(const std::optional<Placement>& placement);
-// That the bundle asked for, or one of the group's if any will do, is large enough.
+// The requested bundle, or one bundle of the group if any will do, must be large enough.
 void check_bundle(const detail::ResourceRequest& request);
-// How results travel, and values that are put: by way of the store.
+// Transport of results and of `put` values: through the store.
 void check_transport(Transport transport);
 void check_policy(TensorPolicy policy);
-// How and where a value is read.
+// Transport and destination of a read.
 void check_reading(Transport transport, const std::optional<Device>& device);
 
-// In units of 1/10000; the amount is finite, not negative, no finer.
+// Units of 1/10000. The amount must be finite, not negative, and no finer.
 std::int64_t units_of(const std::string& field, double amount);
-// A whole number of bytes, exactly.
+// Exact whole number of bytes.
 std::int64_t bytes_of(const std::string& field, double amount);
 using internal::Asks;
 using internal::NamedResources;
 NamedResources named_resources(const Resources& resources, Asks asks);
 
-// A quota by the names under which resources are booked: CPU, GPU and memory in any case. 0 is an
-// amount, too.
+// A quota by accounted resource name: CPU, GPU and memory in any letter case. 0 is a valid amount.
 std::map<std::string, std::int64_t> quota_units(const Resources& quota);
 
-// Labels of a node, and conditions on them.
+// Labels of a node, and conditions on labels.
 void check_labels(const Labels& labels);
 std::vector<detail::LabelRule> label_rules(const std::string& field, const Labels& selector);
 // At most 16 alternatives.

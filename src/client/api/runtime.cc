@@ -15,7 +15,7 @@ namespace mobula::detail {
 
 namespace {
 
-// One per process by nature: what `task<f>` in user code reaches without being handed anything.
+// Process-wide by nature: `task<f>` in user code receives no context.
 struct Installed {
   internal::Mutex mutex;
   std::shared_ptr<Runtime> runtime MOBULA_GUARDED_BY(mutex);
@@ -26,10 +26,11 @@ Installed& installed() {
   return *process_wide;
 }
 
-// A forked child has its parent's memory, sockets and rings, and none of its threads. The handler and whoever reads
-// these take no lock: another thread of the parent may have held it.
+// A forked child has the memory, sockets, and rings of its parent, and none of its threads. The
+// fork handler and the readers of these variables take no lock, because another thread of the
+// parent may have held it.
 std::atomic<bool> has_runtime{false};
-std::atomic<pid_t> forked_from{0};  // not 0: this process is a child of one with a runtime
+std::atomic<pid_t> forked_from{0};  // not 0: this process is a child of a process with a runtime
 
 void note_fork() {
   if (has_runtime.load()) forked_from.store(::getppid());
@@ -77,7 +78,7 @@ void install_runtime(std::shared_ptr<Runtime> runtime) {
   watch_forks();
   has_runtime.store(runtime != nullptr);
   Installed& slot = installed();
-  std::shared_ptr<Runtime> previous;  // ends outside the lock: its destructor may call back
+  std::shared_ptr<Runtime> previous;  // destroyed without the lock: its destructor may call back
   const internal::MutexLock lock(slot.mutex);
   previous = std::exchange(slot.runtime, std::move(runtime));
 }
@@ -94,11 +95,11 @@ std::shared_ptr<const Anchor> Anchor::retain(ContainedRef ref) {
 }
 
 Anchor::~Anchor() {
-  if (in_forked_child()) return;  // the parent counts it
+  if (in_forked_child()) return;  // the parent counts the ref
   if (const auto owner = runtime_.lock()) owner->release(ref_);
 }
 
-// Compared without counting: `runtime` is alive.
+// Compares owners without changing the use count: `runtime` is alive.
 bool Anchor::belongs_to(const std::shared_ptr<Runtime>& runtime) const {
   return !runtime_.owner_before(runtime) && !runtime.owner_before(runtime_);
 }

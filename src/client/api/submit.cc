@@ -9,7 +9,7 @@ namespace mobula::detail {
 
 namespace {
 
-// Arguments as the runtime takes them. Few calls have more than eight.
+// Arguments in the form of the runtime. Few calls have more than eight.
 class RuntimeArguments {
  public:
   RuntimeArguments(const std::shared_ptr<Runtime>& runtime, std::span<const ArgumentSource> sources)
@@ -25,7 +25,7 @@ class RuntimeArguments {
 
   std::span<const Argument> span() const { return {first_, sources_.size()}; }
 
-  // What an argument's serializer threw comes before what the runtime made of it.
+  // An exception of an argument's serializer precedes the error that the runtime made of it.
   void rethrow_failure() const {
     for (const ArgumentSource& source : sources_) {
       if (source.value != nullptr) source.value->rethrow_failure();
@@ -39,7 +39,7 @@ class RuntimeArguments {
   const Argument* first_ = nullptr;
 };
 
-// Room for the ids of a call's results. Few calls have more than four.
+// Space for the ids of a call's results. Few calls have more than four.
 class ResultIds {
  public:
   explicit ResultIds(std::size_t count) : count_(count) {

@@ -23,7 +23,7 @@ void use_huge_pages(const void* memory, std::size_t size_bytes) noexcept {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page;
   const auto end = (reinterpret_cast<std::uintptr_t>(memory) + size_bytes) / page * page;
-  // Advice: a kernel without huge pages ignores it.
+  // Advice only: a kernel without huge pages ignores it.
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 

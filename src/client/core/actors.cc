@@ -1,4 +1,4 @@
-// Actors as their owner and their callers see them: place, restarts, the order of calls.
+// Actors in their owner and their callers: placement, restarts, and the order of calls.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -64,7 +64,7 @@ void ClientCore::on(const SubmitActor& event) {
   pending_bytes_ += row.argument_bytes;
   actors_.insert(actor, std::move(row));
   ObjectRow& handle = own_object(handle_id(actor), TaskId());
-  // Nobody counts the handles of a detached one.
+  // Nothing counts the handles of a detached actor.
   handle.ref = RefRecord{handle_id(actor), event.spec.detached ? NodeId() : node_, options_.process, actor};
   for (const auto& argument : *event.spec.constructor.arguments) {
     if (argument.is_ref) {
@@ -100,7 +100,7 @@ void ClientCore::ask_for_actor(ActorId actor) {
   CreateActor create{row.spec, row.fail_if_infeasible};
   create.spec.constructor = resolved(row.spec.constructor);
   create.spec.owner = options_.process;
-  // What stays a ref is fetched by each incarnation: the home must know it.
+  // Each incarnation fetches arguments that stay refs, so the home must know them.
   for (const auto& argument : *create.spec.constructor.arguments) {
     if (argument.is_ref) escape(argument.ref.object);
     for (const auto& ref : argument.value.contained) hold_now(ref.object);
@@ -116,8 +116,8 @@ void ClientCore::watch_actor(ActorId actor) {
   tell_head(WatchActor{actor, true});
 }
 
-// True if the head found an actor whose last handle in this process was released after the question: it is asked again,
-// behind the order to end the actor.
+// True if the head found an actor whose last handle in this process was released after the request.
+// The request is then repeated, behind the order to end the actor.
 bool ClientCore::asks_again(const ActorFound& message) {
   const auto* find = finds_.find(message.request);
   auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
@@ -231,7 +231,7 @@ void ClientCore::on(SubmitActorCall& event) {
   advance_actor(actor);
 }
 
-// Sends what may leave: in order of submission, each once its arguments are there.
+// Sends calls in submission order, each once its arguments are ready.
 void ClientCore::advance_actor(ActorId actor) {
   while (true) {
     auto* row = actors_.find(actor);
@@ -249,8 +249,8 @@ void ClientCore::advance_actor(ActorId actor) {
   }
 }
 
-// When all of it is back it leaves again behind the refused call, in the order of submission. Calls beside the others
-// do not come back.
+// When all of them are back, they leave again behind the refused call, in submission order. Calls
+// that run outside the order are not returned.
 void ClientCore::end_wait_for_returns(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || !stream->comes_back) return;
@@ -281,8 +281,8 @@ std::string ClientCore::why_nothing_leaves(const ActorRow& actor) const {
   return stream->comes_back ? "a call was refused by the actor, and those sent behind it come back first" : "";
 }
 
-// Calls that were sent and not answered may or may not have run. Those that may be retried go first,
-// in order; the others fail. A planned exit has answered or handed back every call.
+// Calls that were sent and got no reply may or may not have run. Calls with retries left are queued
+// again first, in order, and the others fail. A planned exit leaves no such calls.
 void ClientCore::conclude_actor_stream(StreamRow& stream, const EndCause& cause) {
   std::vector<TaskId> calls;
   for (const auto& [number, task] : stream.in_flight) calls.push_back(task);
@@ -329,13 +329,14 @@ void ClientCore::on(const KillActor& event) {
   actor_died(event.actor);
 }
 
-// A head that goes down may not have heard of it: said again to the next one, until the actor is dead.
+// A failing head may not have received the order, so it is repeated to the next one until the actor
+// is dead.
 void ClientCore::end_actor(EndActor end) {
   endings_.remember(end.actor, {end, ++ends_sent_});
   tell_head(std::move(end));
 }
 
-// No handle is left here (nor, for the owner, anywhere).
+// No handle is left in this process; for the owner, no handle is left in any process.
 void ClientCore::forget_actor(ActorId actor) {
   auto* row = actors_.find(actor);
   if (row == nullptr) return;

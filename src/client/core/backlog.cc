@@ -8,7 +8,7 @@
 namespace mobula::internal::client {
 namespace {
 
-constexpr std::size_t max_packed = 512;  // bytes; beside more, rows are small
+constexpr std::size_t max_packed = 512;  // bytes; tasks with larger arguments get rows
 
 std::size_t packed_size(const Arguments& arguments) {
   std::size_t bytes = sizeof(std::uint16_t) * (1 + arguments.size());
@@ -55,7 +55,7 @@ void Backlog::free(Place place) {
   at(place).next = free_;
   free_ = place;
   if (--rows_ > 0) return;
-  // What a long backlog has taken is given back when it has gone.
+  // A long backlog returns its memory when it is empty.
   blocks_.clear();
   unused_ = 0;
   free_ = BacklogLine::none;
@@ -107,7 +107,7 @@ Backlog::Whole Backlog::leave(Place place) {
   return whole;
 }
 
-// ---- what they have in common ------------------------------------------------------------------
+// ---- kinds --------------------------------------------------------------------------------------
 
 std::uint32_t Backlog::kind_of(const TaskRow& row) {
   for (const std::uint32_t number : last_kinds_) {

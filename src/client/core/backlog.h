@@ -1,11 +1,10 @@
-// Tasks that wait for a slot far behind others of their class, in as few bytes as such a task needs: a
-// million of them may wait. What those that were submitted alike have in common is kept once; ids,
-// counts and arguments lie in one small row each, which stands for the task and for its result. Each
-// becomes rows of the client core (rows.h) when its turn is near, or when something happens to it
-// that only whole rows can show.
-//
-// Only plain tasks fit: one result, small arguments without refs, never tried yet. A task that has
-// rows and queues behind such ones has a place in their line. Owned by one ClientCore; not thread-safe.
+// Compact storage for queued tasks that are far from their turn: an owner may queue a million of
+// them. Common parts are stored once per kind, and one small row per task also stands for its
+// result. A task is expanded into full rows (rows.h) before its turn, or earlier if an event needs
+// them.
+// Thread: owner (one ClientCore).
+// Not: tasks with several results, large arguments, refs, or earlier attempts. Behind compact
+// tasks, such a task keeps only a position in their line.
 #pragma once
 
 #include <array>
@@ -22,15 +21,15 @@ namespace mobula::internal::client {
 
 class Backlog {
  public:
-  // A task that has left, as rows.
+  // Expanded task that was removed from the backlog.
   struct Whole {
     TaskId task;
     TaskRow row;
     ObjectId result;
-    std::int32_t refs = 0;  // on the result; none: there is no row of it
+    std::int32_t refs = 0;  // count of refs on the result; 0: the result has no row
     std::int32_t wants = 0;
   };
-  // The next of a line: has rows already, or has left now.
+  // The next task of a line: it has rows already, or it was expanded and removed by this call.
   struct Next {
     TaskId task;
     std::optional<Whole> whole;
@@ -41,21 +40,21 @@ class Backlog {
   Backlog(Backlog&&) = default;
   Backlog& operator=(Backlog&&) = default;
 
-  // Whether this is all there is to a task about to be queued.
+  // True if a small row holds all state of a task that is about to be queued.
   static bool fits(const TaskRow& row);
 
-  // At the end of the line. `row` fits; its result has `refs` > 0.
+  // Appends to the line. Precondition: `row` fits, and its result has `refs` > 0.
   void add(BacklogLine& line, TaskId task, const TaskRow& row, std::int32_t refs, std::int32_t wants);
   void add_whole(BacklogLine& line, TaskId task);
 
   std::optional<Next> take_front(BacklogLine& line);
-  // Its place in the line stays, as of one that has rows.
+  // Expands the task. Its position in the line remains, as for a task with rows.
   Whole take(Place place);
   std::optional<Place> find(ObjectId result) const;
   bool contains(ObjectId result) const { return find(result).has_value(); }
 
-  // One more or one fewer ref, or thread that waits. False: there is no such result here. Without refs
-  // the result is not known any more, and the task runs for nobody.
+  // Add or remove a ref, or a waiting thread. False: no such result is in the backlog.
+  // A result without refs is dropped, and its task runs without one.
   bool retain(ObjectId result);
   bool release(ObjectId result);
   bool want(ObjectId result);
@@ -63,13 +62,13 @@ class Backlog {
 
   std::size_t tasks() const { return tasks_; }
   std::size_t results() const { return results_; }
-  // As the core would know it.
+  // The row that the expanded task would have.
   TaskRow look(Place place) const;
   const CallForm& form(Place place) const { return *kinds_[at(place).kind].row.call.form; }
   TaskId parent(Place place) const { return kinds_[at(place).kind].row.parent; }
-  // Any task that is small: whether one may have this parent.
+  // False: no compact task has this parent.
   bool may_have_children(TaskId parent) const;
-  // Calls visit(task, place, small) for each place in the line, first to last.
+  // Calls visit(task, place, small) for each position in the line, first to last.
   template <class Visit>
   void for_each(const BacklogLine& line, Visit visit) const {
     for (Place place = line.first; place != BacklogLine::none; place = at(place).next) {
@@ -82,25 +81,25 @@ class Backlog {
   static constexpr std::size_t rows_in_block = 1024;
   static constexpr std::size_t kinds_to_compare = 8;
 
-  // Arguments one after another: how many, the size of each, their bytes.
+  // Encoded arguments: their count, their sizes, then their bytes.
   using Packed = std::unique_ptr<std::byte[]>;
   struct Small {
     TaskId task;
     ObjectId result;
     Time since;
-    Packed arguments;              // null: none
-    std::uint32_t kind = no_kind;  // no_kind: it has rows
+    Packed arguments;              // null: no arguments
+    std::uint32_t kind = no_kind;  // no_kind: the task has rows
     std::int32_t refs = 0;
     std::int32_t wants = 0;
-    Place next = BacklogLine::none;       // in its line, or of those that are free
-    Place next_here = BacklogLine::none;  // in its bucket
+    Place next = BacklogLine::none;       // next in its line, or next free row
+    Place next_here = BacklogLine::none;  // next in its bucket
   };
-  // A queued task may take 300 bytes of its owner, of which the ref in the user's hands has 80.
+  // A queued task may take 300 bytes of its owner, of which the user's ref takes 80.
   static_assert(sizeof(Small) <= 72);
   using Block = std::array<Small, rows_in_block>;
 
   struct Kind {
-    TaskRow row;  // of a task of this kind, without what each has of its own
+    TaskRow row;  // fields shared by all tasks of this kind
     std::uint32_t tasks = 0;
   };
 
@@ -118,15 +117,15 @@ class Backlog {
   static Arguments unpack(const std::byte* packed);
 
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::size_t rows_ = 0;      // in use
-  Place unused_ = 0;          // from here on no row of a block was used yet
+  std::size_t rows_ = 0;      // count of rows in use
+  Place unused_ = 0;          // first row that was never used
   Place free_ = BacklogLine::none;
-  std::size_t tasks_ = 0;     // small
-  std::size_t results_ = 0;   // of those, with refs
-  std::vector<Place> buckets_;  // of results; a power of two of them
+  std::size_t tasks_ = 0;     // count of compact tasks
+  std::size_t results_ = 0;   // count of their results with refs
+  std::vector<Place> buckets_;  // heads of the hash chains of results; a power of two
   std::vector<Kind> kinds_;
   std::vector<std::uint32_t> free_kinds_;
-  std::array<std::uint32_t, kinds_to_compare> last_kinds_{};  // that may come again
+  std::array<std::uint32_t, kinds_to_compare> last_kinds_{};  // latest kinds, compared first
   std::size_t next_last_ = 0;
 };
 

@@ -1,5 +1,6 @@
-// Outputs of the client core: what its shell is to do. Every struct has a field list, so that a
-// replay can be compared.
+// Commands of the client core to its shell. Every struct has a field list, so that replays can
+// compare commands.
+// Thread: any (values).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct TellAgent {
   }
   friend bool operator==(const TellAgent&, const TellAgent&) = default;
 };
-// Where frames of TellExecutor for this process go until CloseStream.
+// Opens the stream that carries TellExecutor frames to this process until CloseStream.
 struct OpenStream {
   Endpoint executor;
   template <class Visit>
@@ -32,7 +33,8 @@ struct OpenStream {
   }
   friend bool operator==(const OpenStream&, const OpenStream&) = default;
 };
-// On the open stream to this executor; the shell connects on first use and says hello.
+// Sends a frame on the open stream to this executor. The shell connects and sends its hello on
+// first use.
 struct TellExecutor {
   ProcessId executor;
   CallerFrame frame;
@@ -50,7 +52,7 @@ struct CloseStream {
   }
   friend bool operator==(const CloseStream&, const CloseStream&) = default;
 };
-// The object's state has changed: threads that wait for it look again.
+// The state of the object changed: threads that wait for it check it again.
 struct ObjectChanged {
   ObjectId object;
   template <class Visit>
@@ -59,16 +61,16 @@ struct ObjectChanged {
   }
   friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
 };
-// Answer to ReserveRoom; or, with a payload or the place where the value lies mapped, the shell itself
-// writes it there and says ValueWritten.
+// Reply to ReserveRoom. With a payload, or with the location of a mapped value, the shell writes
+// the value into the reserved memory itself and reports ValueWritten.
 struct RoomMade {
   ObjectId object;
   PlaceRecord place;
   Payload payload;
-  RefRecords contained;  // of the payload
+  RefRecords contained;  // refs in the payload
   bool is_error = false;
   std::optional<Failure> failure;
-  PlaceRecord copy_of;  // in the store of an agent that has died
+  PlaceRecord copy_of;  // location of the value in the store of a dead agent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &RoomMade::object), field("place", &RoomMade::place),
@@ -78,7 +80,7 @@ struct RoomMade {
   }
   friend bool operator==(const RoomMade&, const RoomMade&) = default;
 };
-// A value written for ReserveRoom is held by its owner: others may learn of it.
+// The owner holds a value that was written after ReserveRoom. Other processes may learn of it now.
 struct ValueSealed {
   ObjectId object;
   template <class Visit>
@@ -88,14 +90,15 @@ struct ValueSealed {
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 struct HeadAnswered {
-  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers or AskSpans
+  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers,
+                         // AskSpans
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("answer", &HeadAnswered::answer));
   }
   friend bool operator==(const HeadAnswered&, const HeadAnswered&) = default;
 };
-// The process no longer reads this place: its mapping may go when the last view is gone.
+// The process no longer reads at this location. The mapping is released with its last view.
 struct DropPlace {
   ObjectId object;
   PlaceRecord place;
@@ -105,7 +108,7 @@ struct DropPlace {
   }
   friend bool operator==(const DropPlace&, const DropPlace&) = default;
 };
-// One line for the person in front of the driver.
+// One warning line for the user of the driver.
 struct Warn {
   std::string text;
   template <class Visit>
@@ -116,9 +119,9 @@ struct Warn {
 };
 
 struct HandedOver {
-  std::vector<Handover> tasks;    // those whose results others of them need come first
-  std::vector<ObjectId> objects;  // their results, which are the new owner's now
-  RefRecords pinned;  // what their arguments refer to, until the new owner holds it
+  std::vector<Handover> tasks;    // in dependency order
+  std::vector<ObjectId> objects;  // results of the tasks, which the new owner owns from now on
+  RefRecords pinned;  // refs in the arguments, pinned until the new owner holds them
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),
@@ -127,7 +130,7 @@ struct HandedOver {
   friend bool operator==(const HandedOver&, const HandedOver&) = default;
 };
 
-// Answer to AwaitSubmitted.
+// Reply to AwaitSubmitted.
 struct SubmittedDone {
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -30,7 +30,7 @@ void ClientCore::step(Time now, Event event, std::vector<Command>& out) {
   now_ = now;
   out_ = &out;
   std::visit([&](auto& each) { on(each); }, event);
-  // Slots and queues may have changed many times in one event; each class is served once.
+  // An event may change slots and queues of a class many times, but the class is dispatched once.
   while (!stale_.empty()) {
     const ClassId demand_class = stale_.back();
     stale_.pop_back();
@@ -131,7 +131,7 @@ void ClientCore::heard(const HeadStatus& message) {
   if (!first) restate();
 }
 
-// Everything the head cannot know after a restart of it or of this node's agent.
+// Sends all state that the head lacks after its restart, or after a restart of this node's agent.
 void ClientCore::restate() {
   if (!job_.job.empty()) tell_head(job_);
   for (auto& [id, row] : actors_) {
@@ -170,8 +170,8 @@ void ClientCore::head_says(const JobStarted& message) {
   emit(HeadAnswered{message});
 }
 
-// Once the job has run, a refusal means that the head has ended it (its node counted as dead for a
-// while): nothing that waits will ever get a slot. What is retried is refused again.
+// Once the job has run, a rejection means that the head ended it, because its node counted as dead
+// for a while. Waiting tasks never get a slot, and retries are rejected again.
 void ClientCore::head_says(const RequestRefused& message) {
   emit(HeadAnswered{message});
   if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
@@ -182,7 +182,7 @@ void ClientCore::head_says(const RequestRefused& message) {
   std::vector<ProcessId> executors;
   for (const auto& [executor, stream] : streams_) executors.push_back(executor);
   for (const ProcessId executor : executors) end_stream(executor, cause);
-  // The head takes them back with the job, and not always says so of each.
+  // The head reclaims them with the job, and does not always report each.
   while (!slots_.empty()) {
     const SlotId slot = slots_.begin()->first;
     returned_.remember(slot, true);

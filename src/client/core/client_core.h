@@ -1,5 +1,6 @@
-// Decides what becomes of the work that a process submits: which task waits for which argument, which slot takes it, the
-// consequences of an executor's end, and which process may still read an object. Owner of the process's tasks and objects.
+// Decides about the work that a process submits: the slot that takes a task, the consequences of an
+// executor's end, and which processes may still read an object. Owns the tasks and objects of its
+// process.
 // Thread: owner; drivers and executors step it under the lock of ProcessEngine.
 // Not: running tasks (ExecutorCore), placement (head), bytes (shell).
 #pragma once
@@ -29,46 +30,47 @@ class ClientCore : ClientTables {
   explicit ClientCore(ClientOptions options) : ClientTables(std::move(options)) {}
 
   void step(Time now, Event event, std::vector<Command>& out);
-  // What RetainRef, ReleaseRef, WantObject and UnwantObject do, where that is to count and nothing
-  // follows from it: no step is needed. False, and nothing has changed, where something might.
+  // Fast paths of RetainRef, ReleaseRef, WantObject and UnwantObject: they only count.
+  // False: nothing changed, because the event may have consequences and needs a step.
   bool retain_quietly(ObjectId object);
   bool release_quietly(ObjectId object);
   bool want_quietly(ObjectId object);
   bool unwant_quietly(ObjectId object);
   std::optional<Time> next_deadline() const;
-  bool deadlines_are_exact() const;  // by a walk over all rows: for tests
+  bool deadlines_are_exact() const;  // for tests; walks over all rows
 
-  // ---- queries; the pointers hold until the next step ------------------------------------------
+  // ---- queries; pointers are valid until the next step ------------------------------------------
   const ObjectRow* object(ObjectId object) const;
-  // As others know an object that this process knows.
+  // The object as other processes refer to it. The object must be known here.
   RefRecord ref_of(ObjectId object) const;
-  // True if a thread that waits for the object can go on: its value is here, or it never comes.
+  // True if a thread that waits for the object can continue: its value is available, or it never
+  // will be.
   bool settled(ObjectId object) const;
-  bool is_actor_call(ObjectId result) const;  // that is not finished
-  // Whether user code here has a ref on a value that contains this object.
+  bool is_actor_call(ObjectId result) const;  // an unfinished one
+  // True if user code of this process has a ref to a value that contains this object.
   bool refers_to(ObjectId object) const;
   const ActorRow* actor(ActorId actor) const { return actors_.find(actor); }
-  // Whether a task of the class may be submitted with the class's id alone.
+  // True if a task of the class may be submitted with the id of the class alone.
   bool knows_class(ClassId demand_class) const { return classes_.contains(demand_class); }
   const OwnedCalls& owned_calls() const { return owned_calls_; }
   std::int64_t pending_bytes() const { return pending_bytes_; }
   std::int64_t lineage_bytes() const { return lineage_.bytes(); }
   std::int64_t pending_calls(ActorId actor) const;
-  // True while the hold on one of `refs`, still in use here, is not yet confirmed by its home.
+  // True while the home has not confirmed the hold on one of `refs` that is still in use here.
   bool holds_unconfirmed(const RefRecords& refs) const;
-  // True while a value among `refs` that others may ask for is not in the store yet.
+  // True while a value among `refs` that other processes may request is not stored yet.
   bool storing(const RefRecords& refs) const;
   std::vector<ObjectId> held(const RefRecords& refs) const;
-  // Those that are lent, and that others may have got from here meanwhile.
+  // Borrowed refs among `refs` that this process may have passed to other processes.
   std::vector<ObjectId> passed_on(const RefRecords& refs) const;
-  // Why the task that makes this object is not done: for people.
+  // Human-readable reason why the task that makes this object is not done.
   std::string why_pending(Time now, ObjectId object) const;
-  bool is_unread(ObjectId object) const;  // an error that no code has read yet
+  bool is_unread(ObjectId object) const;  // true for an error that no code has read yet
   std::string unread_errors() const { return unread_.report(); }
   // The latest failures that the head does not know, for a process that ends. `request` is 0.
   FailureReport unreported_failures() const;
   bool writing() const { return !writes_.empty(); }
-  bool is_quiet(ProcessId executor) const;  // nothing is under way between the two, and nothing is owed
+  bool is_quiet(ProcessId executor) const;  // no call, reply, or acknowledgement is pending
   using Unfinished = UnfinishedWork;
   Unfinished unfinished() const;
   bool empty() const;
@@ -116,7 +118,7 @@ class ClientCore : ClientTables {
   void on(ExecutorSaid& event);
   void on(const StreamEnded& event);
   void on(const Tick& event);
-  // agent's messages
+  // messages of the agent
   void heard(const FromHead& message);
   void heard(const ObjectReserved& message);
   void heard(const ObjectSealed& message);
@@ -128,7 +130,7 @@ class ClientCore : ClientTables {
   void heard(const HeadStatus& message);
   void heard(const PeersDead& message);
   template <class Other> void heard(const Other&) {}
-  // head's messages
+  // messages of the head
   void head_says(const JobStarted& message);
   void head_says(const SlotReady& message);
   void head_says(const GenerationEnded& message);
@@ -142,7 +144,7 @@ class ClientCore : ClientTables {
   void head_says(const RequestRefused& message);
   void head_says(const GroupChanged& message);
   void head_says(const AskTasks& message);
-  // executors' messages
+  // messages of executors
   void executor_says(ProcessId executor, CallReply message);
   void executor_says(ProcessId executor, CallHandedBack message);
   void executor_says(ProcessId executor, CallStarted message);
@@ -205,7 +207,7 @@ class ClientCore : ClientTables {
   bool can_run_again(const TaskRow& finished) const;
   void run_again(TaskId finished);
   void tick_retries();
-  bool waits_again(TaskId task);  // arguments that were there may have been lost since it was queued
+  bool waits_again(TaskId task);  // an argument may have been lost while the task was queued
   TaskRow& add_task(CallRecord call, TaskId parent, std::int64_t stored_bytes);
   void release_arguments(const CallRecord& call);
   void forget_task(TaskId task);
@@ -232,8 +234,8 @@ class ClientCore : ClientTables {
   void bring_near(ClassRow& demand);
   void make_whole(Backlog::Whole small);
   void make_children_whole(TaskId parent);
-  ObjectRow* find_object(ObjectId object);  // its row, made if it has none yet
-  // All that is queued for slots of the class ends with this error.
+  ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
+  // Fails all queued tasks of the class with this error.
   void fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource = {});
 
   void want(ClassId demand_class);  // slots.cc
@@ -271,7 +273,8 @@ class ClientCore : ClientTables {
   bool asks_again(const ActorFound& message);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
-  std::string why_nothing_leaves(const ActorRow& actor) const;  // to one that is there; empty: something may
+  // reason why a live actor gets no calls; empty if it may get some
+  std::string why_nothing_leaves(const ActorRow& actor) const;
   void actor_died(ActorId actor);
   void constructor_over(ActorRow& actor);
   void fail_actor_calls(ActorId actor);

@@ -1,5 +1,6 @@
-// Inputs of the client core: what user code asks, what agent and executors say. Every struct has a
-// field list, so that inputs can be recorded.
+// Inputs of the client core: requests of user code, and messages of the agent and of executors.
+// Every struct has a field list, so that inputs can be recorded.
+// Thread: any (values).
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,17 @@
 
 namespace mobula::internal::client {
 
-// ---- asked by user code ------------------------------------------------------------------------
+// ---- requests of user code ---------------------------------------------------------------------
 
-// One new task; the caller gets one ref on each of its results, result_id(task, 0..num_returns).
+// One new task. The caller gets one ref on each result, result_id(task, 0..num_returns).
 struct SubmitTask {
-  CallRecord call;  // a ref argument has is_ref and ref set, no value
-  DemandClass demand_class;  // its id alone where the core knows the class
+  CallRecord call;  // a ref argument has is_ref and ref, and no value
+  DemandClass demand_class;  // only its id if the core knows the class
   TaskId parent;
-  std::int32_t max_retries = 3;  // -1 infinite
+  std::int32_t max_retries = 3;  // -1: unlimited
   bool retry_exceptions = false;
   bool fail_if_infeasible = false;
-  std::int64_t stored_bytes = 0;  // of arguments by value that were put for this call
+  std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("call", &SubmitTask::call), field("demand_class", &SubmitTask::demand_class),
@@ -40,11 +41,11 @@ struct SubmitTask {
   friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
 };
 
-// One new actor, owned by this process; the caller gets one ref on handle_id(actor).
+// One new actor, owned by this process. The caller gets one ref on handle_id(actor).
 struct SubmitActor {
   ActorSpec spec;
   bool fail_if_infeasible = false;
-  std::int64_t stored_bytes = 0;  // of arguments by value that were put for the constructor
+  std::int64_t stored_bytes = 0;  // bytes of constructor arguments by value that were stored
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("spec", &SubmitActor::spec),
@@ -57,8 +58,8 @@ struct SubmitActor {
 struct SubmitActorCall {
   CallRecord call;
   TaskId parent;
-  std::optional<std::int32_t> max_task_retries;  // none: the actor's default
-  std::int64_t stored_bytes = 0;  // of arguments by value that were put for this call
+  std::optional<std::int32_t> max_task_retries;  // unset: the default of the actor
+  std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("call", &SubmitActorCall::call), field("parent", &SubmitActorCall::parent),
@@ -100,7 +101,7 @@ struct BlockedOn {
   friend bool operator==(const BlockedOn&, const BlockedOn&) = default;
 };
 
-// All unfinished tasks submitted by `parent`, and theirs.
+// Cancels all unfinished tasks that `parent` submitted, and their children.
 struct CancelChildren {
   TaskId parent;
   template <class Visit>
@@ -120,7 +121,7 @@ struct KillActor {
   friend bool operator==(const KillActor&, const KillActor&) = default;
 };
 
-// A question for the head (FindActor, ReadState); answered by HeadAnswered.
+// A request to the head (FindActor, ReadState). HeadAnswered is the reply.
 struct AskHead {
   ProcessToHead question;
   template <class Visit>
@@ -130,8 +131,9 @@ struct AskHead {
   friend bool operator==(const AskHead&, const AskHead&) = default;
 };
 
-// These refs leave in results of a call of `owner`, whose home is `home`, and this process may end
-// soon: its unfinished tasks that make them are given away. Answered by HandedOver, at once.
+// These refs leave in results of a call from `owner`, whose home is `home`, and this process may
+// exit soon.
+// It gives the unfinished tasks that make them to `owner`. HandedOver follows in the same step.
 struct HandOver {
   RefRecords refs;
   ProcessId owner;
@@ -144,8 +146,8 @@ struct HandOver {
   friend bool operator==(const HandOver&, const HandOver&) = default;
 };
 
-// The process exits as planned. SubmittedDone follows when all calls and actors that it has submitted are finished, or
-// owned by another process. Nothing may be submitted after that.
+// The process exits as planned. SubmittedDone follows when all calls and actors that it submitted
+// are finished, or owned by another process. Nothing may be submitted after that.
 struct AwaitSubmitted {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -154,13 +156,13 @@ struct AwaitSubmitted {
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
 
-// ---- said by others ----------------------------------------------------------------------------
+// ---- messages of other processes ----------------------------------------------------------------
 
-// The process is known to its agent: at the start, and again when a lost agent has come back.
+// The agent has registered the process: at the start, and again after a lost agent was replaced.
 struct Attached {
   NodeId node;
   ProcessId agent;
-  StartJob job;  // drivers; job id empty in executors
+  StartJob job;  // set in drivers; executors have an empty job id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("node", &Attached::node), field("agent", &Attached::agent),
@@ -192,7 +194,7 @@ struct ExecutorSaid {
   }
   friend bool operator==(const ExecutorSaid&, const ExecutorSaid&) = default;
 };
-// The connection to the executor has ended and everything that was in it has been delivered.
+// The connection to the executor ended, and all of its data was delivered.
 struct StreamEnded {
   ProcessId executor;
   std::string rejection{};  // why the executor rejected this process; empty if it did not

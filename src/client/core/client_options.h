@@ -1,4 +1,5 @@
-// What a client core is set up with. Plain values with a field list, for recordings.
+// Options of a client core. Plain values with a field list, for recordings.
+// Thread: any (values).
 #pragma once
 
 #include <cstddef>
@@ -15,23 +16,24 @@ struct ClientOptions {
   ProcessId process;
   JobId job;
   std::string name_space;
-  Duration idle_return = 100ms;   // an idle slot goes back after this
-  Duration tell_interval = 20ms;  // between changes of one class's demand that are no edges
-  Duration steal_after = 20ms;   // calls that have waited so long behind another are taken back
-  Duration drain_bound = 500ms;  // a dead executor's stream is believed empty after this at latest
-  Duration pipeline_work = 1ms;  // queued work that may wait at one executor
+  Duration idle_return = 100ms;   // time until an idle slot is returned
+  Duration tell_interval = 20ms;  // minimum interval of demand reports, except from or to zero
+  Duration steal_after = 20ms;   // wait behind another call after which calls are reclaimed
+  Duration drain_bound = 500ms;  // longest wait for the remaining data of a dead executor
+  Duration pipeline_work = 1ms;  // longest queued work at one executor
   std::size_t max_pipeline = 64;
-  Duration memory_retry_after = 500ms;  // after an end for lack of memory, doubled each time up to
+  Duration memory_retry_after = 500ms;  // backoff after an out-of-memory termination, doubled up to
   Duration memory_retry_cap = 60s;
-  std::int64_t max_lineage_bytes = std::int64_t{1} << 30;  // of finished tasks that can be run again
-  std::size_t near_tasks = 2048;  // queued tasks of a class that are kept whole; those behind are kept small
-  // Refs on tensors in replies of actors: held, and exported, when they are still there after so long. Less
-  // than homes wait for an object's export.
+  // bytes of finished tasks that can run again
+  std::int64_t max_lineage_bytes = std::int64_t{1} << 30;
+  std::size_t near_tasks = 2048;  // queued tasks per class that have rows; later ones are compact
+  // Tensor refs in replies of actors are held, and exported, if they still exist after these
+  // delays. Both are shorter than the time that homes wait for the export of an object.
   Duration hold_after = 5ms;
   Duration export_after = 20ms;
-  Duration no_room_retry = 20ms;  // an actor had no room for a single call: looked at again so often
-  Duration unreachable_after = 60s;  // without a connection to an executor that owes replies: its slot is given up
-  Duration orphans_after = 1s;  // refs lent to an executor that has died stay held for so long
+  Duration no_room_retry = 20ms;  // pause after an actor rejected a single call
+  Duration unreachable_after = 60s;  // limit for a broken connection while replies are due
+  Duration orphans_after = 1s;  // time for which refs borrowed by a dead executor stay held
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ClientOptions::process), field("job", &ClientOptions::job),

@@ -1,4 +1,6 @@
-// What user code does with placement groups. Plain structs with field lists; part of client_events.h.
+// Requests of user code about placement groups. Plain structs with field lists, part of
+// client_events.h.
+// Thread: any (values).
 #pragma once
 
 #include "base/fields.h"
@@ -16,8 +18,8 @@ struct SubmitGroup {
   friend bool operator==(const SubmitGroup&, const SubmitGroup&) = default;
 };
 
-// Makes `object`, which has `value` when all bundles of the group have their places, and an error
-// when they never will.
+// Makes `object`. It gets `value` when all bundles of the group are allocated, or an error if they
+// never will be.
 struct AwaitGroup {
   GroupId group;
   ObjectId object;

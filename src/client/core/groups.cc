@@ -1,4 +1,4 @@
-// Placement groups as their creators and users see them: asked for, waited for, removed.
+// Placement groups in their creators and users: creation, waits, and removal.
 #include <algorithm>
 
 #include "client/core/client_core.h"
@@ -34,7 +34,7 @@ void ClientCore::on(const SubmitGroup& event) {
 void ClientCore::on(const AwaitGroup& event) {
   own_object(event.object, TaskId());
   auto [row, fresh] = groups_.ensure(event.group);
-  // After this process has asked for the removal, the head's answer to that settles the object.
+  // If this process requested the removal, the reply of the head settles the object.
   if (!row->removing && (row->state == GroupState::created || row->state == GroupState::rescheduling)) {
     return complete(event.object, event.value);
   }
@@ -46,11 +46,11 @@ void ClientCore::on(const EndGroup& event) {
   auto [row, fresh] = groups_.ensure(event.group);
   row->removing = true;
   tell_head(RemoveGroup{event.group});
-  // Its answer says when the head need not be told again.
+  // The reply ends the repetition of the request after a restart of the head.
   if (!row->owned) tell_head(WatchGroup{event.group});
 }
 
-// A row is kept as long as something can still come of it: a removed group is forgotten.
+// A row exists while changes can still follow. The row of a removed group is erased.
 void ClientCore::head_says(const GroupChanged& message) {
   auto* row = groups_.find(message.group);
   if (row == nullptr || message.version <= row->version) return;
@@ -81,7 +81,7 @@ std::string ClientCore::why_group_pending(ObjectId object) const {
   return "nothing makes it";
 }
 
-// The job is over, and its groups with it.
+// The job ended, and its groups with it.
 void ClientCore::end_groups(const std::string& why) {
   auto groups = std::exchange(groups_, {});
   for (auto& [id, row] : groups) {

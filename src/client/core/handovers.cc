@@ -1,4 +1,4 @@
-// Tasks that move to another owner with the refs of their results.
+// Tasks that move to another owner with the refs to their results.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -12,7 +12,7 @@ const Mark mark_handover("client.task_taken_over");
 
 }  // namespace
 
-// The unfinished tasks that make these objects, and those whose results they need, which come first.
+// The unfinished tasks that make these objects, preceded by the tasks whose results they need.
 std::vector<TaskId> ClientCore::unfinished_tasks_of(const RefRecords& refs) {
   std::vector<TaskId> tasks;
   std::set<TaskId> seen;
@@ -59,7 +59,8 @@ void ClientCore::on(const HandOver& event) {
   emit(std::move(given));
 }
 
-// What was sent already is cancelled: the new owner runs it again, as after any executor's death.
+// A task that was already sent is cancelled. The new owner runs it again, as after the death of an
+// executor.
 Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& given) {
   mark_given_away.hit();
   TaskRow& row = tasks_.at(task);
@@ -93,7 +94,8 @@ Handover ClientCore::give_away(TaskId task, const HandOver& to, HandedOver& give
   return handover;
 }
 
-// A task of an executor that is about to end is ours from here on: its results are in what we got.
+// This process becomes the owner of a task of an exiting executor, because its reply contains the
+// results.
 void ClientCore::take_over(const Handover& handover) {
   if (tasks_.contains(handover.call.task)) return;
   mark_handover.hit();
@@ -106,7 +108,7 @@ void ClientCore::take_over(const Handover& handover) {
   for (std::uint32_t i = 0; i < handover.call.form->num_returns; ++i) {
     const ObjectId object = result_id(handover.call.task, i);
     escape(object);
-    --objects_.at(object).refs;  // the value that contains it takes its own
+    --objects_.at(object).refs;  // the value that contains it takes its own ref
   }
 }
 

@@ -29,9 +29,10 @@ std::optional<TaskId> Lineage::beyond_bound() const {
   return bytes_ > max_bytes_ ? std::optional(tasks_.begin()->first) : std::nullopt;
 }
 
-// ---- what the core does about it ---------------------------------------------------------------
+// ---- lineage in the core ------------------------------------------------------------------------
 
-// A finished task keeps its own row, those of its results, and what its arguments hold in this process.
+// A finished task keeps its own row, the rows of its results, and the values that its arguments
+// hold here.
 std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
   std::size_t bytes = sizeof(TaskRow) + call.form->num_returns * sizeof(ObjectRow);
   for (const auto& argument : *call.arguments) {
@@ -60,12 +61,13 @@ void ClientCore::give_up_lineage(TaskId task) {
   forget_task(task);
 }
 
-// ---- elements of tensors that were lost with their process ---------------------------------------
+// ---- tensor elements that were lost with their process ------------------------------------------
 
 void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); }
 
-// A value whose task can run again is as good as lost with them: it is made again, and not ready meanwhile.
-// What lies in a store is left alone: others may read it there, and it would be found again.
+// A value whose task can run again is recomputed with its elements, and is not ready until then.
+// Stored values stay: other processes may read them in the store, and a retry would find them
+// there.
 void ClientCore::remake_elements(ObjectId elements) {
   std::vector<ObjectId> values;
   for (const auto& [object, row] : objects_) {
@@ -88,7 +90,7 @@ void ClientCore::remake_elements(ObjectId elements) {
   }
 }
 
-// What its arguments, given by value or by ref, refer to now.
+// True if its arguments, by value or by ref, now refer to one of the elements.
 bool ClientCore::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
   const auto among = [&](const RefRecord& ref) { return std::ranges::find(elements, ref.object) != elements.end(); };
   return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {

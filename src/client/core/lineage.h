@@ -1,7 +1,6 @@
-// Finished tasks that are kept because their stored results can be made again when they are lost:
-// how many bytes of the process they take, and which of them is the oldest. Bounded by bytes; beyond
-// the bound the oldest are given up, as they are the likeliest to be needed no more. Decides only
-// which: ClientCore owns the rows and forgets them. Not thread-safe.
+// Accounts the finished tasks that are kept because their stored results may have to be recomputed.
+// Beyond a byte limit the oldest are given up, because they are the least likely to be needed.
+// Thread: owner (one ClientCore). Not: task rows, which ClientCore owns and erases.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,17 @@ class Lineage {
   explicit Lineage(std::int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   void add(TaskId task, std::int64_t bytes);
-  // It runs again, or is forgotten. Without effect if it is not kept.
+  // The task runs again, or is erased. No effect if it is not kept.
   void remove(TaskId task);
   std::int64_t bytes() const { return bytes_; }
-  // The oldest, while they take more than the bound.
+  // The oldest task, while the limit is exceeded.
   std::optional<TaskId> beyond_bound() const;
-  // True once: people are told that tasks are given up, not of each.
+  // True once: the warning is printed once, not for each task.
   bool warn_now() { return !std::exchange(warned_, true); }
 
  private:
   std::int64_t max_bytes_;
-  Table<TaskId, std::int64_t> tasks_;  // with their bytes, oldest first
+  Table<TaskId, std::int64_t> tasks_;  // bytes of each task, oldest first
   std::int64_t bytes_ = 0;
   bool warned_ = false;
 };

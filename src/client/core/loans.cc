@@ -1,6 +1,7 @@
-// Refs that need no hold of their own at the home, since somebody else's stands for as long as they are
-// used: a call's arguments are held by its caller, and what a reply contains by who replied, until it
-// hears that it need not. Elements of tensors only, which most calls do not keep.
+// Refs that need no hold at the home, because another process keeps a hold while they are in use.
+// The caller holds the arguments of its call. The sender of a reply holds the refs in it until the
+// receiver reports that it may release them. Only refs to tensor elements are treated this way,
+// because most calls do not keep them.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -55,8 +56,8 @@ std::vector<ObjectId> ClientCore::passed_on(const RefRecords& refs) const {
   return result;
 }
 
-// Whichever it was: what others lend is held here as well from now on. The homes keep for a while what the
-// dead have held, and so do those who have replied to them.
+// Any caller may have died: this process now holds all borrowed refs itself. Until then the homes
+// keep the holds of the dead for a while, as do processes that replied to them.
 void ClientCore::lenders_died() {
   std::vector<ObjectId> lent;
   for (auto& [object, row] : objects_) {
@@ -76,8 +77,8 @@ void ClientCore::lenders_died() {
   }
 }
 
-// What an executor that has died was lent stays held for a while: whom it has passed a ref on to relied on
-// the same hold, and takes one by itself now.
+// Refs borrowed by a dead executor stay held for a while. Processes that got them from it relied on
+// the same hold, and now take their own.
 void ClientCore::keep_lent(const StreamRow& stream) {
   for (const auto& [number, task] : stream.in_flight) {
     for (const auto& argument : *tasks_.at(task).call.arguments) {
@@ -98,7 +99,7 @@ void ClientCore::put_off_hold(ObjectId object, ObjectRow& row) {
   holds_due_.add(now_ + options_.hold_after, object);
 }
 
-// Others are going to rely on the hold, or time is up.
+// Other processes will rely on the hold, or its delay has passed.
 void ClientCore::hold_now(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || row->hold != HoldState::put_off) return;
@@ -117,7 +118,7 @@ void ClientCore::export_now(ObjectId object, ObjectRow& row) {
   tell_agent(ExportObject{object, true});
 }
 
-// One reply fewer of which it is not known whether somebody holds what it contains.
+// The receiver of one reply has reported whether it holds the contents.
 void ClientCore::reply_settled(ObjectId object, bool unheld) {
   auto* row = objects_.find(object);
   if (row == nullptr || !row->unsaid) return;
@@ -128,11 +129,11 @@ void ClientCore::reply_settled(ObjectId object, bool unheld) {
   if (!unheld && !row->exported && !job_over_) export_now(object, *row);
 }
 
-// ---- in replies -------------------------------------------------------------------------------
+// ---- refs in replies ----------------------------------------------------------------------------
 
 void ClientCore::on(const PinRefs& event) {
   for (const auto& ref : event.refs) {
-    // What is still to be made may be given away (HandOver) and is then another's to export.
+    // An unfinished object may be handed over (HandOver), and its new owner then exports it.
     auto* row = find_object(ref.object);
     if (row != nullptr && row->is_kept_tensor() && !row->exported) {
       put_off_export(ref.object, *row);
@@ -150,7 +151,7 @@ void ClientCore::on(const UnpinRefs& event) {
   }
 }
 
-// Replies that waited for this hold alone are acknowledged.
+// Acknowledges replies that waited for this hold alone.
 void ClientCore::content_settled(ObjectId object, bool held) {
   for (const auto& reply : unheld_.settle(object, held)) {
     auto* stream = streams_.find(reply.executor);

@@ -1,4 +1,5 @@
-// Inputs of the client core that concern single objects: values, refs, and reads. Part of client_events.h.
+// Inputs of the client core that concern single objects: values, refs, and reads. Part of
+// client_events.h.
 // Thread: any (values).
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace mobula::internal::client {
 
-// A small value; the caller gets one ref.
+// A small value. The caller gets one ref.
 struct PutInline {
   ObjectId object;
   ValueRecord value;
@@ -24,8 +25,9 @@ struct PutInline {
   friend bool operator==(const PutInline&, const PutInline&) = default;
 };
 
-// Room in the node's store for a value that a thread of this process will write: a put (owner is
-// this process: the caller gets one ref) or a result of a running call (owner is its caller).
+// Reserves memory in the node's store for a value that a thread of this process will write. Of a
+// put, this process is the owner, and the caller gets one ref. Of a result, the caller of the
+// running call is the owner.
 struct ReserveRoom {
   ObjectId object;
   std::int64_t size_bytes = 0;
@@ -40,7 +42,7 @@ struct ReserveRoom {
   friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
 };
 
-// The thread does not write the value: its task was cancelled while it waited for the answer to ReserveRoom.
+// The thread does not write the value: its task was cancelled before the reply to ReserveRoom.
 struct AbandonWrite {
   ObjectId object;
   template <class Visit>
@@ -62,7 +64,7 @@ struct ValueWritten {
   friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
 };
 
-// The value that RoomMade wanted copied cannot be read in this process (any more).
+// This process cannot read the value that RoomMade requires it to copy.
 struct ValueUnreadable {
   ObjectId object;
   template <class Visit>
@@ -72,7 +74,7 @@ struct ValueUnreadable {
   friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
 };
 
-// One more or one fewer ref in this process's hands.
+// User code of this process gets one more ref, or releases one.
 struct RetainRef {
   ObjectId object;
   template <class Visit>
@@ -90,7 +92,8 @@ struct ReleaseRef {
   friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
 };
 
-// A ref came out of a value: one more in this process's hands, of an object it may not know yet.
+// A ref was decoded from a value: one more ref for user code, to an object that may be unknown
+// here.
 struct AdoptRef {
   RefRecord ref;
   template <class Visit>
@@ -100,10 +103,10 @@ struct AdoptRef {
   friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
 };
 
-// Somebody waits for the object or looks at its bytes: see to it that they come here, and stay.
+// A thread waits for the object or reads its bytes: the core obtains them and keeps them.
 struct WantObject {
   ObjectId object;
-  bool argument = false;  // of a call that waits for it
+  bool argument = false;  // a call waits for it as an argument
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &WantObject::object), field("argument", &WantObject::argument));
@@ -111,7 +114,7 @@ struct WantObject {
   friend bool operator==(const WantObject&, const WantObject&) = default;
 };
 
-// Of those one less. When there is none the bytes may move.
+// One such use less. Without uses the bytes may move.
 struct UnwantObject {
   ObjectId object;
   template <class Visit>

@@ -1,4 +1,5 @@
-// References and values: who may still read what, and where it lies.
+// References and values: the processes that may still read an object, and the location of its
+// bytes.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -47,7 +48,7 @@ RefRecord ClientCore::ref_of(ObjectId id) const {
   return row->ref.is_empty() ? RefRecord{id, node_, options_.process, {}} : *row->ref;
 }
 
-// Nobody counts who holds it, where that is not: of a detached actor.
+// False for a detached actor, whose holders nothing counts.
 bool ClientCore::has_home(const ObjectRow& row) const {
   return row.ref.is_empty() ? !node_.empty() : !row.ref->home.empty();
 }
@@ -55,7 +56,7 @@ bool ClientCore::has_home(const ObjectRow& row) const {
 void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
   if (row.lent) return;
   if (row.owned) {
-    // Back in our hands after we had let go of it: the home must count us again.
+    // A released object is used here again: the home must count this process again.
     if (row.released) {
       row.released = false;
       tell_agent(HoldObject{ref_of(object)});
@@ -69,19 +70,19 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
   tell_agent(HoldObject{ref_of(object)});
 }
 
-// A ref goes to another process, which relies on the home from now on.
+// A ref leaves for another process, which relies on the home from now on.
 void ClientCore::escape(ObjectId object) {
   hold_now(object);
   export_own(object);
 }
 
-// A ref of ours goes to another process inside a value: from now on others may ask the home for it.
+// A ref to an own object leaves inside a value: other processes may now request it from the home.
 void ClientCore::export_own(ObjectId object) {
   auto* row = find_object(object);
   if (row != nullptr && row->lent) row->passed_on = true;
   if (row == nullptr || !row->owned || row->exported || !has_home(*row) || job_over_) return;
   row->exported = true;
-  unread_.read(row->creator);  // others may read it
+  unread_.read(row->creator);  // other processes may read it
   if (!row->ready) mark_escaped_pending.hit();
   tell_agent(ExportObject{object, row->is_kept_tensor()});
   if (row->ready && !row->value->in_store && !row->is_kept_tensor()) store_inline(object, *row);
@@ -99,8 +100,8 @@ void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
   tell_agent(ReserveObject{object, row.value->size_bytes});
 }
 
-// The store that held the value is lost; this process has the bytes mapped still. What the value
-// contains was held by the store alone, perhaps.
+// The store that held the value is lost, but its bytes are still mapped here. Only that store may
+// have held the contents of the value.
 void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   if (row.storing) return;
   mark_stored_again.hit();
@@ -116,16 +117,17 @@ void ClientCore::complete(ObjectId object, ValueRecord value) {
   auto* row = objects_.find(object);
   if (row == nullptr) {
     mark_discarded.hit();
-    if (value.in_store) tell_agent(ReleaseObject{object});  // it was held for us
+    if (value.in_store) tell_agent(ReleaseObject{object});  // it was held for this process
     return;
   }
-  if (row->ready) return;  // a superseded attempt made the same
+  if (row->ready) return;  // a superseded attempt made the same value
   row->ready = true;
   row->value = std::move(value);
   if (row->exported && row->value->is_error) unread_.read(row->creator);
   forget_failure(*row);
   if (is_inline(*row->value)) {
-    // The contents of a stored value are held by the store; those of an inline one by us.
+    // The store holds the contents of a stored value, and this process holds those of an inline
+    // value.
     const auto contained = row->value->contained;
     for (const auto& ref : contained) pin(ref);
     row = &objects_.at(object);
@@ -156,8 +158,8 @@ void ClientCore::unpin(ObjectId object) {
   drop_if_unused(object);
 }
 
-// Lets go of an object that nobody here needs. An exported one stays, with its lineage, until its
-// home says that nobody anywhere holds it.
+// Drops an object that this process does not need. An exported object stays, with its lineage,
+// until its home reports that no process holds it.
 void ClientCore::drop_if_unused(ObjectId object) {
   drops_.run(object, [this](ObjectId each) { drop_one(each); });
 }
@@ -171,13 +173,14 @@ void ClientCore::drop_one(ObjectId object) {
     if (row->hold != HoldState::none && !put_off) tell_agent(ReleaseObject{object});
     const ActorId actor = row->actor();
     erase_object(object);
-    if (unconfirmed) content_settled(object, !put_off);  // nobody here wants it any more: no answer is due
+    // not needed here any more: no acknowledgement is due
+    if (unconfirmed) content_settled(object, !put_off);
     if (!actor.empty()) forget_actor(actor);
     return;
   }
   if (row->exported) {
     const bool unfinished = row->actor().empty() && !row->ready;
-    if (unfinished || row->released) return;  // others may wait for it
+    if (unfinished || row->released) return;  // other processes may wait for it
     row->released = true;
     tell_agent(ReleaseObject{object});
     return;
@@ -204,7 +207,7 @@ void ClientCore::erase_object(ObjectId object) {
 }
 
 void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
-  if (row.storing && !is_inline(*row.value)) return;  // on its way to a new store: fetched once there
+  if (row.storing && !is_inline(*row.value)) return;  // fetched once it is in the new store
   if (row.readable || row.fetching) return;
   row.fetching = true;
   forget_failure(row);
@@ -213,7 +216,8 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
 }
 
-// Nobody here looks at the bytes: they may go from memory. Whoever wants them again fetches them.
+// No thread of this process reads the bytes, so they may leave memory. A later reader fetches them
+// again.
 void ClientCore::return_place(ObjectId object, ObjectRow& row) {
   mark_returned.hit();
   row.readable = row.written = row.return_asked = false;
@@ -241,7 +245,7 @@ void ClientCore::on(const ReserveRoom& event) {
   tell_agent(ReserveObject{event.object, event.size_bytes});
 }
 
-// An answer that is on its way finds no write. The agent has released the place by then.
+// A reply on its way finds no write row. The agent has released the memory by then.
 void ClientCore::on(const AbandonWrite& event) {
   const auto* write = writes_.find(event.object);
   if (write == nullptr || write->escaping) return;
@@ -255,8 +259,8 @@ void ClientCore::heard(const ObjectReserved& message) {
   if (write == nullptr) return;
   write->place = message.failure ? PlaceRecord{} : message.place;
   if (message.failure && message.failure->code == ErrorCode::already_exists) {
-    // An earlier attempt made it, perhaps for a home that has died since: the home of today has to
-    // take it before anybody is told that it is there.
+    // An earlier attempt stored the value, perhaps for a home that died since. The present home
+    // must accept it before its existence is reported.
     mark_stored_before.hit();
     write->there = message.failure;
     return tell_agent(SealObject{message.object, write->owner, write->home, false, {}});
@@ -276,7 +280,7 @@ void ClientCore::heard(const ObjectReserved& message) {
                 row.value->is_error, std::nullopt, write->copy_of});
 }
 
-// The job is over: nobody can ask for anything of it, and no store takes anything for it.
+// The job ended: no process can request its objects, and no store accepts bytes for it.
 void ClientCore::unshare() {
   job_over_ = true;
   std::vector<ObjectId> shared;
@@ -317,7 +321,7 @@ void ClientCore::on(const ValueWritten& event) {
   row.reading.edit().place = write.place;
   complete(event.object, std::move(value));
   if (write.lost && !row.is_kept_tensor()) store_again(event.object, objects_.at(event.object));
-  if (write.lost) emit(ValueSealed{event.object});  // nowhere: the agent that was to hold it is gone
+  if (write.lost) emit(ValueSealed{event.object});  // stored nowhere: the agent for it died
 }
 
 void ClientCore::on(const ValueUnreadable& event) {
@@ -346,7 +350,7 @@ void ClientCore::heard(const ObjectSealed& message) {
   row->storing = false;
   row->value.edit().in_store = true;
   row->value.edit().location = node_;
-  changed(message.object);  // a call may wait to leave until it is stored
+  changed(message.object);  // a call may wait until it is stored
   const bool copied = done.copy_of.slab != 0;
   if (copied && !row->readable) row->reading.edit().place = done.place;
   const auto contained = copied ? row->value->contained : RefRecords{};
@@ -372,7 +376,7 @@ bool ClientCore::release_quietly(ObjectId object) {
   return true;
 }
 
-// What is inline stays, what is being made or fetched comes.
+// No action is needed for an inline value, or for a value that is being made or fetched.
 bool ClientCore::want_quietly(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr) return backlog_.want(object);
@@ -433,7 +437,7 @@ void ClientCore::on(const UnwantObject& event) {
   if (--row->wants == 0 && row->return_asked) return_place(event.object, *row);
 }
 
-// ---- agent's news ------------------------------------------------------------------------------
+// ---- messages of the agent ----------------------------------------------------------------------
 
 void ClientCore::heard(const HoldConfirmed& message) {
   auto* row = objects_.find(message.object);
@@ -444,7 +448,8 @@ void ClientCore::heard(const HoldConfirmed& message) {
 
 void ClientCore::heard(const ObjectReadable& message) {
   auto* row = objects_.find(message.object);
-  if (row == nullptr || message.fetch != row->reading->fetch) return;  // of an object let go of meanwhile
+  // the object was dropped in between
+  if (row == nullptr || message.fetch != row->reading->fetch) return;
   row->fetching = false;
   if (message.failure) {
     if (message.failure->code == ErrorCode::unavailable) {
@@ -481,7 +486,8 @@ void ClientCore::heard(const ReturnPlace& message) {
     return;
   }
   if (has_it && message.fetch != 0) return return_place(message.object, *row);
-  // What it wrote itself it may go on reading by another fetch, but not find there again.
+  // This process may keep reading a value that it wrote through another fetch, but cannot find it
+  // there again.
   if (row != nullptr && message.fetch == 0) row->written = false;
   tell_agent(PlaceReturned{message.object, message.fetch});
 }
@@ -500,13 +506,14 @@ void ClientCore::heard(const ExportUnheld& message) {
 
 void ClientCore::heard(const ObjectGone& message) { reconstruct(message.object, message.cause); }
 
-// The stored bytes are lost. Private bytes are stored again; a result is made again by its task;
-// anything else is lost for good.
+// The stored bytes are lost. Private bytes are stored again, and a result is recomputed by its
+// task. Any other object is lost.
 void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
   auto* row = objects_.find(object);
   if (row == nullptr || (row->owned && !row->ready)) return;
   if (row->readable) return;  // still mapped here
-  if (row->storing && !is_inline(*row->value)) return;  // and on its way to a new store
+  // still mapped, and on its way to a new store
+  if (row->storing && !is_inline(*row->value)) return;
   if (row->owned && !row->value->bytes.empty()) {
     row->value.edit().in_store = false;
     if (row->exported) store_inline(object, *row);
@@ -522,7 +529,7 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
     mark_reconstructed.hit();
     return run_again(row->creator);
   }
-  if (task != nullptr && task->state != TaskState::finished) return;  // already on its way
+  if (task != nullptr && task->state != TaskState::finished) return;  // already being recomputed
   mark_lost.hit();
   ErrorRecord error;
   error.kind = ErrorKind::object_lost;
@@ -532,13 +539,13 @@ void ClientCore::reconstruct(ObjectId object, const std::string& cause) {
                               : task != nullptr && task->retries_left != 0 ? "; its actor is dead, so nobody can make it again"
                                                       : "; its task has no retries left to make it again";
   error.text = "object " + object.brief() + " is lost: " + cause + why_not_again;
-  // Executors may wait for it as an argument, at their agents: they are to read the error.
+  // Executors may await it as an argument at their agents, and must read the error.
   if (row->owned) escape(object);
   fail_object(object, std::move(error));
 }
 
-// The node's agent is a new one: its store is empty and counts nobody. Mapped values stay readable, and
-// those that are ours are stored again.
+// The agent of the node was replaced: its store is empty, and it counts no holds. Mapped values
+// stay readable, and own ones are stored again.
 void ClientCore::lose_store() {
   std::vector<ObjectId> lost, unused, doubted;
   for (auto& [object, row] : objects_) {
@@ -559,7 +566,7 @@ void ClientCore::lose_store() {
     if (row.exported) tell_agent(ExportObject{object, row.is_kept_tensor()});
     if (row.ready && row.value->in_store && !row.storing) lost.push_back(object);
   }
-  // What a thread is writing goes on into the old memory; what the shell was writing begins again.
+  // A thread continues its write in the old memory. A write of the shell starts again.
   for (auto& [object, write] : writes_) {
     if (write.owner == options_.process) write.home = node_;
     write.there.reset();
@@ -568,7 +575,7 @@ void ClientCore::lose_store() {
   }
   for (const ObjectId object : lost) {
     auto* row = objects_.find(object);
-    if (row == nullptr) continue;  // dropped with one before
+    if (row == nullptr) continue;  // dropped with an earlier one
     const bool mapped = row->value->bytes.empty() && (row->readable || row->written);
     if (mapped) {
       store_again(object, *row);

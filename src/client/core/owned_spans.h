@@ -1,5 +1,6 @@
-// When the latest calls of this process were submitted, sent and ended, for timelines. Decides nothing.
-// Owned by one ClientCore; not thread-safe.
+// Times at which the latest calls of this process were submitted, sent, and finished, for
+// timelines.
+// Thread: owner (one ClientCore). Not: decisions.
 #pragma once
 
 #include "base/copy_on_write.h"
@@ -10,7 +11,7 @@
 
 namespace mobula::internal::client {
 
-// Who has run a call, and how long, as its reply says.
+// The executor of a call and the run time, taken from its reply.
 struct Answered {
   ProcessId executor;
   NodeId node;
@@ -25,7 +26,7 @@ struct OwnedCall {
   Time sent;
   Time ended;
   bool failed = false;
-  Answered by;  // empty: it was never sent
+  Answered by;  // empty if the call was never sent
 };
 
 using OwnedCalls = Latest<OwnedCall, 8192>;

@@ -1,4 +1,5 @@
-// The planned end of a process that has submitted work: it exits when that is finished, and the job owns its actors.
+// Planned exit of a process that has submitted work: it exits when the work is finished, and the
+// job owns its actors.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -12,7 +13,7 @@ const Mark mark_entrusted("client.actor_entrusted_to_its_job");
 
 }  // namespace
 
-// Until the head has acknowledged an actor, the message that asks for it may be lost with a connection.
+// Until the head acknowledges an actor, the request for it may be lost with a connection.
 bool ClientCore::is_acknowledged(const ActorRow& actor) {
   return !actor.owned || actor.state == ActorState::dead || actor.version > 0;
 }
@@ -40,7 +41,8 @@ ClientCore::Unfinished ClientCore::unfinished() const {
   return work;
 }
 
-// The slots go back while this process lives: their executors may await calls as well, and would be ended with it.
+// Slots are returned while this process lives: their executors may await calls as well, and would
+// be terminated with it.
 void ClientCore::conclude_submitted() {
   awaits_submitted_ = false;
   mark_awaited.hit();
@@ -51,7 +53,7 @@ void ClientCore::conclude_submitted() {
   emit(SubmittedDone{});
 }
 
-// Handles that other processes hold keep an actor alive, also without its owner.
+// Handles in other processes keep an actor alive, even without its owner.
 void ClientCore::entrust_actors() {
   for (const auto& [actor, row] : actors_) {
     if (!row.owned || row.detached || row.state == ActorState::dead) continue;

@@ -1,5 +1,6 @@
-// What a process puts off saying of refs on elements of tensors, since most are gone before it would matter:
-// when each is due. Decides nothing; owned by one ClientCore.
+// Deferred messages about refs on tensor elements, in order of their due times. They are deferred
+// because most such refs are released first.
+// Thread: owner (one ClientCore). Not: decisions.
 #pragma once
 
 #include <deque>
@@ -17,21 +18,21 @@ class PutOff {
   std::optional<Time> next() const {
     return waiting_.empty() ? std::nullopt : std::optional<Time>(waiting_.front().first);
   }
-  // The first, if it is due.
+  // Takes the first entry if it is due.
   std::optional<ObjectId> take_due(Time now) {
     if (waiting_.empty() || waiting_.front().first > now) return std::nullopt;
     const ObjectId object = waiting_.front().second;
     waiting_.pop_front();
     return object;
   }
-  // Those of which nothing is to be said any more, as far as they stand in front.
+  // Removes leading entries that need no message any more.
   template <class IsOver>
   void forget_over(IsOver is_over) {
     while (!waiting_.empty() && is_over(waiting_.front().second)) waiting_.pop_front();
   }
 
  private:
-  std::deque<std::pair<Time, ObjectId>> waiting_;  // all are put off by as much: in order
+  std::deque<std::pair<Time, ObjectId>> waiting_;  // in order of time: all delays are equal
 };
 
 }  // namespace mobula::internal::client

@@ -1,4 +1,5 @@
-// The queues of demand classes: what is near its turn has rows, what is far behind lies in the backlog.
+// Queues of demand classes: tasks near their turn have rows, and later ones are compact
+// (backlog.h).
 #include <algorithm>
 
 #include "base/mark.h"
@@ -11,21 +12,21 @@ const Mark mark_kept_small("client.task_kept_small");
 const Mark mark_whole_early("client.small_task_made_whole_before_its_turn");
 const Mark mark_left_line("client.cancelled_in_a_line");
 
-// A finished result that nobody has read yet keeps its row, and one call in flight both: there may be
-// a million of the former, and more than a cache line or two of the latter is felt in each call.
+// A finished result that no code has read keeps its row, and a call in flight keeps both rows. A
+// million of the former may exist, and the size of the latter affects the latency of each call.
 static_assert(sizeof(ObjectRow) <= 80);
 static_assert(sizeof(TaskRow) <= 224);
 
-// So many are made whole again at a time when what was near has gone.
+// Divisor of `near_tasks`: a refill ends when that quotient of tasks have rows.
 constexpr std::size_t refilled_part = 8;
 
-// Nothing can be said of the result but how many refs there are on it, and how many threads wait.
+// True if the row differs from that of a new result in its counts of refs and wants alone.
 bool is_plain(const ObjectRow& row) {
   return row.owned && row.refs > 0 && row.pins == 0 && !row.ready && !row.exported && !row.released &&
          !row.storing && row.ref.is_empty() && row.reading.is_empty();
 }
 
-// What is read of a result that has no row of its own yet.
+// Row shown for a result that has no row.
 const ObjectRow& pending_result() {
   static const ObjectRow row = [] {
     ObjectRow pending;
@@ -61,7 +62,7 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
   ClassRow& demand = classes_.at(demand_class);
   if (std::erase(demand.queue, task) == 0) {
     mark_left_line.hit();
-    --demand.line.tasks;  // its place goes when it comes to the front
+    --demand.line.tasks;  // its position is removed when it reaches the front
   }
   stale_.push_back(demand_class);
 }
@@ -73,7 +74,7 @@ void ClientCore::bring_near(ClassRow& demand) {
     if (next->whole) {
       make_whole(std::move(*next->whole));
     } else if (const auto* row = tasks_.find(next->task); row == nullptr || row->state != TaskState::queued) {
-      continue;  // it has left meanwhile
+      continue;  // it was cancelled or expanded and finished
     }
     --demand.line.tasks;
     demand.queue.push_back(next->task);

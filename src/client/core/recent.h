@@ -1,5 +1,6 @@
-// A table of what is remembered for a while only: news of it may still be on the way. Beyond a bound
-// the oldest go. Not thread-safe.
+// FIFO cache of state that late messages may still refer to. Beyond `most` entries the oldest is
+// evicted.
+// Thread: owner.
 #pragma once
 
 #include <cstddef>

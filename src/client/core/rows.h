@@ -1,5 +1,5 @@
-// The rows of the client core's tables. Plain state, owned and changed by ClientCore alone; tables
-// refer to each other by id.
+// Rows of the tables of the client core. They refer to each other by id.
+// Thread: owner. Owner: ClientCore.
 #pragma once
 
 #include <algorithm>
@@ -23,55 +23,57 @@
 
 namespace mobula::internal::client {
 
-// put_off: who gave it holds it until it hears that it need not.
+// put_off: deferred. The process that passed the ref keeps its own hold until this one reports that
+// it may release it.
 enum class HoldState : std::uint8_t { none, asked, confirmed, put_off };
 
-// Where the bytes of a stored value are read in this process.
+// Location at which this process reads the bytes of a stored value.
 struct Reading {
-  std::uint64_t fetch = 0;        // the last one
-  std::uint64_t place_fetch = 0;  // `place` can be read: by which fetch
+  std::uint64_t fetch = 0;        // number of the latest fetch
+  std::uint64_t place_fetch = 0;  // fetch that made `place` readable
   PlaceRecord place;
-  std::optional<Failure> failure;  // of the last fetch; a new want tries again
+  std::optional<Failure> failure;  // failure of the latest fetch; a new want retries
 };
 
-// One object this process has refs on, owns, or has pinned for somebody. There may be millions: what few
-// of them have is apart.
+// One object that this process owns, pins, or has refs to. Millions may exist, so rare members are
+// allocated separately.
 struct ObjectRow {
-  CopyOnWrite<RefRecord> ref;      // empty: of this process and its node
-  CopyOnWrite<ValueRecord> value;  // ready
+  CopyOnWrite<RefRecord> ref;      // empty: owned by this process, home on its node
+  CopyOnWrite<ValueRecord> value;  // valid if ready
   CopyOnWrite<Reading> reading;
-  TaskId creator;             // owned results: the task that makes it
-  std::int32_t refs = 0;      // in the hands of user code
-  std::int32_t pins = 0;      // arguments of unfinished calls, contents of other values
-  std::int32_t wants = 0;     // threads that wait for it, and views of its bytes
-  HoldState hold = HoldState::none;  // borrowed
+  TaskId creator;             // task that makes an owned result
+  std::int32_t refs = 0;      // count of refs of user code
+  std::int32_t pins = 0;      // count of arguments of unfinished calls and contents of other values
+  std::int32_t wants = 0;     // count of waiting threads and of views of its bytes
+  HoldState hold = HoldState::none;  // for a borrowed object
   bool owned : 1 = false;
   bool ready : 1 = false;         // `value` is set
-  bool exported : 1 = false;      // owned: others may ask for it
-  bool released : 1 = false;      // exported: told the home so, waits for ExportUnheld
-  bool storing : 1 = false;       // an inline value on its way into the store
+  bool exported : 1 = false;      // owned: other processes may request it
+  bool released : 1 = false;      // exported: not used here, awaits ExportUnheld
+  bool storing : 1 = false;       // a value is being written into the store
   bool fetching : 1 = false;
-  bool readable : 1 = false;      // at the place of its reading
-  bool return_asked : 1 = false;  // readable: the agent wants the place back, when nobody looks
-  bool written : 1 = false;       // owned: this process wrote it to that place, and has it mapped
-  bool lent : 1 = false;          // to calls that run here, see LoanRow
-  bool passed_on : 1 = false;     // while it is lent: others may have got it from here
-  bool unsaid : 1 = false;        // a kept tensor in replies of which nobody may have made anything
-  bool lineage_given_up : 1 = false;  // its task is not known any more
-  bool lost : 1 = false;          // borrowed: the value is the error that states the loss; a want reads again
+  bool readable : 1 = false;      // at the location in `reading`
+  bool return_asked : 1 = false;  // readable: the agent awaits the location after the last view
+  bool written : 1 = false;       // owned: this process wrote it there, and has it mapped
+  bool lent : 1 = false;          // borrowed by running calls, see LoanRow
+  bool passed_on : 1 = false;     // while lent: this process may have passed it on
+  bool unsaid : 1 = false;        // own tensor in replies without a report of their receivers
+  bool lineage_given_up : 1 = false;  // its task was dropped from the lineage
+  bool lost : 1 = false;          // borrowed: the value states the loss; a want reads again
   bool doubted : 1 = false;       // an executor could not read it, and this process tries to
-  // Not empty: it stands for the handles of this actor, and never becomes ready.
+  // Not empty: the object stands for the handles of this actor and never becomes ready.
   ActorId actor() const { return ref->actor; }
-  // Calls that need it wait.
+  // True if calls that need it wait.
   bool is_missing() const { return !ready || doubted; }
-  // Elements of a tensor of this process: nothing of them is in the core.
+  // True for tensor elements of this process. The core stores no bytes of them.
   bool is_kept_tensor() const { return owned && !ref->tensor.is_empty(); }
 };
 
-// How often an object is lent, or left in replies. Few have a row.
+// Counts of the borrows of an object and of the replies that contain it. Few objects have such a
+// row.
 struct LoanRow {
-  std::int32_t calls = 0;    // that run here, whose callers hold it in the place of this process
-  std::int32_t replies = 0;  // of this process, of which it is not known what was made of them
+  std::int32_t calls = 0;    // count of running calls whose callers hold it for this process
+  std::int32_t replies = 0;  // count of replies whose receivers have not reported back
 };
 
 enum class TaskState : std::uint8_t {
@@ -83,27 +85,27 @@ enum class TaskState : std::uint8_t {
 
 struct TaskRow {
   CallRecord call;
-  ObjectId first_result;            // result_id(task, 0), which takes as long to derive as a row to find
+  ObjectId first_result;            // result_id(task, 0), cached because of its cost
   ClassId demand_class;
   TaskId parent;
-  std::uint64_t order = 0;          // actor calls: of submission
-  std::int64_t argument_bytes = 0;  // by value, counted as pending
-  Time since;                       // of `state`
-  ProcessId executor;               // sent: whose stream
-  std::uint64_t number = 0;         // sent: in that stream
-  std::optional<Time> started;      // sent: the executor has said that it runs, since when
-  std::optional<Time> retry_at;     // waiting: not before this, and for nothing else
-  std::uint32_t missing = 0;        // arguments not ready
+  std::uint64_t order = 0;          // submission number of an actor call
+  std::int64_t argument_bytes = 0;  // bytes of arguments by value, counted as pending
+  Time since;                       // start of `state`
+  ProcessId executor;               // sent: process at the end of the stream
+  std::uint64_t number = 0;         // sent: number in that stream
+  std::optional<Time> started;      // sent: start of the run, as reported by the executor
+  std::optional<Time> retry_at;     // waiting: time of the next attempt, awaited alone
+  std::uint32_t missing = 0;        // count of arguments that are not ready
   std::uint32_t live_results = 0;
   std::int32_t retries_left = 0;
-  std::uint32_t waited_us = 0;      // from its submission to `since`; an hour at most
-  std::uint16_t preemptions = 0;    // attempts that have ended so
-  std::uint16_t memory_deaths = 0;  // attempts that were ended for lack of memory
-  std::uint8_t unread = 0;          // times that executors could not read arguments which this process could
-  std::uint8_t owner_waits = 0;     // pauses because an argument of another owner could not be read
+  std::uint32_t waited_us = 0;      // µs from submission to `since`, at most one hour
+  std::uint16_t preemptions = 0;    // count of preempted attempts
+  std::uint16_t memory_deaths = 0;  // count of attempts terminated for lack of memory
+  std::uint8_t unread = 0;          // count of returns with arguments that this process could read
+  std::uint8_t owner_waits = 0;     // count of pauses for unreadable arguments of other owners
   TaskState state = TaskState::waiting;
   bool cancelled : 1 = false;
-  bool preempted : 1 = false;       // sent: its executor was told to end it, so that it runs again
+  bool preempted : 1 = false;       // sent: the executor must cancel it so that it runs again
   bool awaits_owner : 1 = false;    // the reason of `retry_at`
 
   void since_now(Time now) {
@@ -117,25 +119,25 @@ struct TaskRow {
 // The caller's end of one call stream.
 struct StreamRow {
   Endpoint endpoint;
-  SlotId slot;     // task stream
-  ActorId actor;   // actor stream
+  SlotId slot;     // set for a stream of tasks
+  ActorId actor;   // set for a stream of an actor
   Session<CallerMessage, ExecutorMessage> session;
   std::uint64_t next_number = 1;
-  Table<std::uint64_t, TaskId> in_flight;   // oldest first
-  std::optional<EndCause> ending;  // the executor's end is known; believed once drained
+  Table<std::uint64_t, TaskId> in_flight;   // calls by number, oldest first
+  std::optional<EndCause> ending;  // end of the executor, accepted once the stream is drained
   Time drain_until;
   bool retires = false;
-  bool ended = false;              // the connection is empty and closed
-  std::optional<Time> reconnect_at;  // the connection broke while answers were due
+  bool ended = false;              // the connection is drained and closed
+  std::optional<Time> reconnect_at;  // the connection broke while replies were due
   Duration reconnect_wait = 50ms;
   bool taking_back = false;
-  bool one_at_a_time = false;  // what waited there came back: nothing waits there until its next answer
+  bool one_at_a_time = false;  // queued calls returned: none queues there until a reply
   std::uint64_t round = 1;         // see PushCall
-  std::optional<std::uint64_t> comes_back;  // the calls after this one do, and nothing leaves until all have
-  std::size_t room = unlimited;    // so many calls may be there, after there was none for one
-  bool measure_room = false;       // when all have come back
-  std::optional<Time> try_at;      // there was room for none of ours: nothing leaves until then
-  std::optional<Time> give_up_at;  // the connection is broken while replies are due: not awaited beyond this
+  std::optional<std::uint64_t> comes_back;  // later calls return; none is sent until all have
+  std::size_t room = unlimited;    // limit of calls in flight, set after a rejection
+  bool measure_room = false;       // sets `room` when all have returned
+  std::optional<Time> try_at;      // the executor rejected a single call: none is sent until then
+  std::optional<Time> give_up_at;  // deadline for a broken connection while replies are due
   std::string rejection;           // why the executor rejected the last connection
   std::optional<Time> armed;       // see DeadlineHeap
   static constexpr std::size_t unlimited = ~std::size_t{0};
@@ -148,7 +150,8 @@ struct StreamRow {
     }
     return first;
   }
-  // The executor hands back what of ours it has had after the refused call, and what is on its way there.
+  // Starts a new round: the executor returns the calls that it received after the refused one, and
+  // those still on their way.
   void begin_round(std::uint64_t refused) {
     ++round;
     comes_back = std::min(comes_back.value_or(refused), refused);
@@ -161,12 +164,12 @@ struct SlotRow {
   std::uint32_t generation = 0;
   ProcessId executor;      // empty: between generations
   bool recalled = false;
-  bool holds_results = false;  // its executor does, of calls that have ended
+  bool holds_results = false;  // the executor holds tensor results of finished calls
   Time idle_since;
   std::uint64_t spread_round = 0;  // SpreadTurns::round of its last call
 };
 
-// Queued tasks of one class behind those that are near their turn (backlog.h).
+// Compact tasks of one class, behind the queued tasks that have rows (backlog.h).
 struct BacklogLine {
   static constexpr std::uint32_t none = 0xffff'ffff;
   std::uint32_t first = none;
@@ -174,25 +177,25 @@ struct BacklogLine {
   std::size_t tasks = 0;
 };
 
-// What waits for its turn; it comes and goes with each call.
+// Pooled, because every call enters and leaves it.
 using TaskQueue = std::deque<TaskId, Recycled<TaskId>>;
 
 struct ClassRow {
   DemandClass spec;
-  TaskQueue queue;                 // near their turn; between steps empty only if the line is
-  BacklogLine line;                // behind them
+  TaskQueue queue;                 // tasks with rows; between steps empty only if `line` is
+  BacklogLine line;                // tasks behind them
   std::vector<SlotId> slots;
-  std::vector<SlotId> heard;       // those of them that no Demand has named yet
+  std::vector<SlotId> heard;       // slots that no Demand has counted yet
   std::uint64_t version = 0;
-  std::size_t tasks = 0;           // of this class, lineage included
-  std::int64_t told = 0;           // wanted slots last told to the head
+  std::size_t tasks = 0;           // tasks of this class, lineage included
+  std::int64_t told = 0;           // slot count of the last demand sent to the head
   bool dirty = false;
   Time tell_after;
   Duration run_time{};             // moving average
   bool measured = false;
   bool fail_if_infeasible = false;
   bool warned = false;
-  std::string waiting_reason;      // the head's, while nothing fits
+  std::string waiting_reason;      // reported by the head while nothing fits
   std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
   std::size_t waiting() const { return queue.size() + line.tasks; }
   // Time at which a changed demand may be sent.
@@ -203,43 +206,43 @@ struct ClassRow {
 };
 
 struct ActorRow {
-  ActorSpec spec;                 // owned
+  ActorSpec spec;                 // set if owned
   bool owned = false;
   bool detached = false;
-  bool asked = false;             // CreateActor sent
-  std::uint64_t asked_after = 0;  // orders to end actors that were sent before it
+  bool asked = false;             // CreateActor was sent
+  std::uint64_t asked_after = 0;  // count of EndActor messages sent before CreateActor
   bool watched = false;
   bool fail_if_infeasible = false;
-  std::size_t missing = 0;        // constructor arguments not ready
+  std::size_t missing = 0;        // count of constructor arguments that are not ready
   ActorState state = ActorState::placing;
   std::uint64_t version = 0;
   std::uint32_t incarnation = 0;
-  ProcessId executor;             // of the open stream
-  TaskQueue queue;                // unsent calls in order of submission
-  std::int64_t calls = 0;         // unfinished
-  std::int64_t argument_bytes = 0;  // by value, of the constructor call; pending until it has run
+  ProcessId executor;             // executor of the open stream
+  TaskQueue queue;                // unsent calls in submission order
+  std::int64_t calls = 0;         // count of unfinished calls
+  std::int64_t argument_bytes = 0;  // bytes of constructor arguments by value, pending until it ran
   std::int32_t max_task_retries = 0;
-  // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has reported the actor of
-  // another process.
+  // Largest number of unfinished calls of this process, -1 for unlimited. Empty until the head has
+  // reported the actor of another process.
   std::optional<std::int32_t> max_pending_calls;
   EndCause cause;
   ValueRecord construction_error;
   std::string refusal;
   std::string missing_resource;   // refusal: resource that no node has; may be empty
-  std::string waiting_reason;     // the head's, while no node can ever hold it
+  std::string waiting_reason;     // reported by the head while no node can ever fit it
 };
 
-// A placement group that this process has created, waits for or has removed.
+// A placement group that this process created, awaits, or removed.
 struct GroupRow {
-  GroupSpec spec;        // owned
+  GroupSpec spec;        // set if owned
   bool owned = false;
-  bool removing = false;  // by this process
+  bool removing = false;  // this process requested the removal
   GroupState state = GroupState::pending;
   std::uint64_t version = 0;
-  std::string shortage;  // why the nodes present can never hold it; warned of once
+  std::string shortage;  // reason why the present nodes can never fit it; logged once
   struct Waiting {
     ObjectId object;
-    ValueRecord value;  // which it has when the group is there
+    ValueRecord value;  // value that the object gets when the group is created
   };
   std::vector<Waiting> waiting;
 };
@@ -248,36 +251,37 @@ struct TableSizes {
   std::size_t objects, tasks, streams, slots, classes, actors, writes;
 };
 
-// Whether what runs by this request gets numbered devices.
+// True if tasks with this request get numbered devices.
 inline bool wants_devices(const Request& request) {
   const auto is_device = [](const auto& each) { return is_unit_instance(each.first); };
   return request.gpu_memory > 0 || std::ranges::any_of(request.resources.amounts(), is_device);
 }
 
-// Reason that the bytes of an object, as an argument, cannot be read in this process. Nothing: they can, or are awaited.
+// Reason why this process cannot read the bytes of an object as an argument. Empty: it can, or
+// awaits them.
 std::optional<Failure> why_unread(const ObjectRow& row);
 
-// Work that a process has submitted and that is not finished.
+// Unfinished work that a process has submitted.
 struct UnfinishedWork {
-  std::uint64_t calls = 0;  // with actors that the head has not acknowledged, and values that are not stored
+  std::uint64_t calls = 0;  // includes unacknowledged actors and unstored values
   std::string example;      // name of one of them
 };
 
-// The bytes of an error value.
+// Encodes an error as a value.
 ValueRecord error_value(const ErrorRecord& error);
 
-// A value that goes into the node's store: written by a thread, or (`escaping`) by the shell, from
-// the bytes of the object or from where they lie mapped.
+// A value that is being written into the node's store: by a thread, or if `escaping` by the shell,
+// from the bytes of the object or from its mapping.
 struct WriteRow {
   std::int64_t size_bytes = 0;
   ProcessId owner;
   NodeId home;
-  bool escaping = false;  // the value of an own object, not a thread's
-  PlaceRecord place = {};    // as given by the agent
-  PlaceRecord copy_of = {};  // escaping: of the value in the store of an agent that has died
-  bool lost = false;         // the agent that gave `place` to a thread has died since
-  std::optional<Failure> there = {};  // the bytes lie on this node already: said once the owner holds them
-  std::optional<Time> retry_at;  // escaping: the store was full
+  bool escaping = false;  // the value of an own object, not of a thread
+  PlaceRecord place = {};    // location that the agent returned
+  PlaceRecord copy_of = {};  // if escaping: location of the value in the store of a dead agent
+  bool lost = false;         // the agent that returned `place` to a thread died since
+  std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
+  std::optional<Time> retry_at;  // if escaping: the store was full
 };
 
 }  // namespace mobula::internal::client

@@ -1,4 +1,4 @@
-// Demand, slots and call streams: how queued tasks reach executors, and what an executor's end means.
+// Demand, slots, and dispatch: the way of a queued task to an executor.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,7 @@ const Mark mark_stolen("client.calls_taken_back_from_behind_another");
 const Mark mark_infeasible("client.class_infeasible");
 const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
-// Elements in the value that lie in this process.
+// Bytes of tensor elements in the value that are stored in this process.
 std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
   std::int64_t bytes = 0;
   for (const RefRecord& ref : value.contained) {
@@ -35,7 +35,7 @@ void settle_spread(Classes& classes, SlotId slot, std::vector<ClassId>& stale) {
   }
 }
 
-// Of an executor whose slot has had another one since. What it was at may have run.
+// End of an executor whose slot has already started another one. Its running call may have run.
 EndCause end_unheard_of() {
   EndCause cause;
   cause.kind = EndKind::killed;
@@ -127,7 +127,7 @@ void ClientCore::head_says(const SlotReady& message) {
   if (demand == nullptr || returned_.contains(message.slot)) {
     mark_unwanted_slot.hit();
     if (demand != nullptr) {
-      // The head has taken it for one that is wanted and came: what is queued is told anew.
+      // The head counted the slot as wanted and granted, so the present demand is sent again.
       demand->dirty = true;
       stale_.push_back(message.demand_class);
     }
@@ -140,8 +140,8 @@ void ClientCore::head_says(const SlotReady& message) {
     if (demand->spread) demand->spread->settled(message.slot);
     demand->slots.push_back(message.slot);
     demand->heard.push_back(message.slot);
-    // For the head this slot meets one of those that were wanted: what is queued still is told anew,
-    // even if it is as many as before.
+    // The head counts this slot against the demand, so the remaining demand is sent again even if
+    // its size is equal.
     demand->dirty = true;
   }
   if (!slot->executor.empty()) {
@@ -160,7 +160,7 @@ void ClientCore::head_says(const SlotReady& message) {
   demand->warned = false;
   StreamRow& stream = open_stream(message.endpoint);
   stream.slot = message.slot;
-  // Where no call opens the connection, this does: the next call does not wait for one.
+  // Without a call, this message opens the connection, so that the next call does not wait for one.
   if (demand->queue.empty()) send_acknowledgement(stream);
   stale_.push_back(message.demand_class);
 }
@@ -181,11 +181,11 @@ void ClientCore::head_says(const SlotLost& message) {
   const auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
     settle_spread(classes_, message.slot, stale_);
-    return returned_.remember(message.slot, true);  // it may be on its way here
+    return returned_.remember(message.slot, true);  // SlotReady may be on its way
   }
   const ClassId demand_class = slot->demand_class;
-  // With its node the other slots there are lost, too, and told of one after another: what ran here
-  // must not be sent there meanwhile.
+  // The other slots of the node are lost too, and are reported one by one. No call must be sent to
+  // them until then.
   std::vector<ProcessId> lost{slot->executor};
   if (message.cause.kind == EndKind::node_died) {
     for (const auto& [id, each] : slots_) {
@@ -203,7 +203,7 @@ void ClientCore::head_says(const RecallSlot& message) {
   auto* slot = slots_.find(message.slot);
   if (slot == nullptr) {
     settle_spread(classes_, message.slot, stale_);
-    returned_.remember(message.slot, true);  // it may be on its way here
+    returned_.remember(message.slot, true);  // SlotReady may be on its way
     return tell_head(ReturnSlot{message.slot});
   }
   slot->recalled = true;
@@ -216,7 +216,8 @@ void ClientCore::head_says(const RecallSlot& message) {
   stale_.push_back(slot->demand_class);
 }
 
-// The oldest call without a reply is the one that runs. Its executor's answer, or end, brings it back.
+// The oldest call without a reply is the running one. The reply, or the end of its executor,
+// returns it.
 void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
   const auto& [number, task] = *stream.in_flight.begin();
   TaskRow& row = tasks_.at(task);
@@ -227,7 +228,7 @@ void ClientCore::preempt(const RecallSlot& message, StreamRow& stream) {
   }
   if (row.preempted) return;
   row.preempted = true;
-  say(stream, CancelCall{number, false, true});  // its children go with it
+  say(stream, CancelCall{number, false, true});  // its children are cancelled with it
 }
 
 void ClientCore::return_slot(SlotId slot) {
@@ -241,8 +242,8 @@ void ClientCore::return_slot(SlotId slot) {
   }
 }
 
-// Returns idle slots of other classes that hold devices, before more devices are requested. Otherwise these slots decide
-// which devices the new request gets.
+// Returns idle slots of other classes that hold devices, before more devices are requested.
+// Otherwise these slots decide which devices the new request gets.
 void ClientCore::return_idle_devices(ClassId except) {
   std::vector<SlotId> idle;
   for (const auto& [id, row] : classes_) {
@@ -269,8 +270,8 @@ void ClientCore::forget_slot(SlotId slot) {
 
 // ---- dispatch ----------------------------------------------------------------------------------
 
-// How many calls may be at one executor of the class: more than one only while the work that waits
-// there stays small (docs/decisions/0012-queue-several-short-calls-at-one-executor.md).
+// Number of calls that may be at one executor of the class. It exceeds 1 only while the work that
+// waits there is short (docs/decisions/0012-queue-several-short-calls-at-one-executor.md).
 std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   if (!row.measured) return 1;
   const auto run_ns = std::max<std::int64_t>(row.run_time.count(), 1000);
@@ -280,8 +281,9 @@ std::size_t ClientCore::pipeline_depth(const ClassRow& row) const {
   return depth;
 }
 
-// Order among slots that take another call: bytes of argument tensors in the executor, bytes of arguments on its node,
-// then fewest calls in flight. With the strategy Spread: fewest calls in flight, then fewest calls on the node.
+// Order among slots that take another call: bytes of argument tensors in the executor, bytes of
+// arguments on its node, then fewest calls in flight. With the strategy Spread: fewest calls in
+// flight, then fewest calls on the node.
 std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& task) const {
   const std::size_t depth = pipeline_depth(row);
   const bool unsent = static_cast<std::int64_t>(row.waiting()) > row.told;
@@ -294,8 +296,8 @@ std::optional<SlotId> ClientCore::best_slot(const ClassRow& row, const TaskRow& 
     if (slot.recalled || stream == nullptr || stream->ending || stream->retires) continue;
     const std::size_t load = stream->in_flight.size();
     if (load >= depth || (load > 0 && stream->one_at_a_time)) continue;
-    // What may run only once does not wait there: which call an executor was at when it died is known by its
-    // answers alone, and the last of them may be lost.
+    // A task without retries never queues at an executor. If the executor dies, only its replies
+    // show which call was running, and the last reply may be lost.
     if (load > 0 && task.retries_left == 0) continue;
     if (row.spread) {
       if (!row.spread->may_take(slot.spread_round, unsent)) continue;
@@ -328,7 +330,7 @@ void ClientCore::dispatch(ClassId demand_class) {
   if (row == nullptr) return;
   if (row->spread) {
     row->spread->expire(now_);
-    tell_demand(*row);  // before the first slot takes what others may run
+    tell_demand(*row);  // before the first slot takes tasks meant for the others
   }
   for (bring_near(*row); !row->queue.empty(); bring_near(*row)) {
     if (row->spread && row->spread->keeps(row->waiting())) break;
@@ -370,13 +372,13 @@ void ClientCore::push(TaskId task, StreamRow& stream, ProcessId executor) {
   say(stream, std::move(push));
 }
 
-// Decides about a slot whose executor has nothing of ours: kept for a moment, or returned.
+// Keeps or returns a slot whose executor has no call of this process.
 void ClientCore::slot_idle(SlotId id) {
   SlotRow& slot = slots_.at(id);
   const auto* stream = streams_.find(slot.executor);
   if (stream != nullptr && !stream->in_flight.empty()) return;
   if (unheld_.any_of(slot.executor)) return;
-  // Resident: it is there for who needs the results, until its room is wanted back.
+  // Resident: its results stay available until the head recalls the slot.
   if (slot.holds_results && !slot.recalled) return;
   const ClassRow& own = classes_.at(slot.demand_class);
   const bool others_wait = std::ranges::any_of(classes_, [&](const auto& each) {
@@ -389,7 +391,8 @@ void ClientCore::slot_idle(SlotId id) {
   if (slot.recalled || others_wait || now_ - slot.idle_since >= options_.idle_return) return_slot(id);
 }
 
-// Calls that wait behind one that takes long go where there is room, and the head hears that they wait.
+// Reclaims calls queued behind a long one, so that other slots can run them and the demand counts
+// them.
 void ClientCore::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);

@@ -1,6 +1,7 @@
-// Keeps waiting tasks with the strategy Spread for slots that start on other nodes, so that the first slot to become
-// ready does not run a whole burst. One per demand class.
-// Thread: owner (ClientCore). Not: the choice of nodes, which the head makes.
+// Keeps waiting tasks with the strategy Spread for slots that start on other nodes, so that the
+// first ready slot does not run a whole burst. One exists per demand class.
+// Thread: owner (ClientCore).
+// Not: the choice of nodes, which the head makes.
 #pragma once
 
 #include <cstddef>
@@ -16,33 +17,34 @@ namespace mobula::internal::client {
 
 class SpreadTurns {
  public:
-  // Longest wait of tasks for the answer of the head, and for a slot that starts.
+  // Longest wait of tasks for the reply of the head, and for a slot that starts.
   static constexpr Duration report_timeout = 500ms;
   static constexpr Duration start_timeout = 5s;
-  // Shortest pause between demands that grow.
+  // Shortest pause between growing demands.
   static constexpr Duration demand_interval = 2ms;
 
-  // A demand with more tasks than the one before was sent; the head answers with DemandPlanned.
+  // A demand with more tasks than the previous one was sent. The head replies with DemandPlanned.
   void demanded(std::uint64_t version, Time now) {
     awaited_ = version;
     report_deadline_ = now + report_timeout;
     ++round_;
   }
-  // The answer. `starting`: slots that the head has granted and that this process does not know yet.
+  // The reply. `starting`: slots that the head granted and that this process does not know yet.
   void planned(std::uint64_t version, const std::vector<SlotId>& starting, Time now);
   // The slot is ready, or lost.
   void settled(SlotId slot) { starting_.erase(slot); }
-  // Nothing that was sent before holds: the agent or the head has changed.
+  // Invalidates earlier state, because the agent or the head changed.
   void forget() {
     awaited_ = 0;
     starting_.clear();
   }
-  // Drops what has timed out.
+  // Drops state that timed out.
   void expire(Time now);
 
-  // Whether all of `waiting` tasks are kept for slots that start.
+  // True if all of `waiting` tasks are kept for slots that start.
   bool keeps(std::size_t waiting) const { return waiting <= starting_.size(); }
-  // Whether a slot that got its last call in `round` gets another one. `unsent`: tasks wait that no demand has named.
+  // True if a slot that got its last call in `round` gets another one. `unsent`: tasks wait that no
+  // demand has counted.
   bool may_take(std::uint64_t round, bool unsent) const {
     return round != round_ || (awaited_ == 0 && !unsent);
   }
@@ -56,10 +58,10 @@ class SpreadTurns {
   std::optional<Time> next_deadline() const;
 
  private:
-  std::uint64_t round_ = 1;    // of demands that grow
-  std::uint64_t awaited_ = 0;  // version of the demand without an answer; 0: no such demand
+  std::uint64_t round_ = 1;    // counts growing demands
+  std::uint64_t awaited_ = 0;  // version of the demand without a reply; 0: none
   Time report_deadline_;
-  std::map<SlotId, Time> starting_;       // with the time after which no task is kept for it
+  std::map<SlotId, Time> starting_;       // deadline after which no task is kept for the slot
   std::map<NodeId, std::uint64_t> calls_;  // calls sent to slots of each node
 };
 

@@ -42,12 +42,12 @@ bool ClientCore::is_quiet(ProcessId executor) const {
                                !stream->session.next_deadline() && !stream->ending && !unheld_.any_of(executor));
 }
 
-// Nothing is owed on the stream any more; its numbers stay, since the executor remembers them too.
+// Nothing is pending on the stream. Its numbers stay, because the executor keeps them too.
 void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
   if (stream->next_number > 1 && !stream->ending) {
-    say(*stream, ReplyHeld{0, false, true});  // it acknowledges as well
+    say(*stream, ReplyHeld{0, false, true});  // acknowledges as well
   } else {
     send_acknowledgement(*stream);
   }
@@ -88,10 +88,10 @@ void ClientCore::on(ExecutorSaid& event) {
   std::visit([&](auto& each) { executor_says(event.executor, std::move(each)); }, *message);
   stream = streams_.find(event.executor);
   if (stream && stream->retires) {
-    // The executor ends on purpose; telling it at once that all was taken lets it go sooner.
+    // The executor exits as planned. An immediate acknowledgement lets it exit sooner.
     send_acknowledgement(*stream);
   }
-  // A stream whose executor is known to have ended is over with its last call.
+  // The stream of a dead executor is concluded with its last call.
   if (stream && stream->ending) {
     mark_death_before_data.hit();
     if (stream->in_flight.empty()) conclude_stream(event.executor);
@@ -126,8 +126,8 @@ void ClientCore::on(const StreamEnded& event) {
   stream->ended = true;
   if (!event.rejection.empty()) stream->rejection = event.rejection;
   if (stream->ending) return conclude_stream(event.executor);
-  // Answers come only over a connection of ours, and nothing of ours may be left to send. That an executor holds
-  // results no more is awaited as an answer is.
+  // Replies arrive only on a connection that this process opens, and it may have nothing left to
+  // send. It also awaits the report that an executor no longer holds results.
   const auto* slot = slots_.find(stream->slot);
   const bool resides = slot != nullptr && slot->executor == event.executor && slot->holds_results;
   if (stream->in_flight.empty() && !resides) return;
@@ -137,7 +137,7 @@ void ClientCore::on(const StreamEnded& event) {
   watch(*stream);
 }
 
-// The executor is known to be dead. Its last data may still be on the way: results never race deaths.
+// The executor is dead. Its last data may still be on the way: results precede deaths.
 void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending) return;
@@ -147,9 +147,9 @@ void ClientCore::end_stream(ProcessId executor, EndCause cause) {
   if (stream->ended || stream->in_flight.empty()) conclude_stream(executor);
 }
 
-// The head may see the executor's node, and never report an end. A slot is returned: its executor is terminated
-// before the slot serves again. For an actor the head decides: it ends this incarnation, or this handle. If the
-// executor rejects this process, its calls fail.
+// The head may still reach the executor's node and never report an end. A task slot is returned,
+// and its executor is terminated before the slot serves again. For an actor the head decides: it
+// ends this incarnation, or this handle. If the executor rejects this process, its calls fail.
 void ClientCore::give_up_executor(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr || stream->ending || stream->in_flight.empty()) return;
@@ -213,7 +213,8 @@ void ClientCore::conclude_stream(ProcessId executor) {
   }
 }
 
-// The oldest call without a reply was running (calls run in order); the others never started.
+// The oldest call without a reply was running, because calls run in order. The others never
+// started.
 void ClientCore::conclude_task_stream(StreamRow& stream, const EndCause& cause) {
   std::vector<TaskId> calls;
   for (const auto& [number, task] : stream.in_flight) calls.push_back(task);

@@ -1,4 +1,5 @@
-// What the client core knows: its tables. Plain state, owned and changed by ClientCore alone.
+// Tables of the client core: plain state without logic.
+// Thread: owner. Owner: ClientCore alone changes them.
 #pragma once
 
 #include <set>
@@ -28,7 +29,7 @@ struct ClientTables {
   ClientOptions options_;
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
-  Backlog backlog_;  // tasks and their results that have no rows
+  Backlog backlog_;  // tasks and results without rows
   Table<ProcessId, StreamRow> streams_;
   DeadlineHeap<ProcessId> stream_deadlines_;
   Table<SlotId, SlotRow> slots_;
@@ -40,35 +41,35 @@ struct ClientTables {
   OwnedCalls owned_calls_;
   UnreadErrors unread_;
   std::uint64_t reported_failures_ = 0;  // count of ended_.failures() that the head knows
-  std::optional<Time> failures_due_;     // the next report of them
-  Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks missing it
-  Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors missing it
-  std::set<std::pair<Time, TaskId>> retries_;             // what waits for its `retry_at`
+  std::optional<Time> failures_due_;     // time of the next report
+  Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
+  Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
+  std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
   UnheldReplies unheld_;
   Table<ObjectId, LoanRow> loans_;
   PutOff holds_due_, exports_due_;
   PutOff write_retries_;
-  PutOff orphans_due_;  // pins on what executors that have died were lent
-  Answered answered_;  // by the reply that was heard last
-  ProcessId replies_;  // the actor whose reply is heard in the running step
+  PutOff orphans_due_;  // pins on refs that dead executors had borrowed
+  Answered answered_;  // taken from the latest reply
+  ProcessId replies_;  // actor whose reply the running step processes
   WorkList<ObjectId> drops_;   // objects that may be unused
-  WorkList<ObjectId> served_;  // objects with waiters to be served
+  WorkList<ObjectId> served_;  // objects with waiters
   std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
-  Recent<SlotId, bool> returned_;  // slots given back, of which news may be on the way
-  Recent<ProcessId, StreamRow> closed_;  // to actors: a later stream to that process continues its numbers
-  Recent<ProcessId, bool> dead_;   // processes with a death that the head has published
+  Recent<SlotId, bool> returned_;  // returned slots, for late messages
+  Recent<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
+  Recent<ProcessId, bool> dead_;   // processes whose death the head published
   struct Ending {
     EndActor message;
     std::uint64_t number = 0;
   };
   struct Find {
     FindActor question;
-    std::uint64_t asked_after = 0;  // orders to end actors that were sent before it
+    std::uint64_t asked_after = 0;  // count of EndActor messages sent before it
   };
-  Recent<ActorId, Ending> endings_;  // orders to end actors that the head has not reported dead
-  Recent<std::uint64_t, Find> finds_;  // unanswered questions, by request
-  std::uint64_t ends_sent_ = 0;        // orders to end actors
-  std::vector<CallerFrame> frames_;  // that leave; kept for its memory
+  Recent<ActorId, Ending> endings_;  // EndActor messages whose death report is due
+  Recent<std::uint64_t, Find> finds_;  // pending requests, by number
+  std::uint64_t ends_sent_ = 0;        // count of EndActor messages
+  std::vector<CallerFrame> frames_;  // outgoing frames; member only to reuse its memory
   std::uint64_t head_epoch_ = 0;
   std::uint64_t demand_version_ = 0;
   std::uint64_t submissions_ = 0;
@@ -78,12 +79,12 @@ struct ClientTables {
   bool attached_ = false;
   StartJob job_;
   bool job_started_ = false;
-  bool job_over_ = false;  // the head has ended it under its driver
+  bool job_over_ = false;  // the head ended the job while its driver runs
   bool awaits_submitted_ = false;  // the process exits as planned
   RecycledVector<ObjectId> blocked_on_;  // objects that the only thread of user code waits for without a timeout
   Lineage lineage_;
-  Time now_;                             // of the running step
-  std::vector<Command>* out_ = nullptr;  // of the running step
+  Time now_;                             // time of the running step
+  std::vector<Command>* out_ = nullptr;  // commands of the running step
 };
 
 }  // namespace mobula::internal::client

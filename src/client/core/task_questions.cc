@@ -1,5 +1,5 @@
-// Answers what people ask about single tasks: where each is, what it waits for, how it ended. Reads
-// the tables and changes nothing.
+// Answers queries about single tasks: their state, the reason why they wait, and how they ended.
+// Reads the tables and changes nothing.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -16,7 +16,7 @@ const Mark mark_asked("client.asked_about_its_tasks");
 
 constexpr std::size_t max_named_arguments = 8;
 constexpr std::size_t max_named_tensors = 256;
-constexpr std::uint64_t max_limit = 10'000;  // of one answer, whoever asks for more
+constexpr std::uint64_t max_limit = 10'000;  // limit for one reply, for any request
 constexpr std::int64_t max_answer_error_bytes = 1 << 20;
 // Failures are reported to the head, which lists them after this process has ended.
 constexpr Duration failure_report_delay = 1s;
@@ -35,7 +35,7 @@ TaskPhase phase_of(const TaskRow& row) {
   return TaskPhase::finished;
 }
 
-// The digits an id must begin with, as a comparison of hex text.
+// Compares the leading hex digits of an id.
 bool begins_with(const std::string& hex, const std::string& digits) {
   return hex.compare(0, digits.size(), digits) == 0;
 }
@@ -87,7 +87,7 @@ class TaskReader {
     return asked_.id.empty() || is_meant(asked_.id, task, num_returns);
   }
 
-  // Mostly the next one is like the one before: a hundred thousand are not looked up by name.
+  // Successive tasks mostly share form and phase, so the lookup by name is cached.
   void count(const CallForm& form, TaskPhase phase) {
     if (!asked_.id.empty()) return;
     if (&form != counted_form_ || phase != counted_phase_) {
@@ -98,8 +98,8 @@ class TaskReader {
     ++*counted_;
   }
 
-  // Newest first. One that was made again has ended more than once: its last end counts, and none
-  // where it is under way.
+  // Newest first. A recomputed task has ended more than once: only its last end counts, and none
+  // while it runs.
   void collect(const Queue<EndedTask>& from, Ended& to) {
     for (std::size_t i = from.size(); i-- > 0;) {
       const EndedTask& each = from[i];
@@ -111,7 +111,7 @@ class TaskReader {
     }
   }
 
-  // Those in the backlog come after all that have rows. No more of them are looked at than can be told.
+  // Compact tasks follow all tasks with rows. At most as many are read as the reply can hold.
   void collect_line(const ClassRow& demand) {
     std::uint64_t ahead = demand.queue.size();
     core_.backlog_.for_each(demand.line, [&](TaskId task, Backlog::Place place, bool small) {
@@ -146,7 +146,7 @@ class TaskReader {
     }
   }
 
-  // Failures go first, but leave half of the room to what is under way.
+  // Failures come first, but leave half of the limit to unfinished tasks.
   void choose() {
     const std::size_t failures = std::min<std::size_t>(failed_.size(), (limit_ + 1) / 2);
     take(sent_, limit_ - failures);
@@ -310,7 +310,7 @@ class TaskReader {
     if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
   }
 
-  // Places are looked for once for all tasks of an answer, here and in the streams of executors.
+  // Queue positions are computed once per reply, for queues here and for the streams of executors.
   std::uint64_t place_of(TaskId id) {
     if (!placed_) {
       placed_ = true;
@@ -330,17 +330,17 @@ class TaskReader {
   const std::uint64_t limit_;
   Unfinished sent_;
   Unfinished waiting_;
-  std::deque<TaskRow> looked_at_;  // rows of those that have none
+  std::deque<TaskRow> looked_at_;  // rows built for compact tasks
   std::uint64_t not_looked_at_ = 0;
   Ended failed_;
   Ended finished_;
   Table<TaskId, bool> seen_;
   std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts_;
-  const CallForm* counted_form_ = nullptr;  // the last one's, and where it is counted
+  const CallForm* counted_form_ = nullptr;  // form counted last, with its counter
   TaskPhase counted_phase_ = TaskPhase::finished;
   std::uint64_t* counted_ = nullptr;
   bool placed_ = false;
-  Table<ProcessId, bool> gone_through_;  // executors, for the places in their streams
+  Table<ProcessId, bool> gone_through_;  // executors whose streams have positions already
   Table<TaskId, std::uint64_t> places_;
   std::int64_t error_bytes_ = 0;
   TasksTold told_;
@@ -376,12 +376,12 @@ void ClientCore::report_failures() {
   if (!report.tasks.empty()) tell_head(std::move(report));
 }
 
-// For people only. What a task that was given away comes to is its new owner's to tell.
+// For queries alone. The new owner reports the end of a task that was handed over.
 void ClientCore::remember_end(TaskId task, const TaskRow& row,
                               const Results& results) {
   const bool is_sent = row.state == TaskState::sent;
   const bool is_error = !results.empty() && results.front().is_error;
-  // A reply takes its row off the executor; without one, that has died.
+  // A reply clears the executor of the row; otherwise the executor died.
   const Answered by = !is_sent               ? Answered()
                       : row.executor.empty() ? answered_
                                              : Answered{row.executor, {}, {}, 0};
@@ -412,7 +412,7 @@ void ClientCore::remember_end(TaskId task, const TaskRow& row,
   ended_.add(std::move(ended));
 }
 
-// A call that has ended meanwhile needs no news.
+// A call that ended in between needs no report.
 void ClientCore::executor_says(ProcessId executor, CallStarted message) {
   const auto& stream = streams_.at(executor);
   const TaskId* task = stream.in_flight.find(message.number);

@@ -1,4 +1,5 @@
-// Tasks: from submission through their arguments to one end each: value, error or cancelled.
+// Tasks from their submission, through their arguments, to exactly one end: value, error, or
+// cancelled.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -16,7 +17,7 @@ const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
 const Mark mark_no_room("client.an_actor_had_no_room_for_a_call");
 const Mark mark_preempted("client.task_preempted");
 
-// Calls that take longer count at once, shorter ones little by little.
+// Asymmetric moving average: fast attack, slow decay.
 void measure(ClassRow& row, Duration run_time) {
   if (!std::exchange(row.measured, true)) {
     row.run_time = run_time;
@@ -81,7 +82,8 @@ void ClientCore::on(SubmitTask& event) {
   if (row.missing == 0) task_ready(task);
 }
 
-// A borrowed argument that has not been seen here yet is asked for: only then is it known to exist.
+// A borrowed argument that was not read here yet is fetched, because only then is it known to
+// exist.
 std::size_t ClientCore::count_missing(const Arguments& arguments) {
   std::size_t missing = 0;
   for (const auto& argument : arguments) {
@@ -132,7 +134,7 @@ void ClientCore::task_ready(TaskId task) {
   join_queue(task, row);
 }
 
-// A call whose argument is an error ends with that error and never runs.
+// A call with an error as an argument ends with that error and never runs.
 bool ClientCore::fail_on_argument_errors(TaskId task) {
   for (const auto& argument : *tasks_.at(task).call.arguments) {
     if (!argument.is_ref) continue;
@@ -149,7 +151,7 @@ bool ClientCore::fail_on_argument_errors(TaskId task) {
   return false;
 }
 
-// The call as it travels: small values in place of their refs.
+// The call as it is sent: small values replace their refs.
 CallRecord ClientCore::resolved(const CallRecord& call) {
   CallRecord result = call;
   result.caller_node = node_;
@@ -189,9 +191,9 @@ void ClientCore::finish(TaskId task, Results results) {
   const ActorId actor = tasks_.at(task).call.form->actor;
   const auto num_returns = tasks_.at(task).call.form->num_returns;
   const ObjectId first_result = tasks_.at(task).first_result;
-  bool stored = false;  // or elements of its tensors lie in another process
+  bool stored = false;  // true also if tensor elements of a result stay in another process
   for (std::uint32_t i = 0; i < num_returns; ++i) {
-    // One error stands in the place of all results.
+    // One error replaces all results.
     const bool shared = results.size() < num_returns;
     ValueRecord value = results.empty() ? ValueRecord{}
                         : shared        ? results.front()
@@ -203,7 +205,7 @@ void ClientCore::finish(TaskId task, Results results) {
   }
   if (kind == CallKind::actor_call) call_over(actor);
   auto* row = tasks_.find(task);
-  if (row == nullptr) return;  // its results were wanted by nobody
+  if (row == nullptr) return;  // no result was in use
   const bool lineage = stored && row->retries_left != 0 && !row->cancelled;
   if (!lineage || row->live_results == 0) return forget_task(task);
   keep_as_lineage(task);
@@ -245,7 +247,7 @@ void ClientCore::finish_cancelled(TaskId task) {
   finish_with_error(task, std::move(error));
 }
 
-// The executor that ran the task ended before it answered.
+// The executor that ran the task ended before it replied.
 void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   TaskRow& row = tasks_.at(task);
   if (row.cancelled) return finish_cancelled(task);
@@ -279,7 +281,7 @@ void ClientCore::attempt_failed(TaskId task, const EndCause& cause) {
   finish_with_error(task, std::move(error));
 }
 
-// It was ended for others: it goes before those of its class that have not run.
+// A preempted task precedes the tasks of its class that have not run.
 void ClientCore::run_again_uncharged(TaskId task) {
   mark_preempted.hit();
   TaskRow& row = tasks_.at(task);
@@ -307,7 +309,8 @@ bool ClientCore::can_run_again(const TaskRow& finished) const {
   return actor != nullptr && actor->state != ActorState::dead;
 }
 
-// Of lineage: an actor's is again one of its calls, before those that were submitted after it.
+// Recomputes from lineage. An actor task becomes a call of its actor again, ahead of later
+// submissions.
 void ClientCore::run_again(TaskId task) {
   TaskRow& row = tasks_.at(task);
   if (row.retries_left > 0) --row.retries_left;
@@ -322,7 +325,7 @@ void ClientCore::run_again(TaskId task) {
   advance_actor(id);
 }
 
-// What needs more memory than there is would be ended again and again, and others with it.
+// The backoff limits repeated out-of-memory terminations, which would also hit other tasks.
 void ClientCore::resubmit_later(TaskId task) {
   mark_memory.hit();
   TaskRow& row = tasks_.at(task);
@@ -366,7 +369,7 @@ bool ClientCore::waits_again(TaskId task) {
   return true;
 }
 
-// Back to the queue without having run: costs no retry.
+// Returns the task to the queue. It did not run, so no retry is charged.
 void ClientCore::requeue(TaskId task) {
   TaskRow& row = tasks_.at(task);
   row.executor = {};
@@ -398,7 +401,7 @@ void ClientCore::on(const CancelChildren& event) {
   for (const auto& [id, row] : tasks_) {
     if (row.parent == event.parent && row.state != TaskState::finished) children.push_back(id);
   }
-  std::ranges::sort(children);  // the same whichever of them had rows
+  std::ranges::sort(children);  // independent of which of them had rows
   for (const TaskId child : children) cancel_task(child, false, true);
 }
 

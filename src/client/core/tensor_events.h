@@ -1,5 +1,6 @@
-// What happens to tensors that stay where they were made. Plain structs with field lists; part of
-// client_events.h and client_commands.h.
+// Events about tensors that stay in the process that made them. Plain structs with field lists,
+// part of client_events.h and client_commands.h.
+// Thread: any (values).
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace mobula::internal::client {
 
-// Elements of a tensor that stay in this process, which owns them; the caller gets one ref.
+// Tensor elements that stay in this process, which owns them. The caller gets one ref.
 struct KeepTensor {
   RefRecord ref;
   template <class Visit>
@@ -19,8 +20,8 @@ struct KeepTensor {
   friend bool operator==(const KeepTensor&, const KeepTensor&) = default;
 };
 
-// These elements, which a value here refers to, are nowhere any more: their process was ended. What this process
-// owns and a task can make again is made again, and is not ready until then.
+// The elements, to which a value here refers, are lost: their process exited. Values that this
+// process owns are recomputed if a task can do so, and are not ready until then.
 struct ElementsLost {
   ObjectId object;
   template <class Visit>
@@ -30,8 +31,8 @@ struct ElementsLost {
   friend bool operator==(const ElementsLost&, const ElementsLost&) = default;
 };
 
-// Elements that the arguments of a call refer to: one more ref on each, for the call, in whose place its
-// caller holds them until EndLoans.
+// Elements to which the arguments of a call refer: one more ref on each for the call. Its caller
+// holds them for this process until EndLoans.
 struct LendRefs {
   RefRecords refs;
   template <class Visit>
@@ -41,8 +42,8 @@ struct LendRefs {
   friend bool operator==(const LendRefs&, const LendRefs&) = default;
 };
 
-// The call is over, and its own refs are released: what is referred to still is held by this process, which
-// is confirmed before the call is answered.
+// The call has finished and released its own refs. This process holds the elements that are still
+// referenced, and the home confirms that before the reply is sent.
 struct EndLoans {
   RecycledVector<ObjectId> objects;
   template <class Visit>
@@ -52,7 +53,8 @@ struct EndLoans {
   friend bool operator==(const EndLoans&, const EndLoans&) = default;
 };
 
-// Results of a finished call leave with refs in them: they stay held until the caller holds them.
+// Results of a finished call leave with refs in them. The refs stay held until the caller holds
+// them.
 struct PinRefs {
   RefRecords refs;
   template <class Visit>
@@ -63,7 +65,7 @@ struct PinRefs {
 };
 struct UnpinRefs {
   RefRecords refs;
-  bool unheld = false;  // nobody has made anything of what left in that result, nor will
+  bool unheld = false;  // no process uses the refs of that result, or will
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("refs", &UnpinRefs::refs), field("unheld", &UnpinRefs::unheld));
@@ -71,7 +73,7 @@ struct UnpinRefs {
   friend bool operator==(const UnpinRefs&, const UnpinRefs&) = default;
 };
 
-// Nobody refers to these elements of a tensor any more.
+// No ref to these tensor elements is left.
 struct TensorUnneeded {
   ObjectId object;
   template <class Visit>

@@ -1,5 +1,6 @@
-// Replies whose values contain refs that their homes have not confirmed yet: until all are, the
-// executor that replied keeps its own holds. Decides nothing; owned by one ClientCore.
+// Replies with refs that their homes have not confirmed yet. The executor that replied keeps its
+// own holds until all are confirmed.
+// Thread: owner (one ClientCore). Not: decisions.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +18,10 @@ class UnheldReplies {
   struct Reply {
     ProcessId executor;
     std::uint64_t number = 0;
-    bool held = false;  // one of what it contains is held, or was
+    bool held = false;  // at least one of its refs is or was held
   };
 
-  // `missing` is not empty.
+  // Precondition: `missing` is not empty.
   void add(Reply reply, RecycledVector<ObjectId> missing) {
     const std::uint64_t id = ++last_;
     for (const ObjectId object : missing) by_object_[object].push_back(id);
@@ -28,8 +29,8 @@ class UnheldReplies {
     waiting_.insert(id, {reply, missing.size()});
   }
 
-  // This object is held now, or wanted no more (not held: nobody here ever held it): the replies that
-  // waited for nothing else, oldest first.
+  // The object is held now, or is not needed any more (`is_held` false: it was never held here).
+  // Returns the replies that waited for it alone, oldest first.
   RecycledVector<Reply> settle(ObjectId object, bool is_held) {
     RecycledVector<Reply> held;
     auto* found = by_object_.find(object);
@@ -38,7 +39,7 @@ class UnheldReplies {
     by_object_.erase(object);
     for (const std::uint64_t id : ids) {
       auto* each = waiting_.find(id);
-      if (each == nullptr) continue;  // its executor has ended
+      if (each == nullptr) continue;  // its executor exited
       each->reply.held |= is_held;
       if (--each->missing > 0) continue;
       held.push_back(each->reply);
@@ -46,7 +47,7 @@ class UnheldReplies {
     }
     return held;
   }
-  // Nobody is there any more to be told.
+  // The executor exited: no acknowledgement is due.
   void forget(ProcessId executor) {
     if (!any_of(executor)) return;
     RecycledVector<std::uint64_t> ids;
@@ -73,7 +74,7 @@ class UnheldReplies {
 
   std::uint64_t last_ = 0;
   Table<std::uint64_t, Waiting> waiting_;
-  Table<ObjectId, RecycledVector<std::uint64_t>> by_object_;  // replies that miss it
+  Table<ObjectId, RecycledVector<std::uint64_t>> by_object_;  // replies that await the object
   Table<ProcessId, std::size_t> of_executor_;                 // count of waiting replies
 };
 

@@ -1,9 +1,8 @@
 // Calls that return from an executor without having run, because arguments could not be read there.
-//
-// The caller reads the argument itself, through the home of the object, which is the only place where a loss is
-// decided. If the bytes are lost, the owner runs their task again. The call waits for it, and is not charged. If the home
-// of an argument that another process owns cannot be reached, the caller tries again later, because the owner of an
-// object outlives the agent of its node.
+// The caller reads the argument itself, through the home of the object, which alone decides about a
+// loss. If the bytes are lost, the owner runs their task again. The call waits for it, and is not
+// charged. If the home of an argument that another process owns cannot be reached, the caller tries
+// again later, because the owner of an object outlives the agent of its node.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -17,9 +16,10 @@ const Mark mark_doubted("client.unread_argument_is_verified");
 const Mark mark_owner_awaited("client.call_awaits_owner_of_an_argument");
 const Mark mark_unread_often("client.argument_is_readable_here_alone");
 
-// After these returns in a row with arguments that this process can read, returns are charged as crashes.
+// After this number of successive returns with arguments that are readable here, returns are
+// charged as crashes.
 constexpr std::uint8_t max_uncharged = 8;
-// Pauses of a call whose argument is lost for now: 23.5 s in all.
+// Pauses of a call whose argument is temporarily lost: 23.5 s in total.
 constexpr std::uint8_t max_owner_waits = 6;
 constexpr Duration owner_wait_initial = 500ms;
 constexpr Duration owner_wait_max = 8s;
@@ -57,7 +57,8 @@ void ClientCore::return_to_waiting(TaskId task) {
   advance_actor(actor);
 }
 
-// False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that are readable here.
+// False if the owner of one of them is dead, or if executors repeatedly fail to read arguments that
+// are readable here.
 bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unread) {
   if (unread.empty()) return false;
   bool readable_here = true;
@@ -83,7 +84,7 @@ bool ClientCore::verify_arguments(TaskRow& row, const std::vector<ObjectId>& unr
   return true;
 }
 
-// The bytes are readable here, or this node cannot say.
+// The bytes are readable here, or this node cannot decide.
 void ClientCore::end_doubt(ObjectId object) {
   auto* row = objects_.find(object);
   if (row == nullptr || !row->doubted) return;

@@ -30,7 +30,8 @@ std::string UnreadErrors::report() const {
   return text;
 }
 
-// Only failures of user code and of the process that ran it: others are consequences of them, or intended.
+// Records failures of user code and of its process. Other failures are their consequences, or
+// intended.
 void ClientCore::note_error(TaskId task, const TaskRow& row, const Results& results) {
   if (row.call.form->num_returns == 0 || row.cancelled || results.empty()) return;
   const ValueRecord& value = results.front();

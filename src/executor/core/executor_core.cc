@@ -84,7 +84,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
   return earliest;
 }
 
-// ---- calls come in -----------------------------------------------------------------------------
+// ---- incoming calls ---------------------------------------------------------------------------
 
 void ExecutorCore::on(const Assigned& event) {
   assignment_ = event.assignment;
@@ -126,7 +126,7 @@ void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
   begin_round(row);
 }
 
-// Arguments of waiting calls are fetched before their turn comes.
+// Arguments of queued calls are fetched before their turn.
 void ExecutorCore::admit(CallRow row) {
   row.token = next_token_++;
   FetchArguments fetch = what_to_fetch(row.call);
@@ -149,7 +149,8 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   const bool no_room = event.failure->code == ErrorCode::resource_exhausted;
   const CallRow row = std::move(*queued);
   queue_.erase(event.token);
-  // Others of this executor have the room: it may run elsewhere, or here when they are done.
+  // Other calls of this executor use the memory: the call may run elsewhere, or here after they
+  // end.
   if (no_room && !is_actor() && !(running_.empty() && queue_.empty())) {
     mark_no_room.hit();
     return hand_back(row, "");
@@ -160,7 +161,8 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   answer.outcome = CallOutcome::failed;
   answer.lost = event.lost;
   answer.unread = event.unread;
-  // A caller of the previous release sends calls of actors again, in their order, if `lost` names the cause.
+  // A caller of the previous release resends calls of actors in their order if `lost` names the
+  // cause.
   if (is_actor()) answer.lost.insert(answer.lost.end(), event.unread.begin(), event.unread.end());
   answer.results.push_back(error_value(no_room ? ErrorKind::store_full : ErrorKind::object_lost,
                                        "an argument of " + row.call.form->name + " cannot be read: " +
@@ -171,13 +173,13 @@ void ExecutorCore::on(const ArgumentsFetched& event) {
   if (to_be_sent_again) begin_round(row);
 }
 
-// It may be sent again: nothing of its caller that was sent after it starts before. Nothing of that has started yet,
-// since it was waited for.
+// The refused call may be sent again, so no later call of its caller may start before it. None has
+// started, because they waited for it.
 void ExecutorCore::begin_round(const CallRow& refused) {
   auto* caller = callers_.find(refused.caller);
   if (!is_actor() || refused.call.form->beside || caller == nullptr || !caller->knows_rounds) return;
   ++caller->round;
-  if (refused.token == 0) return;  // it was the last
+  if (refused.token == 0) return;  // it was the last one
   for (auto at = queue_.begin(); at != queue_.end();) {
     const CallRow& row = at->second;
     if (row.token < refused.token || row.caller != refused.caller || row.call.form->beside) {
@@ -195,7 +197,7 @@ std::size_t ExecutorCore::max_running() const {
   return static_cast<std::size_t>(std::max(1, assignment_.actor.max_concurrency));
 }
 
-// Whatever else runs or waits.
+// Starts calls outside the order, regardless of other running or queued calls.
 void ExecutorCore::start_beside() {
   if (!beside_waits_ || leaving_ || !constructed_) return;
   beside_waits_ = false;
@@ -223,7 +225,8 @@ void ExecutorCore::start(CallRow row) {
   running_.insert(token, std::move(row));
 }
 
-// In order of arrival; a call whose arguments are not here holds up its own caller's later calls only.
+// Starts calls in order of arrival. A call without its arguments delays only later calls of its
+// caller.
 void ExecutorCore::start_ready() {
   if (leaving_) return;
   RecycledVector<ProcessId> held_up;
@@ -255,7 +258,7 @@ void ExecutorCore::tell_started() {
   }
 }
 
-// ---- calls go out ------------------------------------------------------------------------------
+// ---- replies ----------------------------------------------------------------------------------
 
 void ExecutorCore::on(CallFinished& event) {
   auto* running = running_.find(event.token);
@@ -297,9 +300,10 @@ void ExecutorCore::on(CallFinished& event) {
   ++finished_;
   leave_if_spent();
   if (!row.over_share.empty() && !is_actor()) leave_when_done(EndKind::retired);
-  // Before the answer, which makes the caller look for where its next call may go.
+  // Precedes the reply, on which the caller chooses the target of its next call.
   if (leaving_ && running_.empty()) say_farewell();
-  // The actor or its job has ended: callers learn the cause from the head, not a cancellation that they did not request.
+  // The actor or its job has ended: callers learn the cause from the head, not a cancellation that
+  // they did not request.
   if (!hurries_) reply(row, std::move(answer));
 }
 
@@ -369,7 +373,7 @@ void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
     mark_cancel_running.hit();
     emit(CancelRunning{token, message.recursive});
     if (!message.force || is_actor()) return;
-    // The caller has its answer; the process ends with the user's code still in it.
+    // The caller gets its reply now, and the process exits while the user's code still runs.
     mark_forced.hit();
     CallReply answer;
     answer.outcome = CallOutcome::cancelled;
@@ -383,7 +387,7 @@ void ExecutorCore::caller_says(ProcessId caller, CancelCall& message) {
 void ExecutorCore::on(const CallerGone& event) {
   auto* caller = callers_.find(event.caller);
   if (caller == nullptr) return;
-  // Whom it has passed a ref on to relied on its hold, and takes one by itself now.
+  // A process that got a ref from it relied on its hold, and now takes its own hold.
   for (auto& [number, refs] : caller->pinned) orphans_.emplace_back(now_ + options_.orphans_bound, std::move(refs));
   callers_.erase(event.caller);
   for (auto at = queue_.begin(); at != queue_.end();) {
@@ -402,7 +406,7 @@ void ExecutorCore::on(const CallerGone& event) {
   }
 }
 
-// ---- lending -----------------------------------------------------------------------------------
+// ---- CPU of blocked calls ---------------------------------------------------------------------
 
 void ExecutorCore::on(const CallBlocked& event) {
   if (auto* running = running_.find(event.token)) running->blocked = event.on;
@@ -424,8 +428,8 @@ void ExecutorCore::on(const Tick&) {
   }
 }
 
-// When every running call waits, the slot's CPU and place serve somebody else, and calls not yet
-// started go back: what is waited for may be among them.
+// While every running call is blocked, other work gets the CPU of the slot. Calls that have not
+// started are returned, because a running call may wait for one of them.
 void ExecutorCore::update_lending() {
   const bool all_wait = running_.size() > beside_ && std::ranges::all_of(running_, [](const auto& each) {
     return each.second.blocked || each.second.call.form->beside;
@@ -447,9 +451,9 @@ void ExecutorCore::update_lending() {
   }
 }
 
-// ---- results that stay here --------------------------------------------------------------------
+// ---- resident results -------------------------------------------------------------------------
 
-// The lessee keeps a slot whose executor holds results, and sends it who needs them.
+// The lessee keeps a slot whose executor holds results, and sends it the calls that need them.
 void ExecutorCore::on(const ResultsHeld& event) {
   held_ = event.residence;
   if (is_actor()) return;
@@ -459,7 +463,8 @@ void ExecutorCore::on(const ResultsHeld& event) {
   if (running_.empty()) leave_if_spent();
 }
 
-// A process that has run as many calls as it may stays for as long as somebody may want what it holds.
+// A process that has run its maximum of calls stays while other processes may need the results that
+// it holds.
 void ExecutorCore::leave_if_spent() {
   const auto max_calls = assignment_.demand_class.max_calls;
   const bool spent = !is_actor() && max_calls > 0 && finished_ >= max_calls;
@@ -468,8 +473,9 @@ void ExecutorCore::leave_if_spent() {
   mark_stays.hit();
 }
 
-// The agent, and by it the head, hears that the slot works no more and is there for its results alone. Not
-// between two calls that follow each other, and of each ref that goes only now and then.
+// Reports to the agent, and through it to the head, that the slot runs nothing and only holds
+// results. The report is delayed past short gaps between calls, and released refs are reported at a
+// limited rate.
 void ExecutorCore::update_residence() {
   const bool idle = !is_actor() && !leaving_ && running_.empty() && queue_.empty() && held_.any();
   tell_residence_at_.reset();
@@ -496,8 +502,8 @@ void ExecutorCore::update_residence() {
   emit(TellAgent{ExecutorResides{held_}});
 }
 
-// User code goes on until it returns, unless it looks whether it is cancelled; its result is not wanted. A task's
-// process ends then, so that its memory is free for sure.
+// User code runs until it returns, unless it checks for cancellation, and its result is discarded.
+// The process of a task then exits, so that its memory is certainly freed.
 void ExecutorCore::on(const ShareExceeded& event) {
   for (auto& [token, row] : running_) {
     row.over_share = event.text;

@@ -1,9 +1,8 @@
-// What a process that runs calls has to decide: which call runs next, in which order callers are
-// served, what is handed back, when to lend the CPU, when results make the slot resident and when to leave. One slot generation or one
-// actor incarnation. Pure: events in, commands out; no clock, I/O or thread. It belongs to the lock
-// of the process's runtime, like the client core beside it, which owns what the calls submit.
-//
-// It does not run user code (shell), nor see values: results come to it stored and described.
+// Decides for one slot generation or one actor incarnation: the next call to run, calls to return,
+// the release of the CPU of blocked calls, residence of results, and exit.
+// Thread: owner, under the lock of the process's runtime.
+// Not: running user code (shell), values (they are stored and described before), submitted calls
+// (ClientCore).
 #pragma once
 
 #include <cstdint>
@@ -54,25 +53,26 @@ class ExecutorCore {
  private:
   struct CallerRow {
     Session<ExecutorMessage, CallerMessage> session;
-    std::uint64_t last_number = 0;                           // highest call number seen
-    std::uint64_t round = 1;                                 // what comes of rounds before goes back
+    std::uint64_t last_number = 0;                           // highest call number received
+    std::uint64_t round = 1;                                 // calls of earlier rounds are returned
     bool knows_rounds = false;
     std::optional<Time> armed;  // see DeadlineHeap
-    // No call since the caller was opened or released its last handle: it acknowledges nothing.
+    // True until the caller sends a call, and after it has released its last handle: it sends no
+    // acknowledgements.
     bool closed = true;
-    RecycledMap<std::uint64_t, RefRecords> pinned;  // replies not yet held
+    RecycledMap<std::uint64_t, RefRecords> pinned;  // refs in replies, until the caller holds them
   };
   struct CallRow {
     std::uint64_t token = 0;
     ProcessId caller;  // empty: the constructor
     std::uint64_t number = 0;
     CallRecord call;
-    bool ready = false;  // arguments are here
+    bool ready = false;  // the arguments are available
     bool blocked = false;
     bool cancelled = false;
-    std::string over_share{};  // it ends with this as its error
-    Time started;               // running
-    bool told_started = false;  // or nobody to tell
+    std::string over_share{};  // message of the error that ends it
+    Time started;               // set when running
+    bool told_started = false;  // the caller was notified, or none exists
   };
 
   void on(const Assigned& event);
@@ -122,38 +122,38 @@ class ExecutorCore {
 
   ExecutorOptions options_;
   AssignExecutor assignment_;
-  bool constructed_ = false;  // tasks: from the start; actors: the constructor has returned
+  bool constructed_ = false;  // always true for tasks; for actors after the constructor returned
   std::uint64_t next_token_ = 1;
   std::int64_t finished_ = 0;
   RanCalls ran_;
   Table<ProcessId, CallerRow> callers_;
   DeadlineHeap<ProcessId> caller_deadlines_;
   Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
-  Table<std::uint64_t, CallRow> running_;  // likewise, in the order of their starts
-  std::size_t beside_ = 0;                 // of those that run, beside the actor's calls
-  bool beside_waits_ = false;              // one may be among those that wait
-  std::deque<std::pair<Time, RefRecords>> orphans_;  // pinned for callers that have died, until then
-  std::vector<ExecutorFrame> frames_;      // that leave; kept for its memory
-  std::optional<Time> blocked_since_;  // every running call waits
+  Table<std::uint64_t, CallRow> running_;  // by token, in order of start
+  std::size_t beside_ = 0;                 // count of running calls outside the actor's order
+  bool beside_waits_ = false;              // such a call may be queued
+  std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, by end
+  std::vector<ExecutorFrame> frames_;      // outgoing frames; member only to reuse its memory
+  std::optional<Time> blocked_since_;  // set while every running call waits
   bool lent_ = false;
-  Residence held_;                   // results of its calls that others may want
-  bool holds_said_ = false;          // to the lessee
-  Residence residence_said_;         // to the agent
-  std::optional<Time> idle_since_;   // nothing runs or waits here, and results are held
+  Residence held_;                   // results of its calls that other processes may need
+  bool holds_said_ = false;          // state reported to the lessee
+  Residence residence_said_;         // state reported to the agent
+  std::optional<Time> idle_since_;   // set while no call runs or waits here, and results are held
   Time residence_told_;
   std::optional<Time> tell_residence_at_;
-  std::optional<EndKind> leaving_;  // nothing new starts
-  bool farewell_said_ = false;      // StreamRetires sent
+  std::optional<EndKind> leaving_;  // set: no further call starts
+  bool farewell_said_ = false;      // StreamRetires was sent
   Time leave_by_;
   enum class Object { lives, being_destroyed, destroyed };
   Object object_ = Object::lives;  // state of the actor object
   bool hurries_ = false;           // the job has ended: only destructors are awaited
   enum class Submitted { unknown, asked, pending, done };
-  Submitted submitted_ = Submitted::unknown;  // the calls that this process has submitted
-  SubmittedPending pending_;                  // the last answer
-  std::optional<Time> release_at_;            // pending: the agent gets the resources of the slot then
+  Submitted submitted_ = Submitted::unknown;  // state of the calls that this process has submitted
+  SubmittedPending pending_;                  // the latest reply
+  std::optional<Time> release_at_;            // pending: time to release the slot's resources
   enum class Evacuation { due, asked, over };
-  Evacuation evacuation_ = Evacuation::due;  // of a planned end
+  Evacuation evacuation_ = Evacuation::due;  // state of the evacuation before a planned exit
   Time evacuate_by_;
   bool left_ = false;
 

@@ -1,5 +1,6 @@
-// What the executor core is told, what it says that its shell is to do, and how it is set up. Every struct
-// has a field list, so that inputs can be recorded and a replay compared.
+// Events, commands, and options of the executor core. Every struct has a field list, so that inputs
+// can be recorded and replays compared.
+// Thread: any (values).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Assigned {
   }
   friend bool operator==(const Assigned&, const Assigned&) = default;
 };
-// From a caller that has proved who it is.
+// A frame of an authenticated caller.
 struct CallerSaid {
   ProcessId caller;
   CallerFrame frame;
@@ -48,8 +49,8 @@ struct CallerGone {
 struct ArgumentsFetched {
   std::uint64_t token = 0;
   std::optional<Failure> failure;
-  std::vector<ObjectId> lost{};  // with a failure: elements of tensors that are nowhere any more
-  std::vector<ObjectId> unread{};  // with a failure: objects that could not be read
+  std::vector<ObjectId> lost{};  // set with a failure: tensor elements that no longer exist
+  std::vector<ObjectId> unread{};  // set with a failure: objects that could not be read
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("token", &ArgumentsFetched::token), field("failure", &ArgumentsFetched::failure),
@@ -57,14 +58,14 @@ struct ArgumentsFetched {
   }
   friend bool operator==(const ArgumentsFetched&, const ArgumentsFetched&) = default;
 };
-// User code has returned; its results are stored, what it keeps is held and confirmed.
+// User code returned. Its results are stored, and the holds on refs that it keeps are confirmed.
 struct CallFinished {
   std::uint64_t token = 0;
   CallOutcome outcome = CallOutcome::value;
   Results results;
   std::vector<ObjectId> kept;
   std::vector<Handover> handovers;
-  RefRecords pinned;  // inside the results, until the caller holds them
+  RefRecords pinned;  // refs in the results, until the caller holds them
   Duration run_time{};
   std::int64_t pid = 0;
   bool leave = false;  // exit_actor was called
@@ -78,7 +79,7 @@ struct CallFinished {
   }
   friend bool operator==(const CallFinished&, const CallFinished&) = default;
 };
-// The thread of a running call waits in a blocking operation, or goes on.
+// The thread of a running call begins (`on`) or ends a wait in a blocking operation.
 struct CallBlocked {
   std::uint64_t token = 0;
   bool on = false;
@@ -90,8 +91,8 @@ struct CallBlocked {
 };
 struct EndAsked {
   bool graceful = true;
-  bool stores = false;  // results that are held go elsewhere first, also if not graceful
-  bool orderly = false;  // not graceful: the actor is destroyed and exit handlers run
+  bool stores = false;  // held results are moved elsewhere first, even if not graceful
+  bool orderly = false;  // if not graceful: the actor is destroyed and exit handlers run
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("graceful", &EndAsked::graceful), field("stores", &EndAsked::stores),
@@ -106,7 +107,7 @@ struct Tick {
   }
   friend bool operator==(const Tick&, const Tick&) = default;
 };
-// Answer to Evacuate.
+// Reply to Evacuate.
 struct Evacuated {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -114,7 +115,7 @@ struct Evacuated {
   }
   friend bool operator==(const Evacuated&, const Evacuated&) = default;
 };
-// Answers to AwaitSubmitted: calls that this process has submitted are not finished yet; all are finished.
+// Replies to AwaitSubmitted: some calls are unfinished, or with SubmittedDone, all are finished.
 struct SubmittedPending {
   std::uint64_t calls = 0;
   std::string example;  // name of one of them
@@ -124,7 +125,7 @@ struct SubmittedPending {
   }
   friend bool operator==(const SubmittedPending&, const SubmittedPending&) = default;
 };
-// Answer to DestroyActor.
+// Reply to DestroyActor.
 struct ActorDestroyed {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -139,8 +140,8 @@ struct SubmittedDone {
   }
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
 };
-// What this process holds of its calls' results has changed: all that it holds. Told before the end of the call
-// that made it.
+// The results of calls that this process holds changed. The event has all of them, and precedes the
+// end of the call that caused the change.
 struct ResultsHeld {
   Residence residence;
   template <class Visit>
@@ -149,7 +150,7 @@ struct ResultsHeld {
   }
   friend bool operator==(const ResultsHeld&, const ResultsHeld&) = default;
 };
-// The agent says that this process has more of a device than its share.
+// The agent reports that this process exceeds its share of a device.
 struct ShareExceeded {
   std::string text;
   template <class Visit>
@@ -183,8 +184,8 @@ struct TellAgent {
 };
 struct FetchArguments {
   std::uint64_t token = 0;
-  std::vector<Argument> refs;  // those with is_ref
-  RefRecords tensors;  // of the others: elements that are not in their values
+  std::vector<Argument> refs;  // arguments with is_ref
+  RefRecords tensors;  // separately stored elements of tensors in the other arguments
   ProcessId caller;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -193,7 +194,8 @@ struct FetchArguments {
   }
   friend bool operator==(const FetchArguments&, const FetchArguments&) = default;
 };
-// What others refer to and lies in this process has to go elsewhere before it ends: say Evacuated then.
+// Results that other processes refer to must leave this process before it exits. Evacuated is the
+// reply.
 struct Evacuate {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -212,7 +214,7 @@ struct RunCall {
   }
   friend bool operator==(const RunCall&, const RunCall&) = default;
 };
-// Never to be run here: its fetched arguments may go.
+// The call never runs here, so its fetched arguments can be dropped.
 struct DropCall {
   std::uint64_t token = 0;
   template <class Visit>
@@ -234,15 +236,15 @@ struct CancelRunning {
 };
 struct ReleasePins {
   RefRecords refs;
-  bool unheld = false;  // nobody has held them, nor will
+  bool unheld = false;  // no process has held them, or will
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("refs", &ReleasePins::refs), field("unheld", &ReleasePins::unheld));
   }
   friend bool operator==(const ReleasePins&, const ReleasePins&) = default;
 };
-// The process exits as planned: answer SubmittedDone when all calls that it has submitted are finished, and
-// SubmittedPending at once if some are not.
+// The process exits as planned. SubmittedDone follows when all calls that it submitted are
+// finished, and SubmittedPending at once if some are not.
 struct AwaitSubmitted {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -250,7 +252,7 @@ struct AwaitSubmitted {
   }
   friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
 };
-// No call runs any more: the destructor of the actor runs, on a thread that runs calls.
+// No call runs any more: a thread that runs calls destroys the actor.
 struct DestroyActor {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
@@ -258,10 +260,10 @@ struct DestroyActor {
   }
   friend bool operator==(const DestroyActor&, const DestroyActor&) = default;
 };
-// Everything is answered: the process ends now.
+// All replies are sent, and the process exits now.
 struct Leave {
   EndKind kind = EndKind::retired;
-  bool exit_handlers = false;  // they run first
+  bool exit_handlers = false;  // exit handlers run first
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("kind", &Leave::kind), field("exit_handlers", &Leave::exit_handlers));
@@ -272,13 +274,13 @@ using Command = std::variant<TellCaller, TellAgent, FetchArguments, RunCall, Dro
                              CancelRunning, ReleasePins, Leave, Evacuate, AwaitSubmitted, DestroyActor>;
 
 struct ExecutorOptions {
-  Duration leave_bound = 1s;        // callers have this long to acknowledge before a planned exit
-  Duration orphans_bound = 1s;      // what callers that died were given stays held for so long, for those they gave it
-  Duration evacuation_bound = 30s;  // and what others refer to, to be elsewhere
-  std::size_t max_queue = 100'000;  // calls waiting here; more are handed back
-  Duration tell_started_after = 50ms;  // callers are told of calls that run so long
-  Duration tell_residence_after = 1s;  // the agent is told of fewer results so seldom
-  Duration release_delay = 200ms;  // a process that awaits submitted calls keeps the resources of its slot until then
+  Duration leave_bound = 1s;        // longest wait for acknowledgements before a planned exit
+  Duration orphans_bound = 1s;      // time for which refs given to dead callers stay pinned
+  Duration evacuation_bound = 30s;  // longest wait for the evacuation of results
+  std::size_t max_queue = 100'000;  // limit of queued calls; further calls are returned
+  Duration tell_started_after = 50ms;  // run time after which the caller is notified
+  Duration tell_residence_after = 1s;  // minimum interval between reports of fewer results
+  Duration release_delay = 200ms;  // time until a process that awaits calls frees its resources
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("leave_bound", &ExecutorOptions::leave_bound),

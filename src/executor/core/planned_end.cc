@@ -1,4 +1,5 @@
-// Planned exit of an executor: the work that it awaits, the destructors, and the report. Part of ExecutorCore.
+// Planned exit of an executor: the work that it awaits, the destructors, and the report. Part of
+// ExecutorCore.
 #include <algorithm>
 
 #include "base/mark.h"
@@ -31,13 +32,14 @@ void ExecutorCore::on(const EndAsked& event) {
   }
   if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
   leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
-  // Who called has given it back, or is gone: nobody has to hear.
+  // The lessee has returned the slot, or is dead: no acknowledgement is awaited.
   say_farewell();
   leave_by_ = now_;
   if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
 }
 
-// The job has ended: calls that run are asked to return, and the agent kills this process if they do not.
+// The job has ended: running calls are cancelled, and the agent kills this process if they do not
+// return.
 void ExecutorCore::end_in_order() {
   mark_hurries.hit();
   for (auto& [token, row] : running_) {
@@ -50,7 +52,7 @@ void ExecutorCore::end_in_order() {
   farewell_said_ = true;
 }
 
-// User code: also after that it may submit calls.
+// The destructor is user code, which may submit calls.
 bool ExecutorCore::object_destroyed() {
   if (!is_actor() || object_ == Object::destroyed) return true;
   if (object_ == Object::lives) {
@@ -74,8 +76,8 @@ void ExecutorCore::say_farewell() {
   }
 }
 
-// Work that this process has submitted would be lost with it. Until that is finished it may need devices no more:
-// after a moment others get them.
+// Submitted work would be lost with this process, so it waits. It may not need its slot's resources
+// any more, and other work gets them after `release_delay`.
 bool ExecutorCore::submitted_done() {
   if (submitted_ == Submitted::unknown) {
     submitted_ = Submitted::asked;
@@ -108,8 +110,8 @@ void ExecutorCore::tell_departing(bool released) {
   emit(TellAgent{std::move(message)});
 }
 
-// Leaves once nothing runs, every caller has all answers and holds what they contain, and the calls that this process
-// has submitted are finished.
+// Exits once no call runs, every caller has all replies and holds their contents, and the calls
+// that this process has submitted are finished.
 void ExecutorCore::try_leave() {
   if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
   say_farewell();

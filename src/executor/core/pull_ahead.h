@@ -1,6 +1,7 @@
-// For which of the calls that wait here tensors may be pulled ahead, so that what has come and lies unused is
-// bounded, not only what is on its way. The first call of each caller may always: it, or one that has begun, is
-// what the others of that caller wait for, so nothing stands still for want of room. Pure; not thread-safe.
+// Budget for prefetching tensors of queued calls: it bounds tensors that have arrived and are not
+// in use. The first queued call of each caller is always admitted, because its later calls wait for
+// it.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ class PullAhead {
  public:
   explicit PullAhead(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // A call with arguments to be fetched waits. Tokens are in the order in which calls came.
+  // A call with arguments to fetch is queued. Tokens are in order of arrival.
   void waits(std::uint64_t token, ProcessId caller);
-  // Whether its `bytes` may be pulled now; true from then on.
+  // True if `bytes` for the call may be pulled now, and on every later call.
   bool may_pull(std::uint64_t token, std::uint64_t bytes);
-  // It runs: what came is in use. Or it never will.
+  // The call runs, so its tensors are in use, or it never will.
   void begun(std::uint64_t token);
 
   std::uint64_t bytes_ahead() const { return ahead_; }

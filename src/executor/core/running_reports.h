@@ -1,6 +1,7 @@
-// When a node hears what its executor runs. A name is worth a message where calls take their time; where two
-// functions take turns thousands of times a second, it is what runs now and then. Whether the call may run again
-// is said at once: by that the node chooses whom it ends for lack of memory. Pure; not thread-safe.
+// Decides when an executor reports its running task to its agent. A new name is reported at a
+// limited rate. A changed retry permission is reported at once, because the agent uses it to choose
+// an executor to terminate for lack of memory.
+// Thread: owner.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +23,14 @@ class RunningReports {
   };
   enum class Say : std::uint8_t {
     nothing,
-    now,    // what runs() is
-    later,  // ask again() after `pause`
+    now,    // report runs()
+    later,  // call again() after `pause`
   };
   static constexpr Duration pause = 10ms;
-  static constexpr int at_once = 32;         // then one for each of so long between two calls
+  static constexpr int at_once = 32;         // burst; each `for_each` between calls earns a report
   static constexpr Duration for_each = 1ms;
 
-  // Nothing has changed that starts() would note.
+  // True if starts() would change nothing.
   bool as_before(const std::string& name, bool may_run_again) const {
     return !put_off_ && name == said_ && may_run_again == runs_.may_run_again;
   }
@@ -44,7 +45,7 @@ class RunningReports {
     said_ = name;
     return Say::now;
   }
-  // The pause is over: whether there is something to say.
+  // The pause is over. True if a report is due.
   bool again() {
     put_off_ = false;
     if (runs_.name == said_) return false;
@@ -54,7 +55,7 @@ class RunningReports {
   const Running& runs() const { return runs_; }
 
  private:
-  // What is earned is earned by calls that take their time, and by pauses: never by many short ones together.
+  // Long calls and pauses earn permits; bursts of short calls do not.
   bool may_say(Time now) {
     const auto gained = (now - std::exchange(counted_, now)) / for_each;
     left_ = static_cast<int>(std::min<std::int64_t>(at_once, left_ + gained));

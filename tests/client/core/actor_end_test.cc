@@ -1,4 +1,4 @@
-// What a client core says about actors, and says again.
+// Reports of a client core about actors, and their repetition.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ TEST_F(ActorsOfAClient, AsksAgainWhenFoundActorHasEndedHere) {
   EXPECT_EQ(questions(step(submit)), 1);
   EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
   EXPECT_EQ(ends(step(ReleaseRef{handle_id(actor_)})).size(), 1u);
-  // The head has answered before it heard that the last handle was released.
+  // The head replied before it received the release of the last handle.
   ActorFound found;
   found.found = true;
   found.actor = actor_;
@@ -98,7 +98,7 @@ TEST_F(ActorsOfAClient, AsksAgainWhenFoundActorHasEndedHere) {
   const auto asked = step(AgentSaid{FromHead{found}});
   EXPECT_EQ(questions(asked), 1);
   EXPECT_EQ(answers(asked), 0);
-  // Other processes hold it: the next answer left the head after the release.
+  // Other processes hold the actor: the next reply left the head after the release.
   EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
   found.request = 0;
   found.wanted = submit.spec.actor;

@@ -1,4 +1,4 @@
-// Calls of actors, as their caller sees them: order, restarts, ends.
+// Calls of actors in their caller: order, restarts, ends.
 #include "client/core/small_client.h"
 #include "protocol/codec.h"
 
@@ -127,7 +127,7 @@ TEST_F(ActorCalls, ThatFindNoRoomLeaveAgainInOrderAsOthersEnd) {
   actor_alive(actor, 20, 1);
   std::vector<TaskId> calls;
   for (int i = 0; i < 5; ++i) calls.push_back(call(actor));
-  // Of these it has room for two.
+  // The actor has a free slot for two of these.
   for (std::uint64_t number = 3; number <= 5; ++number) {
     take_back(20, number);
     say(20, CallHandedBack{number, calls[number - 1], "", number == 3});

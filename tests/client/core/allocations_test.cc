@@ -1,5 +1,5 @@
-// What a call allocates once calls like it have come and gone: in the cores and the codec of its
-// caller and its executor. What user code and the shells add is not counted.
+// Allocations of a call after equal calls have warmed the caches: in the cores and the codec of its
+// caller and its executor. Allocations of user code and of the shells are not counted.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@
 #include "protocol/messages.h"
 
 namespace {
-std::size_t allocations = 0;  // of this program, which has one thread
+std::size_t allocations = 0;  // count for this program, which has one thread
 }
 
 void* operator new(std::size_t bytes) {
@@ -41,7 +41,7 @@ client::ClientOptions caller_options() {
   return options;
 }
 
-// A caller and an executor with what goes between them as bytes.
+// A caller and an executor that exchange encoded frames.
 class OneCallAtATime : public testing::Test {
  protected:
   enum Part { submitting, arriving, running, answering, letting_go, parts };
@@ -68,7 +68,7 @@ class OneCallAtATime : public testing::Test {
     executor_.step(now_, std::move(event), to_executor_);
   }
 
-  // The bytes of the one frame that the last step said.
+  // The bytes of the single frame of the last step.
   const Bytes& said_by_caller() {
     for (const auto& each : to_caller_) {
       if (const auto* told = std::get_if<client::TellExecutor>(&each)) return encode_(told->frame);
@@ -141,7 +141,7 @@ class OneCallAtATime : public testing::Test {
     tell_caller(client::AgentSaid{FromHead{ready}});
   }
 
-  // Of many calls, after some that are not counted.
+  // Counts over many calls, after a warm-up.
   void measure(bool with_argument) {
     for (int i = 0; i < 2000 && !HasFatalFailure(); ++i) call(with_argument);
     counts_ = {};

@@ -1,4 +1,4 @@
-// Tasks far behind in the queue of their class are kept small; nobody can tell but by the bytes.
+// Tasks far from their turn are compact. The difference is visible in memory use alone.
 #include "client/core/backlog.h"
 
 #include "base/random.h"
@@ -39,7 +39,7 @@ class FarBehind : public SmallClient {
     for (int i = 0; i < count; ++i) tasks.push_back(submit_with("argument " + std::to_string(i)));
     return tasks;
   }
-  // Runs everything at one executor; which tasks ran, in this order.
+  // Runs all tasks at one executor. Returns their order.
   std::vector<TaskId> run_all() {
     std::vector<TaskId> ran;
     slot(1, 10);
@@ -134,7 +134,7 @@ TEST_F(FarBehind, KeepTheirPlaceWhenTheirResultIsAnArgument) {
   const TaskId last = submit_with("last");
   auto order = tasks;
   order.push_back(last);
-  order.push_back(user.call.task);  // it queued when its argument was there
+  order.push_back(user.call.task);  // queued when its argument became ready
   EXPECT_EQ(run_all(), order);
 }
 
@@ -201,7 +201,7 @@ TEST_F(FarBehind, AreToldToWhoAsks) {
   EXPECT_EQ(told.tasks[0].phase, TaskPhase::waits_for_slot);
 }
 
-// Two cores are told the same, and one of them keeps all tasks whole: they must want the same done.
+// Two cores get equal events, and one of them never compacts tasks: their commands must be equal.
 class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
  protected:
   BesideAWholeOne() {
@@ -363,8 +363,8 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
   ClientCore whole_{options(1'000'000)};
   std::map<ProcessId, Executor> executors_;
   std::array<CopyOnWrite<CallForm>, 3> forms_ = {form("one"), form("other"), form("two results", 2)};
-  std::vector<ObjectId> refs_;     // in user code's hands
-  std::vector<ObjectId> objects_{ObjectId::of(1)};  // that were there some time
+  std::vector<ObjectId> refs_;     // refs of user code
+  std::vector<ObjectId> objects_{ObjectId::of(1)};  // objects that existed at some time
   std::uint64_t tasks_ = 0, slots_ = 0, puts_ = 0;
 };
 
@@ -380,7 +380,7 @@ TEST_P(BesideAWholeOne, TheSameIsWantedDone) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, BesideAWholeOne, testing::Range<std::uint64_t>(1, 41));
 
-// What a queued task takes of its owner, beside the ref in the user's hands: a million of them may wait.
+// Memory of a queued task in its owner, without the ref of the user: a million of them may wait.
 TEST(Backlog, TakesFewBytesForEach) {
   static_assert(sizeof(TaskRow) + sizeof(ObjectRow) > 280, "or else they need not be kept small");
   Backlog backlog;

@@ -23,7 +23,7 @@ class Chains : public SmallClient {
     if (number > 1) link.call.arguments.edit().push_back(by_ref(own_ref(result(id(number - 1)))));
     step(std::move(link));
   }
-  // All of them wait for the first, which runs at executor 20.
+  // All links wait for the first task, which runs at executor 20.
   void submit_chain(std::int32_t max_retries = 0) {
     submit_link(1, max_retries);
     slot(3, 20);
@@ -108,7 +108,7 @@ TEST_F(Chains, NestedValuesDropped_AllDropped) {
   test::run_on_small_stack([&] {
     RequestRefused over;
     over.job = JobId::of(1);
-    head(over);  // nothing is exported from here on: no other process counts these refs
+    head(over);  // no object is exported from here on: no other process counts these refs
     for (std::uint64_t number = 1; number <= links; ++number) {
       ValueRecord outer = value("x");
       if (number > 1) outer.contained.push_back(own_ref(ObjectId::of(number - 1)));

@@ -1,4 +1,4 @@
-// Placement groups as a client core sees them.
+// Placement groups in a client core.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -115,7 +115,7 @@ TEST_F(ClientGroups, TasksAndActorsOfARemovedGroupFailWithItsName) {
   EXPECT_EQ(error(result(waiting)).kind, ErrorKind::placement_group_removed);
 }
 
-// The head's word may come before the agent's that the slot is ready.
+// The message of the head may precede the agent's report that the slot is ready.
 TEST_F(ClientGroups, ASlotThatIsLostBeforeItIsReadyIsNotTaken) {
   submit();
   EndCause cause;
@@ -126,7 +126,7 @@ TEST_F(ClientGroups, ASlotThatIsLostBeforeItIsReadyIsNotTaken) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-// The agent has forgotten the driver, and would refuse what is to be stored for ever.
+// The agent has dropped the driver, and would reject its stores each time.
 TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
   head(JobStarted{JobId::of(1), "here"});
   step(SubmitGroup{spec_});
@@ -144,7 +144,8 @@ TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
   EXPECT_EQ(state(ready), "error");
 }
 
-// The process of a slot may end before the core hears why, and nothing else is said of the slot.
+// The process of a slot may exit before the core learns the cause, and no further message about the
+// slot follows.
 TEST_F(ClientGroups, AJobThatTheHeadHasEndedKeepsNoSlots) {
   head(JobStarted{JobId::of(1), "here"});
   const TaskId running = submit();
@@ -158,7 +159,7 @@ TEST_F(ClientGroups, AJobThatTheHeadHasEndedKeepsNoSlots) {
   slot_executor_ends(3, 20, EndKind::killed);
   head(SlotLost{SlotId::of(3), {}});
   EXPECT_EQ(core_.sizes().slots, 0u);
-  pass(60s);  // what ran is tried again
+  pass(60s);  // the running task is retried
   head(RequestRefused{JobId::of(1), "its driver did not come back"});
   EXPECT_EQ(state(result(running)), "error");
   EXPECT_EQ(state(result(waiting)), "error");

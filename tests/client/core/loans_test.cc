@@ -1,10 +1,10 @@
-// Refs on tensors that others hold in the place of this process, and those that are not heard of at all.
+// Tensor refs that other processes hold for this one, and refs that are never reported.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
 namespace {
 
-// Somebody else's elements, which calls and replies bring here.
+// Elements of another process that arrive in calls and replies.
 class LentTensors : public SmallClient {
  protected:
   static ObjectId tensor() { return ObjectId::of(88); }
@@ -13,7 +13,7 @@ class LentTensors : public SmallClient {
     made.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
     return made;
   }
-  // An actor at process 40 has answered a call with them: their result.
+  // The result of a call that an actor at process 40 answered with them.
   ObjectId answered() {
     actor_ = make_actor(4);
     actor_alive(actor_, 40, 1);
@@ -163,7 +163,7 @@ TEST_F(LentTensors, OfADeadExecutorStayHeldForAWhile) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
-// Elements of this process, which its replies bring to others.
+// Elements of this process that leave in its replies.
 class GivenTensors : public SmallClient {
  protected:
   static ObjectId tensor() { return ObjectId::of(77); }

@@ -1,12 +1,12 @@
-// Calls of an actor that it refuses because elements among their arguments are lost, and calls whose own are: what its caller sends again,
-// when, and in which order.
+// Calls that an actor rejects because elements of their arguments are lost, and calls whose own
+// results are lost: the calls that their caller resends, the time, and the order.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
 namespace {
 
 constexpr std::uint64_t maker = 30;  // an executor of tasks
-constexpr std::uint64_t host = 20;   // that of the actor
+constexpr std::uint64_t host = 20;   // the executor of the actor
 
 class LostElements : public SmallClient {
  protected:
@@ -17,7 +17,7 @@ class LostElements : public SmallClient {
     actor_alive(actor, host, 1);
     return actor;
   }
-  // A task that makes a tensor, and has.
+  // A finished task that made a tensor.
   TaskId make_tensor(std::int32_t retries = -1) {
     SubmitTask making = task(++made_);
     making.max_retries = retries;
@@ -26,7 +26,7 @@ class LostElements : public SmallClient {
     reply_with_tensor();
     return made;
   }
-  // Of the oldest call at the maker; each has other elements.
+  // Replies to the oldest call at the maker, with new elements each time.
   void reply_with_tensor() {
     ValueRecord made = value("made");
     RefRecord ref{elements(++tensors_), node(), ProcessId::of(maker), {}};
@@ -46,7 +46,7 @@ class LostElements : public SmallClient {
     step(event);
     return event.call.task;
   }
-  // The answer to the actor's oldest call.
+  // Rejects the actor's oldest call.
   void refuse(std::uint64_t tensor) {
     ErrorRecord error;
     error.kind = ErrorKind::object_lost;
@@ -56,7 +56,7 @@ class LostElements : public SmallClient {
     answer.lost.push_back(elements(tensor));
     reply(host, answer);
   }
-  // A call that has made a tensor, in a value which lies in the store of another node.
+  // A finished call whose value, with a tensor, is in the store of another node.
   TaskId stored_by(ActorId actor) {
     const TaskId made = call(actor);
     ValueRecord value;

@@ -1,4 +1,4 @@
-// References and values: holds, lineage, and what is told to the agent about them.
+// References and values: holds, lineage, and their messages to the agent.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -10,7 +10,7 @@ class Objects : public SmallClient {
   static RefRecord foreign(std::uint64_t number) {
     return {ObjectId::of(number), NodeId::of(2), ProcessId::of(50), {}};
   }
-  // A result of 1 MB that lies on node `at`.
+  // A result of 1 MB on node `at`.
   TaskId stored_result(NodeId at, std::int32_t max_retries = 3) {
     SubmitTask given = task(7);
     given.max_retries = max_retries;
@@ -28,7 +28,7 @@ class Objects : public SmallClient {
     record.location = at;
     return record;
   }
-  // A large value put by a thread, written and sealed.
+  // A large value that a thread put: written and sealed.
   ObjectId put_large(std::uint64_t number, std::uint64_t slab, RefRecords contained = {}) {
     const ObjectId object = ObjectId::of(number);
     step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
@@ -40,7 +40,7 @@ class Objects : public SmallClient {
     step(AgentSaid{ObjectSealed{object}});
     return object;
   }
-  // The agent makes room for the value of an escaped object, and takes it.
+  // The agent reserves memory for the value of an escaped object, and seals it.
   void seal_escaped(ObjectId object) {
     ObjectReserved room;
     room.object = object;
@@ -61,7 +61,7 @@ using Lineage = Objects;
 using Holds = Objects;
 using LostStores = Objects;
 
-// Elements of a tensor stay in the process; only who refers to them is counted.
+// Tensor elements stay in the process, and only their refs are counted.
 class KeptTensors : public Objects {
  protected:
   static ObjectId tensor() { return ObjectId::of(77); }
@@ -109,7 +109,7 @@ TEST_F(KeptTensors, AreKeptWhereOthersTookARefMeanwhile) {
   const ObjectId value = put_value_of_it();
   release(tensor());
   release(value);
-  // One of them sends it back.
+  // A receiver sends it back.
   step(AdoptRef{ref()});
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
   step(AgentSaid{ExportUnheld{tensor()}});
@@ -180,7 +180,7 @@ TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
   slot_executor_ends(3, 20, EndKind::exited);
   SubmitTask second = task(8);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
-  const TaskId id = submit(second);  // its argument is there; a slot is not
+  const TaskId id = submit(second);  // its argument is ready, but no slot is
   step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
   slot(3, 21, 1);
   ASSERT_EQ(calls_at(21).size(), 1u);
@@ -299,7 +299,7 @@ TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
-// The shortcut past steps takes nothing on itself that somebody has to be told.
+// The fast path without a step never skips a message that is due.
 TEST_F(Holds, CountsQuietlyOnlyWhereNothingFollows) {
   EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "not known";
   EXPECT_FALSE(core_.release_quietly(ObjectId::of(1)));
@@ -334,7 +334,7 @@ TEST_F(Holds, WantsQuietlyOnlyWhatIsHereOrComesAnyway) {
   EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
 }
 
-// The agent waits for its answer: the last one who looks gives it.
+// The agent awaits the return of the location, which follows the last view.
 TEST_F(Holds, WhoReturnsAPlaceIsNotQuiet) {
   const ObjectId object = ObjectId::of(1);
   step(AdoptRef{foreign(1)});
@@ -438,7 +438,7 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   new_agent();
   ASSERT_EQ(to_agent<ReserveObject>().size(), 1u);
   EXPECT_EQ(to_agent<ReserveObject>()[0].object, object);
-  // Who wants to read it waits until it is there.
+  // A reader waits until the value is stored again.
   step(WantObject{object});
   EXPECT_TRUE(to_agent<FetchObject>().empty());
   ObjectReserved room;
@@ -453,7 +453,7 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
   step(AgentSaid{ObjectSealed{object}});
   EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
   EXPECT_FALSE(core_.writing());
-  // And again, from where it lies by now.
+  // A second loss copies it from its present location.
   new_agent();
   step(AgentSaid{ObjectReserved{object, {9, 0, 1 << 20}, false, 0, {}}});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
@@ -525,7 +525,7 @@ TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
   step(AgentSaid{ReturnPlace{object, 0}});
   EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
   new_agent();
-  // What is stored is the error, for those who wait for it at their agents.
+  // The error is stored, for executors that await the object at their agents.
   for (const auto& reserved : to_agent<ReserveObject>()) EXPECT_LT(reserved.size_bytes, 1 << 20);
   EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
 }
@@ -537,7 +537,7 @@ TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
   step(AgentSaid{ObjectReserved{inner.object, {4, 0, 5}, false, 0, {}}});
   step(ValueWritten{inner.object, false, {}});
   step(AgentSaid{ObjectSealed{inner.object}});
-  release(inner.object);  // the store holds it alone
+  release(inner.object);  // only the store holds it now
   new_agent();
   step(AgentSaid{ObjectReserved{inner.object, {8, 0, 5}, false, 0, {}}});
   step(ValueWritten{inner.object, false, {}});

@@ -1,4 +1,4 @@
-// Several short calls at one executor, and how those that wait there come back.
+// Several short calls at one executor, and the return of queued calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using ::testing::SizeIs;
 
 class Pipeline : public SmallClient {
  protected:
-  // Submits so many tasks, gives the class a slot, and answers the first after so long a run.
+  // Submits `tasks` tasks, gives the class a slot, and replies to the first with this run time.
   void begin(int tasks, Duration run_time, std::int32_t max_calls = 0, std::int32_t max_retries = 3) {
     for (int i = 0; i < tasks; ++i) {
       SubmitTask given = task(static_cast<std::uint64_t>(1'000 + i));
@@ -30,7 +30,7 @@ class Pipeline : public SmallClient {
     reply_now.run_time = run_time;
     reply(20, reply_now);
   }
-  // What waits behind the running call, as an executor does that blocks.
+  // Returns the calls behind the running one, like a blocked executor.
   void hand_back_waiting() {
     const auto calls = calls_at(20);
     for (std::size_t i = 1; i < calls.size(); ++i) {
@@ -59,7 +59,7 @@ TEST_F(Pipeline, IsNoLongerThanAnExecutorLives) {
   EXPECT_THAT(calls_at(20), SizeIs(1));
 }
 
-// Longer ones count at once, shorter ones little by little.
+// Asymmetric average: longer calls count at once, shorter ones gradually.
 TEST_F(Pipeline, ShrinksWithOneLongCallAndGrowsWithManyShortOnes) {
   begin(150, 100us);
   while (calls_at(20).size() > 1) answer(100ms);
@@ -105,7 +105,7 @@ TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
   EXPECT_THAT(calls_at(21), SizeIs(10)) << "all of them go where there is room";
 }
 
-// The others never started: that costs them no retry.
+// The other calls never started, so they are not charged a retry.
 TEST_F(Pipeline, LosesOneAttemptWithItsExecutor) {
   begin(4, 100us, 0, 1);
   ASSERT_THAT(calls_at(20), SizeIs(3));

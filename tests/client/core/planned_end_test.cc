@@ -1,4 +1,4 @@
-// The planned end of a process that has submitted work.
+// Planned exit of a process that has submitted work.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {

@@ -1,4 +1,4 @@
-// What the owner of a task does when work of a higher priority wants its slot.
+// The owner of a task when work of a higher priority needs its slot.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {

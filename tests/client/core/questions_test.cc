@@ -1,4 +1,5 @@
-// What an owner answers about single tasks: where each is, what it waits for, how it ended.
+// Replies of an owner about single tasks: their state, the reason why they wait, and how they
+// ended.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {

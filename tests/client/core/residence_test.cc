@@ -1,4 +1,4 @@
-// Slots whose executors hold results: kept, first for who needs them, given back when wanted.
+// Slots whose executors hold results are kept, preferred by consumers, and returned on demand.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -6,7 +6,7 @@ namespace {
 
 class ResidenceTest : public SmallClient {
  protected:
-  // A value with the elements of a tensor in that executor.
+  // Replies with a value that refers to tensor elements in that executor.
   void reply_with_tensor(std::uint64_t executor) {
     say(executor, HoldsResults{true});
     const auto call = calls_at(executor).at(0);
@@ -18,7 +18,7 @@ class ResidenceTest : public SmallClient {
     elements.tensor = TensorRecord{1 << 20, true, {.direct = true}, {}};
     made.contained.push_back(elements);
     answer.results.push_back(std::move(made));
-    answer.run_time = Duration(1s);  // so that nothing waits behind another
+    answer.run_time = Duration(1s);  // long enough that no call queues behind another
     reply(executor, answer);
     step(AgentSaid{HoldConfirmed{ObjectId::of(900 + executor)}});
   }

@@ -1,4 +1,4 @@
-// Deadlines that are kept in order: exact after each step, whatever the rows are.
+// Ordered deadlines are exact after each step, for any set of rows.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {

@@ -106,7 +106,7 @@ std::string SmallClient::text(ObjectId object) const {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// ---- head and agent ----------------------------------------------------------------------------
+// ---- head and agent ---------------------------------------------------------------------------
 
 void SmallClient::slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation) {
   SlotReady ready;
@@ -137,7 +137,7 @@ void SmallClient::actor_alive(ActorId actor, std::uint64_t executor, std::uint64
   head(changed);
 }
 
-// ---- executors ---------------------------------------------------------------------------------
+// ---- executors --------------------------------------------------------------------------------
 
 std::vector<PushCall> SmallClient::calls_at(std::uint64_t executor) const {
   const auto at = executors_.find(ProcessId::of(executor));

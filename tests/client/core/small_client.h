@@ -1,5 +1,6 @@
-// A client core with the agent, head and executors around it that say what they are told to say: the
-// vocabulary of the client core's tests. One job, one demand class unless a test names another.
+// A client core with a simulated agent, head, and executors that send the messages a test requests.
+// One job, and one demand class unless a test names another.
+// Thread: owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,11 +17,11 @@ class SmallClient : public testing::Test {
  protected:
   explicit SmallClient(ClientOptions options = {});
 
-  // Everything the core commanded in this step; also kept in `out`.
+  // Steps the core and returns all commands of the step, which are also kept in `out`.
   const std::vector<Command>& step(Event event);
   void pass(Duration time);
 
-  // ---- user code -------------------------------------------------------------------------------
+  // ---- user code ------------------------------------------------------------------------------
   static constexpr NodeId node() { return NodeId::of(1); }
   static ObjectId result(TaskId task, std::uint32_t index = 0) { return result_id(task, index); }
   SubmitTask task(std::uint64_t number);
@@ -36,24 +37,24 @@ class SmallClient : public testing::Test {
   ErrorRecord error(ObjectId object) const;
   std::string text(ObjectId object) const;
 
-  // ---- head and agent --------------------------------------------------------------------------
+  // ---- head and agent -------------------------------------------------------------------------
   void head(HeadToProcess message) { agent(FromHead{std::move(message)}); }
   void agent(AgentToProcess message) { step(AgentSaid{std::move(message)}); }
   void slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation = 0);
   void slot_executor_ends(std::uint64_t slot, std::uint64_t executor, EndKind kind);
   void actor_alive(ActorId actor, std::uint64_t executor, std::uint64_t version);
 
-  // ---- executors -------------------------------------------------------------------------------
-  // Calls this executor was sent and has not answered, oldest first.
+  // ---- executors ------------------------------------------------------------------------------
+  // Calls sent to this executor without a reply, oldest first.
   std::vector<PushCall> calls_at(std::uint64_t executor) const;
   void say(std::uint64_t executor, ExecutorMessage message);
   void reply(std::uint64_t executor, CallReply reply);
-  void reply_value(std::uint64_t executor, const std::string& text);  // to the oldest
+  void reply_value(std::uint64_t executor, const std::string& text);  // to the oldest call
   void reply_exception(std::uint64_t executor);
   void hand_back_all(std::uint64_t executor);
-  void take_back(std::uint64_t executor, std::uint64_t number);  // it is at the executor no more
+  void take_back(std::uint64_t executor, std::uint64_t number);  // removes a call from the executor
 
-  // Messages of a kind in the last step.
+  // Messages of one type in the last step.
   template <class M>
   std::vector<M> to_agent() const {
     return pick<M>([](const Command& command) -> const ProcessToAgent* {
@@ -87,7 +88,7 @@ class SmallClient : public testing::Test {
 
   ClientCore core_{ClientOptions{}};
   Time now_ = Time::from_ns(1);
-  bool checks_deadlines = true;  // after each step, by a walk over all rows
+  bool checks_deadlines = true;  // checks after each step by a walk over all rows
   std::vector<Command> out;
 
  private:
@@ -104,7 +105,7 @@ class SmallClient : public testing::Test {
 
   struct Executor {
     std::uint64_t sent = 0;      // sequence of its own messages
-    std::uint64_t received = 0;  // of ours
+    std::uint64_t received = 0;  // sequence of the core's messages
     std::vector<PushCall> calls;
   };
   std::map<ProcessId, Executor> executors_;

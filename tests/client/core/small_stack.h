@@ -1,4 +1,6 @@
-// Runs a function on a thread with little stack, to show that depth of recursion does not follow the input.
+// Runs a function on a thread with a small stack, to show that recursion depth is independent of
+// the input.
+// Thread: any.
 #pragma once
 
 #include <gtest/gtest.h>

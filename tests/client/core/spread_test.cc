@@ -19,7 +19,7 @@ class Spreading : public SmallClient {
       submit(given);
     }
   }
-  // The slot, the node and the executor have the same number.
+  // Slot, node, and executor have equal numbers.
   void slot_on(std::uint64_t number, std::uint64_t on_node) {
     SlotReady ready;
     ready.slot = SlotId::of(number);
@@ -31,7 +31,7 @@ class Spreading : public SmallClient {
   void planned(std::uint64_t version, std::vector<SlotId> starting) {
     head(DemandPlanned{ClassId::of(5), version, std::move(starting)});
   }
-  // The version of the last demand in the latest step that asks for a report; 0: none does.
+  // The version of the last demand in the latest step that requests a report; 0: none does.
   std::uint64_t reported_demand() const {
     for (const auto& each : to_head<Demand>()) {
       if (each.report_plan) return each.version;
@@ -117,7 +117,7 @@ TEST_F(Spreading, PrefersNodeWithFewestCalls) {
   EXPECT_THAT(calls_at(23), SizeIs(1)) << "node 1 had the first call";
 }
 
-// Otherwise what they hold decides which device the actor gets.
+// Otherwise these slots decide which device the actor gets.
 TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
   SubmitTask on_gpu = task(1);
   on_gpu.demand_class.request.resources.set("GPU", Quantity::from_units(2'500));

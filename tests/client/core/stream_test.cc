@@ -104,8 +104,8 @@ TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
 }
 
 TEST_F(Streams, WhatIsQueuedWhenASlotComesIsWantedAnew) {
-  submit();  // told at once
-  submit();  // told later: demand has just been stated
+  submit();  // reported at once
+  submit();  // reported later, because demand was sent just before
   EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
   now_ = now_ + 20ms;
   EXPECT_EQ(core_.next_deadline(), now_);
@@ -128,7 +128,7 @@ TEST_F(Streams, SlotThatIsRecalledBeforeItCameGoesBackAndIsWantedStill) {
 TEST_F(Streams, ASlotIsIdleFromTheEndOfItsCallNotFromItsBeginning) {
   submit();
   slot_ready(0, ProcessId::of(20));
-  now_ = now_ + 10s;  // the call takes so long
+  now_ = now_ + 10s;  // run time of the call
   EXPECT_FALSE(returned_in(executor_says(reply_to(1, 101))));
   now_ = now_ + 99ms;
   EXPECT_FALSE(returned_in(step(Tick{})));
@@ -167,12 +167,12 @@ TEST_F(Streams, TheNextExecutorOfASlotIsConnectedToBeforeThereIsACall) {
 }
 
 TEST_F(Streams, NewsOfASlotThatWasReturnedOpensNothing) {
-  slot_ready(0, ProcessId::of(20));  // nobody waits: it goes back
+  slot_ready(0, ProcessId::of(20));  // no task waits, so it is returned
   submit();
   slot_ready(0, ProcessId::of(20));
   executor_says(reply_to(1, 101));
   now_ = now_ + 1s;
-  step(Tick{});  // idle for long: returned
+  step(Tick{});  // idle for long, so it is returned
   submit();
   EXPECT_FALSE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
 }

@@ -1,4 +1,4 @@
-// How tasks end: value, error, retries, cancelling.
+// Ends of tasks: value, error, retries, and cancellation.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {
@@ -92,7 +92,7 @@ TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
-// What said that the first executor ended was lost; that its successor ended says it as well.
+// The report about the first executor was lost; the end of its successor implies it.
 TEST_F(Retries, TheEndOfALaterExecutorOfTheSlotIsAlsoThatOfTheOneBefore) {
   const TaskId id = submit();
   slot(3, 20);
@@ -118,14 +118,14 @@ TEST_F(Retries, HowASuccessorEndedIsNotTakenForHowTheFirstDid) {
   ready.node = node();
   ready.generation = 2;
   ready.endpoint.process = ProcessId::of(22);
-  ready.previous.kind = EndKind::retired;  // the one between
+  ready.previous.kind = EndKind::retired;  // the executor in between
   head(ready);
   step(StreamEnded{ProcessId::of(20)});
   ASSERT_EQ(calls_at(22).size(), 1u);
   EXPECT_EQ(calls_at(22)[0].call.attempt, 1u);
 }
 
-// Slots are lost one after another; what is sent to one that is as dead as the first costs a retry.
+// Slots of a node are lost one by one; a call sent to another dead slot would be charged a retry.
 TEST_F(Retries, DoNotGoToAnotherSlotOfTheNodeThatDied) {
   const TaskId id = submit();
   slot(3, 20);

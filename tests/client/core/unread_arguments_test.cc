@@ -1,4 +1,5 @@
-// Calls whose arguments an executor could not read: their caller, the owner of the arguments, decides.
+// Calls whose arguments an executor could not read: their caller, the owner of the arguments,
+// decides.
 #include "client/core/small_client.h"
 
 namespace mobula::internal::client {

@@ -1,4 +1,4 @@
-// A ProcessEngine between user threads and its agent: the one type that is locked.
+// A ProcessEngine between user threads and its agent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
     detail::install_runtime(std::make_shared<ProcessRuntime>(engine_, std::move(runtime)));
   }
 
-  // What user threads let go of goes from the core's tables, too. Nobody is told of that.
+  // Objects released by user threads leave the tables of the core, although no message reports it.
   bool nothing_is_left() {
     for (const Time until = monotonic_now() + 20s; monotonic_now() < until; std::this_thread::sleep_for(5ms)) {
       const auto held = engine_->lock();
@@ -63,7 +63,7 @@ class Engine : public testing::TestWithParam<std::tuple<int, Way>> {
   std::shared_ptr<ProcessEngine> engine_;
 };
 
-// What one thread of a program may do.
+// The operations of one thread of a program.
 void use(int thread, const mobula::ObjectRef<int>& shared, std::atomic<int>& wrong) {
   for (int i = 0; i < 40; ++i) {
     const int mine = thread * 1000 + i;
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Engine,
 
 using EngineRings = Engine;
 
-// How many may look before they sleep stands in a page of the node.
+// The node's spin page limits the number of spinning threads.
 TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
   const Fd file = SpinPage::create_file().value();
   const auto page = SpinPage::open(file.get()).value();
@@ -125,7 +125,7 @@ TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
   page.set_longest(50us);
   page.set_room(1);
   start();
-  // A thread that was put aside between reading the page and asking asks late.
+  // A thread may be suspended between reading the page and its request, and then requests late.
   const auto after_calls = [&](auto holds) {
     for (const Time until = monotonic_now() + 20s; monotonic_now() < until;) {
       for (int i = 0; i < 100; ++i) EXPECT_EQ(mobula::get(mobula::task<same>.remote(i), 20s), i);
@@ -135,10 +135,12 @@ TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
   };
   EXPECT_TRUE(after_calls([&] { return page.take_asked() && page.taken() == 0; }));
   page.set_longest(Duration(0));
-  EXPECT_TRUE(after_calls([&] { return !page.take_asked(); }));  // nobody looks, so nobody asks
+  // no thread spins, so no thread requests a permit
+  EXPECT_TRUE(after_calls([&] { return !page.take_asked(); }));
   page.set_longest(50us);
   page.set_room(0);
-  EXPECT_TRUE(after_calls([&] { return page.take_asked(); }));  // in vain; it sleeps and goes on
+  // without success; the thread blocks and continues later
+  EXPECT_TRUE(after_calls([&] { return page.take_asked(); }));
 }
 
 bool eventually(const std::function<bool()>& holds) {
@@ -148,7 +150,7 @@ bool eventually(const std::function<bool()>& holds) {
   return false;
 }
 
-// An executor that naps is left alone by who submits, and woken by who waits.
+// A submitting thread does not wake an executor in a coalesced wake-up; a waiting thread does.
 TEST_F(EngineRings, WakeWhoNapsOnceSomebodyWaits) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
@@ -164,7 +166,7 @@ TEST_F(EngineRings, WakeWhoNapsOnceSomebodyWaits) {
   EXPECT_EQ(value, 2);
 }
 
-// Who waits for calls tries now and then whether naps pay; who waits for anything else never does.
+// A thread that waits for calls tries coalesced wake-ups at intervals. Other waits never use them.
 TEST_F(EngineRings, AreNappedOverByWhoWaitsForCalls) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
@@ -193,7 +195,7 @@ TEST_F(EngineRings, AreNappedOverByWhoWaitsForCalls) {
   }
 }
 
-// The only thread that could look is the loop's.
+// Only the loop thread can read the rings.
 TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   std::atomic<int> changes{0};
@@ -212,15 +214,16 @@ TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
   EXPECT_GE(agent_->frames_by_ring(), 20u);
 }
 
-// The loop is busy, and nobody waits: the results that come meanwhile are read by who submits.
+// The loop is busy and no thread waits: the submitting thread reads the results.
 TEST_F(EngineRings, AreReadByWhoSubmits) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
-  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);  // there is a slot with a ring from here on
+  // from here on a slot with a ring exists
+  EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
   std::promise<void> busy, done;
   ASSERT_TRUE(engine_->loop().post([&busy, until = done.get_future().share()] {
     busy.set_value();
-    until.wait();  // which outlives this test's variables
+    until.wait();  // outlives the variables of this test
   }).ok());
   busy.get_future().wait();
   const auto first = mobula::task<same>.remote(2);
@@ -249,10 +252,10 @@ TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
   EXPECT_GT(agent_->frames_by_socket(), 0u);
 }
 
-// One ring is opened for each executor, and none again.
+// One ring is opened for each executor, and none twice.
 TEST_F(EngineRings, ThatAreLongUnusedAreClosedAndOpenedAgainForTheNextCall) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
-  idle_return_ = 1h;  // the executor stays
+  idle_return_ = 1h;  // keeps the executor
   ring_idle_ = 1ms;
   start();
   for (int i = 0; i < 20; ++i) {
@@ -280,7 +283,7 @@ TEST_F(EngineRings, ThatAnExecutorRefusesAreLeftForSockets) {
   EXPECT_LE(agent_->rings_asked_for(), agent_->slots());
 }
 
-// Results of the size that stays in messages, many more than a ring holds at once.
+// Results that fit into messages, many more than a ring can hold.
 TEST_F(EngineRings, ThatAreFullLoseNothing) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring_unasked);
   start();
@@ -297,7 +300,7 @@ class EngineSockets : public Engine {
   EngineSockets() { agent_ = std::make_unique<FakeAgent>(1, Way::by_socket_with_bell); }
 };
 
-// Calls go by socket: who waits for one turns the loop, and so runs what is posted to it.
+// Calls use sockets: a waiting thread runs the loop, and the functions posted to it.
 TEST_F(EngineSockets, AreReadByWhoWaits) {
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
@@ -325,7 +328,7 @@ TEST_F(EngineSockets, AreReadByWhoWaits) {
   waiter.join();
 }
 
-// Nobody waits: what gathers behind the first call leaves all the same, and is answered.
+// No thread waits: batched calls behind the first one still leave, and are answered.
 TEST_F(EngineSockets, CarryWhatGatheredWithoutAThreadThatWaits) {
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
@@ -346,8 +349,7 @@ TEST_F(EngineSockets, CarryWhatGatheredWithoutAThreadThatWaits) {
 
 using EngineEnds = Engine;
 
-// Input that the loop reads in the turn in which the engine is closed has its answer posted behind
-// the closing.
+// Input that arrives in the loop iteration that closes the engine posts its reply after the close.
 TEST_F(EngineEnds, WhileInputArrives) {
   for (int round = 0; round < 20; ++round) {
     agent_ = std::make_unique<FakeAgent>();
@@ -400,7 +402,7 @@ TEST_F(EngineEnds, BeforeTheLastRefs) {
       mobula::put(std::vector<int>(30'000, 7)));
   detail::install_runtime(nullptr);
   engine_->close();
-  agent_->die();  // nobody hears of it any more
+  agent_->die();  // no component receives it
   ref.reset();
   engine_.reset();
   block.reset();
@@ -409,7 +411,7 @@ TEST_F(EngineEnds, BeforeTheLastRefs) {
 
 using EngineReattaches = Engine;
 
-// The values that the process wrote are in the new store, with the bytes they had.
+// Values written by the process are in the new store, with equal bytes.
 TEST_F(EngineReattaches, AndStoresItsValuesAgain) {
   start();
   const auto unread = mobula::put(std::vector<int>(30'000, 1));
@@ -437,7 +439,7 @@ TEST_F(EngineReattaches, AndStoresItsValuesAgain) {
   EXPECT_EQ(lost_view[39'999], 2);
   const auto fresh = mobula::put(std::vector<int>(50'000, 3));
   EXPECT_EQ(mobula::get(fresh, 20s).back(), 3);
-  // Both lie in the new store: it can be lost as well.
+  // Both are in the new store, which may be lost as well.
   next.die();
   FakeAgent third(3);
   over = false;

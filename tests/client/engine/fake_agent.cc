@@ -39,12 +39,12 @@ FakeAgent::FakeAgent(std::uint64_t incarnation, Way way, Fd spin_page)
     bus_callbacks.on_message = [this](PeerHandle from, const PeerOrigin&,
                                       std::span<const std::byte> bytes) {
       bus_->trust(from);  // as executors do after a valid ticket
-      if (greeted_.insert(from).second) return;  // its greeting
+      if (greeted_.insert(from).second) return;  // its hello message
       {
         const std::scoped_lock held(mutex_);
         ++frames_by_socket_;
       }
-      // The conversation by a broken ring goes on here; nothing else comes by socket then.
+      // The session of a corrupted ring continues here. No other frames arrive by socket then.
       const std::uint64_t caller = broken_ ? broken_->bits().low : from.value;
       called(caller, bytes, [&](std::span<const std::byte> reply) { (void)bus_->send(from, reply); });
     };
@@ -61,7 +61,8 @@ Endpoint FakeAgent::executor() {
   return endpoint;
 }
 
-// All are this one, at a path of their own each, as the engine tells connections apart.
+// All endpoints lead to this process, by separate paths, because the engine identifies connections
+// by path.
 Endpoint FakeAgent::next_executor() {
   const std::uint64_t number = 1000 + ++executors_;
   Endpoint endpoint;
@@ -138,7 +139,7 @@ void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
   if (link_) (void)link_->send(encode(message), std::move(fds));
 }
 
-// ---- the agent ---------------------------------------------------------------------------------
+// ---- agent ------------------------------------------------------------------------------------
 
 void FakeAgent::heard(const ProcessToAgent& message) {
   if (const auto* reserve = std::get_if<ReserveObject>(&message)) {
@@ -214,7 +215,7 @@ void FakeAgent::fetched(const FetchObject& fetch) {
   send(std::move(readable), std::move(fds));
 }
 
-// ---- the executor ------------------------------------------------------------------------------
+// ---- executor ---------------------------------------------------------------------------------
 
 void FakeAgent::called(std::uint64_t caller, std::span<const std::byte> bytes, const Reply& reply_to) {
   auto called = decode_all<CallerFrame>(bytes);
@@ -266,7 +267,7 @@ void FakeAgent::use_rings() {
   send(UseDoorbell{}, std::move(fds));
 }
 
-// As one process with many callers, so that each executor has a ring of its own.
+// Acts as one process with many callers, so that each executor has a separate ring.
 void FakeAgent::open_ring(ProcessId executor) {
   if (rings_.is_called_by(executor)) return;
   const auto ring = ++opened_;

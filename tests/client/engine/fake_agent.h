@@ -1,6 +1,7 @@
-// What stands around a ProcessEngine in a test: an agent at the other end of its link, with a store of
-// one slab per object, and executors that give every call's first argument back, called by socket or
-// by ring. Both live on a loop thread of their own. One engine each.
+// The environment of a ProcessEngine in a test: an agent with a store of one slab per object, and
+// executors that return the first argument of every call, by socket or by ring. All share one loop
+// thread and serve one engine.
+// Thread: any, unless stated otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,47 +25,48 @@
 
 namespace mobula::internal::client {
 
-// How executors are called. `by_ring_unasked`: the agent opens rings before anybody asks.
-// `by_socket_with_bell`: the engine has a doorbell, as of a node whose executors are elsewhere; without
-// one no thread of the user's reads sockets.
+// Path of calls to executors. `by_ring_unasked`: the agent opens rings without a request.
+// `by_socket_with_bell`: the engine has a doorbell, as on a node whose executors are remote.
+// Without a doorbell no user thread reads sockets.
 enum class Way { by_socket, by_ring, by_ring_unasked, by_socket_with_bell };
 
 class FakeAgent {
  public:
-  // Slabs of different incarnations have different numbers.
-  // `spin_page`: the file that processes get with their doorbell, if any.
+  // Slabs of different incarnations have different numbers. `spin_page`: the file that processes
+  // get with their doorbell, if any.
   explicit FakeAgent(std::uint64_t incarnation = 1, Way way = Way::by_socket, Fd spin_page = {});
   ~FakeAgent();
 
-  // The engine's end of the link; once.
+  // The engine's end of the link. Must be called once.
   Fd take_link() { return std::move(engine_end_); }
-  // Says something to the engine, in order; any thread but the agent's own.
+  // Sends a message to the engine, in order. Not on the agent's thread.
   void say(AgentToProcess message);
-  // Closes the link, as an agent does that dies.
+  // Closes the link, like a dying agent.
   void die();
-  // Of one more executor; not from the agent's thread.
+  // Endpoint of a new executor. Not on the agent's thread.
   Endpoint executor();
-  // Calls that came to the executor.
+  // Count of calls received by the executor.
   std::uint64_t calls() const;
-  // What came to it by ring, and by socket.
+  // Counts of its frames by ring and by socket.
   std::uint64_t frames_by_ring() const;
   std::uint64_t frames_by_socket() const;
-  // The next executor that is called by ring writes nonsense there, and nothing else any more.
+  // The next executor called by ring writes malformed data there, and no other data.
   void break_next_ring();
-  // From here on executors refuse rings that are opened for them, as if they could not map them.
+  // From now on executors reject rings that are opened for them, as if they could not map them.
   void refuse_rings();
-  // Its executors nap from here on, until they are woken; then they look once, and sleep as before.
+  // Its executors use a coalesced wake-up from now on. Once woken, they read their rings once and
+  // then block as before.
   void nap();
   bool naps() const;
   void look();
-  // How the engine sleeps at its doorbell, which ring_engine() rings without anything to read.
+  // The state of the engine at its doorbell. ring_engine() rings it without data.
   DoorbellSleep engine_sleep() const;
   void ring_engine();
-  // How often the engine asked for a ring.
+  // Count of ring requests of the engine.
   std::uint64_t rings_asked_for() const;
-  // How often it gave one back.
+  // Count of rings that the engine closed.
   std::uint64_t rings_closed() const;
-  // Slots that it gave to the engine, each of an executor of its own.
+  // Count of slots given to the engine, each with a separate executor.
   std::uint64_t slots() const;
 
  private:
@@ -92,7 +94,7 @@ class FakeAgent {
   std::string public_key_;
   std::string bus_folder_;
 
-  // The loop thread's.
+  // Used by the loop thread alone.
   std::unique_ptr<LocalLink> link_;
   std::unique_ptr<AllowTable> allow_;
   std::unique_ptr<Bus> bus_;
@@ -101,10 +103,10 @@ class FakeAgent {
   DoorbellFiles engine_bell_;
   DoorbellFiles own_bell_;
   Fd spin_page_;
-  RingLinks rings_;  // callers go by the ids of the executors they call
+  RingLinks rings_;  // a caller has the id of the executor that it calls
   Watch bell_watch_;
   std::uint64_t opened_ = 0;
-  std::map<ProcessId, std::pair<std::uint32_t, Fd>> ring_files_;  // with their places
+  std::map<ProcessId, std::pair<std::uint32_t, Fd>> ring_files_;  // with their indices
   std::optional<ProcessId> broken_;
   bool break_next_ = false;
   bool refuse_ = false;
@@ -114,7 +116,7 @@ class FakeAgent {
 
   const Way way_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the following members
   std::uint64_t calls_ = 0;
   std::uint64_t frames_by_ring_ = 0;
   std::uint64_t frames_by_socket_ = 0;

@@ -1,4 +1,4 @@
-// The places where a process can be reached, and the bus that takes them over.
+// The addresses of a process, and the bus that takes them over.
 #include "transport/process_sockets.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A process that may have `left` more descriptors and no others.
+// Limits this process to `left` further descriptors.
 class Descriptors {
  public:
   explicit Descriptors(std::size_t left) {
@@ -68,7 +68,7 @@ class ProcessSocketsTest : public ::testing::Test {
     return made;
   }
 
-  // Whether what another process says to `address` is heard.
+  // True if a message that another process sends to `address` arrives.
   static bool hears(ProcessSockets& sockets, const std::string& address) {
     std::atomic<int> heard{0};
     BusCallbacks callbacks;
@@ -101,7 +101,7 @@ TEST_F(ProcessSocketsTest, AreReachedAtBothPlaces) {
   EXPECT_TRUE(hears(*sockets, sockets->endpoint().address));
 }
 
-// The bus is made, and then there are descriptors for none or one of the places.
+// The bus is created, and then there are descriptors for at most one of the addresses.
 TEST_F(ProcessSocketsTest, AreReachedAfterABusThatCouldNotTakeThemAll) {
   std::size_t of_bus = 0;
   {

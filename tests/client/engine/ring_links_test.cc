@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return bytes;
 }
 
-// One process that keeps what it heard, and a doorbell of its own.
+// One process with a doorbell, which stores the frames that it receives.
 struct Side {
   explicit Side(unsigned number) : id(ProcessId::of(number)), files(DoorbellFiles::create().value()) {
     auto own = files.copy().value();
@@ -58,7 +58,7 @@ class RingLinksTest : public ::testing::Test {
     fds.push_back(std::move(bell.event));
     return fds;
   }
-  // The caller calls the executor; each has the pair at a place of its own.
+  // Opens a pair from the caller to the executor, with a separate index at each end.
   void open(std::uint64_t ring, std::uint32_t callers_place = 3, std::uint32_t executors_place = 5) {
     memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
     ASSERT_TRUE(caller_.links
@@ -70,7 +70,7 @@ class RingLinksTest : public ::testing::Test {
                           files_for(memory_, caller_))
                     .ok());
   }
-  // The header of calls, or of replies, as a peer that means harm sees it.
+  // The header of calls, or of replies, writable like in a malicious peer.
   RingHeader& header(SharedMemory& memory, bool replies) const {
     return *reinterpret_cast<RingHeader*>(memory.data() + (replies ? ring_memory_bytes : 0));
   }
@@ -98,7 +98,7 @@ TEST_F(RingLinksTest, CarryCallsAndReplies) {
   EXPECT_FALSE(caller_.links.reply(executor_.id, bytes_of("nor this")));
 }
 
-// Longer than the ring altogether, and one record longer than it alone.
+// More than the capacity in total, and one record above the capacity.
 TEST_F(RingLinksTest, KeepTheOrderOfFramesThatWaitForRoom) {
   open(1);
   std::vector<std::string> sent;
@@ -108,7 +108,7 @@ TEST_F(RingLinksTest, KeepTheOrderOfFramesThatWaitForRoom) {
   }
   for (int turns = 0; turns < 1'000 && executor_.heard.size() < sent.size(); ++turns) {
     ASSERT_THAT(executor_.look(), IsEmpty());
-    ASSERT_THAT(caller_.look(), IsEmpty());  // learns that there is room
+    ASSERT_THAT(caller_.look(), IsEmpty());  // notices the free space
   }
   EXPECT_EQ(executor_.heard, sent);
 }
@@ -118,7 +118,7 @@ TEST_F(RingLinksTest, SayThatAReaderHasBrokenItsRing) {
   EXPECT_TRUE(call("before"));
   auto memory = map();
   header(memory, false).taken.store(std::uint64_t{1} << 60);
-  // The writer asks for the reader's count when what it knew of gives no room any more.
+  // The writer reads the reader's count when its copy shows no free space.
   const std::string large(ring_capacity / 2, 'x');
   EXPECT_TRUE(call(large));
   EXPECT_FALSE(call(large));
@@ -142,7 +142,7 @@ TEST_F(RingLinksTest, AreGoneWhenTheWriterBreaksThem) {
   EXPECT_THAT(caller_.heard, IsEmpty());
 }
 
-// The peer has its end first, and uses it.
+// The peer opens its end first and uses it.
 TEST_F(RingLinksTest, AreReadWhenTheBellRangBeforeTheyWereOpened) {
   memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
   ASSERT_TRUE(caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
@@ -154,7 +154,7 @@ TEST_F(RingLinksTest, AreReadWhenTheBellRangBeforeTheyWereOpened) {
   EXPECT_THAT(executor_.heard, ElementsAre("early"));
 }
 
-// A bell that rings for a place where nothing is any more, or something newer.
+// The bell is rung for an index that is unused now, or reused.
 TEST_F(RingLinksTest, AreNotReadAfterTheyWereClosed) {
   open(1);
   EXPECT_TRUE(call("late"));
@@ -176,7 +176,7 @@ TEST_F(RingLinksTest, AreReadWholeWithoutABell) {
   EXPECT_THAT(executor_.heard, ElementsAre("one"));
 }
 
-// Until who called waits for it, or there is no more room for calls.
+// Until the caller waits for a reply, or the ring is full.
 TEST_F(RingLinksTest, LetAProcessThatNapsSleepOn) {
   open(1);
   const auto nap = [this] { executor_.links.doorbell()->announce(Doorbell::Sleep::nap); };
@@ -191,7 +191,7 @@ TEST_F(RingLinksTest, LetAProcessThatNapsSleepOn) {
 
   nap();
   EXPECT_TRUE(call("three"));
-  executor_.links.doorbell()->announce(Doorbell::Sleep::on_event);  // the nap is over
+  executor_.links.doorbell()->announce(Doorbell::Sleep::on_event);  // the coalesced wake-up is over
   caller_.links.wake_nappers();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::on_event) << "it has looked before";
 

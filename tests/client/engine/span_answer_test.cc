@@ -1,4 +1,4 @@
-// What a process says of when its calls were: all of the latest, or one and what ran beside it.
+// The spans in the reply of a process: all of the latest, or one task with concurrent calls.
 #include "client/span_answer.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class SpanAnswers : public testing::Test {
   SpanAnswers() {
     CallForm form;
     form.name = "f";
-    // One after the other, 100 ms each, and one beside the third.
+    // In sequence, 100 ms each, and one concurrent with the third.
     for (unsigned i = 0; i < 6; ++i) {
       const int begin = static_cast<int>(i) * 1000;
       ran.push_back({TaskId::of(i + 1), form, at(begin), at(begin + 100), false});

@@ -1,4 +1,4 @@
-// Order, concurrency, cancelling and leaving of one executor, between its callers and its agent.
+// Order, concurrency, cancellation, and exit of one executor, between its callers and its agent.
 #include "executor/core/executor_fixture.h"
 
 namespace mobula::internal::executor {
@@ -122,7 +122,7 @@ TEST_F(Executor, KeepsTheOrderOfEachCallerOfAnActor) {
   running_.clear();
   push(1, 1, true);  // waits for its argument
   push(1, 2);
-  push(2, 1);        // somebody else's need not wait
+  push(2, 1);        // calls of other callers need not wait
   EXPECT_EQ(order(), std::vector{TaskId::of(201)});
   finish(running_[0].token);
   EXPECT_EQ(core_.running(), 0u);
@@ -232,7 +232,7 @@ TEST_F(Executor, RetiresAfterItsCallsOnceTheyAreAcknowledged) {
   finish(running_.at(1).token);
   EXPECT_EQ(told<StreamRetires>().size(), 1u);
   EXPECT_EQ(told<CallReply>().size(), 1u);
-  // The caller knows that the next call does not come here before it has the last answer.
+  // StreamRetires precedes the last reply, so the caller sends no further call.
   EXPECT_TRUE(std::holds_alternative<CallReply>(last_told(owner)));
   ASSERT_EQ(told<CallHandedBack>().size(), 1u);
   EXPECT_EQ(told<CallHandedBack>()[0].number, 3u);
@@ -402,7 +402,7 @@ TEST_F(Executor, EndsAtOnceWhereNot) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-// ---- results that stay -------------------------------------------------------------------------
+// ---- resident results -------------------------------------------------------------------------
 
 const Residence two_results{2, 200, ObjectId::of(7)};
 

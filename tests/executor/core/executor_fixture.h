@@ -1,4 +1,5 @@
-// One executor's core, with callers and an agent that are the test.
+// The core of one executor. The test acts as its callers and its agent.
+// Thread: owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ namespace mobula::internal::executor {
 
 class Executor : public testing::Test {
  protected:
-  static constexpr std::uint64_t owner = 1;  // the lessee of task slots
+  static constexpr std::uint64_t owner = 1;  // lessee of task slots
 
   void be_task_executor(std::int32_t max_calls = 0) {
     AssignExecutor assignment;
@@ -61,7 +62,7 @@ class Executor : public testing::Test {
     said.frame.message = std::move(message);
     step(said);
   }
-  // The caller has taken everything it was sent.
+  // The caller has processed all messages through this number.
   void acknowledge(std::uint64_t caller, std::uint64_t through) {
     CallerSaid said;
     said.caller = ProcessId::of(caller);
@@ -139,11 +140,11 @@ class Executor : public testing::Test {
   ExecutorCore core_{ExecutorOptions{}};
   Time now_ = Time::from_ns(1);
   std::vector<Command> out_;
-  std::vector<RunCall> running_;  // in the order in which they were started
-  std::uint64_t round_ = 0;       // of calls
-  bool has_submitted_ = false;     // calls that are not finished when it is to leave
-  bool destructor_hangs_ = false;  // the actor object never ends
-  bool keeps_tensors_ = false;    // what it keeps is not gone when it is to leave
+  std::vector<RunCall> running_;  // in order of start
+  std::uint64_t round_ = 0;       // round of calls
+  bool has_submitted_ = false;     // submitted calls are unfinished when it exits
+  bool destructor_hangs_ = false;  // the destructor of the actor never returns
+  bool keeps_tensors_ = false;    // its tensors still exist when it exits
   std::map<std::uint64_t, std::uint64_t> sent_;
 };
 

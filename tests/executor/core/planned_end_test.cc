@@ -1,4 +1,5 @@
-// Planned exits: submitted calls are awaited, actors are destroyed, callers that are gone are not.
+// Planned exits: submitted calls are awaited, actors are destroyed, and dead callers are not
+// awaited.
 #include "executor/core/executor_fixture.h"
 
 namespace mobula::internal::executor {

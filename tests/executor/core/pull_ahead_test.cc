@@ -26,7 +26,7 @@ TEST(PullAhead, CountsWhatHasComeUntilItsCallBegins) {
 
 TEST(PullAhead, TheFirstOfEachCallerAlwaysMay) {
   PullAhead ahead(100);
-  ahead.waits(1, one);  // what it needs is not here yet
+  ahead.waits(1, one);  // its tensors are not known yet
   ahead.waits(2, one);
   ahead.waits(3, two);
   EXPECT_TRUE(ahead.may_pull(2, 100));

@@ -1,4 +1,4 @@
-// What its calls leave in an executor, and what it takes of a device beyond its share.
+// Results held in an executor, and use of a device beyond its share.
 #include "executor/core/executor_fixture.h"
 
 namespace mobula::internal::executor {

@@ -1,4 +1,4 @@
-// Calls of an actor that are refused for lost elements, and those of the same caller behind them.
+// Calls of an actor that are rejected for lost elements, and later calls of the same caller.
 #include "executor/core/executor_fixture.h"
 
 namespace mobula::internal::executor {
@@ -8,7 +8,7 @@ class Rounds : public Executor {
  protected:
   static constexpr std::uint64_t caller = 7;
 
-  // A call of this round; the token of its fetch where it has something to fetch.
+  // Sends a call of this round. Returns the token of its fetch, or 0 without a fetch.
   std::uint64_t call(std::uint64_t number, std::uint64_t round, bool with_ref = false) {
     round_ = round;
     push(caller, number, with_ref);

@@ -14,7 +14,7 @@ class RunningReportsTest : public ::testing::Test {
     if (reports_.as_before(name, may_run_again)) return Say::nothing;
     return reports_.starts(name, TaskId::of(++task_), may_run_again, now_);
   }
-  // Two functions in turn until one of them is put off.
+  // Alternates two functions until a report is deferred.
   int turns_said() {
     int said = 0;
     while (starts(said % 2 == 0 ? "make" : "look") == Say::now) ++said;
@@ -58,7 +58,7 @@ TEST_F(RunningReportsTest, ManyShortOnesTogetherEarnNothing) {
 
 TEST_F(RunningReportsTest, WhatRunsAgainAsItWasSaidNeedsNoWord) {
   const int said = turns_said();
-  EXPECT_EQ(starts(said % 2 == 0 ? "look" : "make"), Say::nothing);  // the last that was said
+  EXPECT_EQ(starts(said % 2 == 0 ? "look" : "make"), Say::nothing);  // the name reported last
   EXPECT_FALSE(reports_.again());
   now_ = now_ + RunningReports::for_each * 5;
   EXPECT_EQ(turns_said(), 5);
