@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`mobula doctor` on machines and clusters that have a fault each, which is really made.
+"""Tests `mobula doctor` on machines and clusters with one real fault each.
 
 Usage: doctor_test.py MOBULA FAKE_NVML SIMULATED_CUDA SIMULATED_NCCL SKEWED_CLOCK [TEST...]
 """
@@ -34,8 +34,8 @@ class Case(unittest.TestCase):
                               timeout=PATIENCE)
 
     def doctor(self, *words, env=None, shell=None):
-        """Exit code, and the checks by name; of several of one name the one that is worst. `shell` is what a shell
-        does first."""
+        """Returns the exit code, and the checks by name, with the worst result of several with one name. `shell` is a
+        command that the shell runs first."""
         command = [MOBULA, "doctor", "-o", "json", *words]
         if shell:
             command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`mobula repl` on a real terminal (a pty), and as a script, beside a cluster of its own.
+"""Tests `mobula repl` on a real terminal (a pty) and as a script, with its own cluster.
 
 Usage: repl_test.py MOBULA CONSOLE_PROGRAM [TEST...]
 """
@@ -228,7 +228,7 @@ class BesideAnotherNode(OnACluster):
         return len(items)
 
     def test_a_value_that_takes_long_says_how_much_of_it_has_come(self):
-        """Whoever has it is stopped half way."""
+        """The holder is stopped halfway."""
         shell = pexpect.spawn(MOBULA, ["repl"], env=self.env, timeout=PATIENCE, encoding="utf-8", dimensions=(40, 200))
         prompt = r"\(default 2n [0-9.]+/3 CPU\) > "
         shell.expect(prompt)

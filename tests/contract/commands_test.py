@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rules of docs/api.md, sections 1 and 5, that need whole programs. One cluster for all tests of a class.
+"""Tests the rules of docs/api.md, sections 1 and 5, that need whole programs. The tests of a class share one cluster.
 
 usage: commands_test.py MOBULA PROGRAM [TEST...]
 """
@@ -61,7 +61,7 @@ class Case(unittest.TestCase):
 
 
 class Init(Case):
-    """Section 1; every program starts its own cluster or joins the one of `flags`."""
+    """Section 1. Every program starts its own cluster or joins the one in `flags`."""
 
     flags = ("--num-cpus", "2", "--port", "0")
 

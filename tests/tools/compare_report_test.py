@@ -1,6 +1,6 @@
-"""Feeds recorded results to bench/compare/report.py, and looks at the page and the picture it writes.
+"""Feeds recorded results to bench/compare/report.py, and checks the page and the picture.
 
-Needs no other system and no cluster: what is recorded is a turn of each, and the published results.
+Needs no other system and no cluster: the input is one recorded turn of each system, and the published results.
 """
 
 import copy
