@@ -43,7 +43,7 @@ class Terminal:
                 continue
             try:
                 more = os.read(self.master, 65536)
-            except OSError:  # the other side has gone
+            except OSError:  # the other side has exited
                 more = b""
             if not more:
                 break

@@ -59,7 +59,7 @@ class OnACluster(unittest.TestCase):
                 continue
             try:
                 more = os.read(master, 65536)
-            except OSError:  # the other side has gone
+            except OSError:  # the other side has exited
                 break
             if not more:
                 break

@@ -158,7 +158,7 @@ class Commands(Case):
                    ("timeline", "--output", trace)]
         inspect += [("list", kind) for kind in ("nodes", "jobs", "tasks", "actors", "objects", "leases", "executors",
                                                  "placement-groups", "transfers", "demands")]
-        for number, words in enumerate(inspect):  # JSON of all, and every other format of several
+        for number, words in enumerate(inspect):  # JSON of every command; the other formats of some
             self.assertEqual(json.loads(self.expect(0, *words, "--format", "json").stdout)["apiVersion"], "mobula/v1", words)
             self.expect(0, *words, "-o", FORMATS[number % len(FORMATS)])
             self.expect(2, *words, "-o", "poem")

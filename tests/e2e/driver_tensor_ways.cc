@@ -274,8 +274,8 @@ int way_graph(const Words& arguments) {
   return report.exit_code();
 }
 
-// Runs a thousand cycles. Prints "warm" after 50 cycles and "done" at the end, and waits for the test
-// each time.
+// Runs a thousand cycles. Prints "warm" after 50 cycles and "done" at the end, and waits for the
+// test each time.
 int way_cycles(const Words& arguments) {
   Report report;
   {

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(COMPARE))
-import report  # noqa: E402  (it lies beside the program that it belongs to)
+import report  # noqa: E402  (in the directory of the tested program)
 
 
 def turn(number, peer, failed=None, **means):

@@ -120,7 +120,7 @@ class Sequence:
             if more:
                 news += more
                 quiet_since = time.monotonic()
-            if not self.as_booked():  # something is about to start, or to be given back
+            if not self.as_booked():  # a start or a release is imminent
                 quiet_since = time.monotonic()
                 if quiet_since > limit:
                     raise Mistaken("what Ray has booked is not what runs")
@@ -152,7 +152,7 @@ class Sequence:
                 self.answers.append([[number, "refused"]])
                 return
         self.waiting.add(number)
-        # What Ray books inside a group is not seen from outside, so the wait for it is longer.
+        # Ray's allocations inside a group are not visible from outside, so the wait is longer.
         news = self.settle(self.patience * (2.5 if number in self.members else 1), number)
         if any(each != number for each, _ in news):
             raise Mistaken("a request started late")
@@ -164,7 +164,7 @@ class Sequence:
         self.steps.append(["end", number])
         self.let_go(number)
         waits_for_group = any(each in self.groups for each in self.waiting)
-        # A group that waits is tried again within about a second.
+        # Ray retries a waiting group within about a second.
         self.answers.append(self.settle(self.patience + (2.5 if waits_for_group else 0)))
 
     def let_go(self, number):
