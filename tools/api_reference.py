@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77
-ALSO_PUBLIC = ["wire.h"]  # in include/mobula/detail, with classes of namespace mobula: Writer and Reader
+# In include/mobula/detail, with classes of namespace mobula: Writer and Reader.
+ALSO_PUBLIC = ["wire.h"]
 LABEL = re.compile(r"(Thread|Owner|Units|Errors|Not): ")
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|(?<![\w\'])\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/|[{};]', re.S)
 SCOPE = re.compile(r"\b(?:namespace|class|struct|enum|union)\b|\bextern \"C\"|\bconcept\b")
@@ -66,7 +67,7 @@ def doxygen_form(source):
     if match:
         parts.append("/// @file\n" + documented(match[0].rstrip("\n")) + "\n")
         source = source[match.end():]
-    # Comments of whole lines that follow each other are one comment.
+    # Consecutive comment lines are one comment.
     tokens = re.compile(r"(?:(?<=\n)[ ]*//[^\n]*\n)+|" + TOKEN.pattern, re.S)
     stack, head, position = [], 0, 0
     for token in tokens.finditer(source):

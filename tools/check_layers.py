@@ -19,7 +19,7 @@ SIZES = {"header": (120, 300), "source": (250, 600)}
 COLUMNS = 100
 VAGUE = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "data", "info", "handler", "old", "new", "2"}
 
-# In a core: what it would bring in, as (pattern, what to say).
+# Impurities of a core, as (pattern, message).
 IMPURE = [
     (r'#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|future|atomic|semaphore|stop_token)>',
      "a core has no threads"),
@@ -41,7 +41,7 @@ class Page:
     """The two tables of docs/architecture.md."""
 
     def __init__(self, path):
-        self.allowed = {}  # folder or file -> names it may include; None means everything
+        self.allowed = {}  # directory or file -> names it may include; None: every name
         self.links = []    # (line number, target) of every relative link
         section = ""
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -98,7 +98,7 @@ class Check:
         self.root = root
         self.page = Page(root / PAGE)
         self.breaches, self.warnings = [], []
-        self.edges = {}  # folder -> {folder it includes: where}
+        self.edges = {}  # directory -> {directory it includes: position}
         self.files = 0
 
     def breach(self, where, text):
