@@ -113,7 +113,7 @@ class Scripts(OnACluster):
         self.assertIn("\nfirst\n", done.stdout)
         self.assertNotIn("name: second", done.stdout)
         self.assertRegex(done.stdout, '"[0-9a-f]{32}"')
-        # A failed submission defines no variable. Variables in the command of a job are not
+        # A failed submission leaves its variable undefined. Variables in the command of a job are not
         # expanded.
         refused = self.script("let r = submit --no-wait -- true\nlet r = run --num-cpus nothing -- true\njob status $r\n", "--keep-going")
         self.assertIn("$r", refused.stderr)
@@ -251,7 +251,7 @@ class BesideAnotherNode(OnACluster):
                 pass
             os.kill(holder, signal.SIGSTOP)
             try:
-                # Enough bytes have arrived to decide that the value is too large to show.
+                # Either the bar, or the complete value, which is too large to be shown whole.
                 seen = shell.expect([bar, "are shown"]) == 0
                 if seen:
                     self.assertGreater(float(shell.match.group(1)), 0)

@@ -467,7 +467,7 @@ int Author::parting_tasks() {
   return add(std::move(main));
 }
 
-// A call that the actor has answered is never reported as failed. A call sent to a dying actor may
+// A call to which the actor has replied is never reported as failed. A call sent to a dying actor may
 // be.
 int Author::parting_actor() {
   Plan made = actor_class();
