@@ -251,7 +251,7 @@ class BesideAnotherNode(OnACluster):
                 pass
             os.kill(holder, signal.SIGSTOP)
             try:
-                # Either the bar, or the complete value, which is too large to be shown whole.
+                # Either the bar, or the error for a complete value: it is too large to be shown.
                 seen = shell.expect([bar, "are shown"]) == 0
                 if seen:
                     self.assertGreater(float(shell.match.group(1)), 0)

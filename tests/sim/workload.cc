@@ -467,8 +467,7 @@ int Author::parting_tasks() {
   return add(std::move(main));
 }
 
-// A call to which the actor has replied is never reported as failed. A call sent to a dying actor may
-// be.
+// A call that has its reply is never reported as failed. A call sent to a dying actor may be.
 int Author::parting_actor() {
   Plan made = actor_class();
   made.max_restarts = -1;
