@@ -1,5 +1,5 @@
-// What goes from node to node: a large object, a broadcast, calls of an actor. The nodes are agents of
-// this machine, so they share its cores and its memory with both ends of every connection.
+// Traffic between nodes: a large object, a broadcast, and actor calls. The nodes are agents on this
+// machine. They share its cores and memory with both ends of every connection.
 #include <mobula/mobula.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Answerer {
 
 Labels on_node(int node) { return {{"bench-node", std::to_string(node)}}; }
 
-// Until nothing of it is on this node any more the next one would not travel.
+// The next object travels only after this node has dropped its replica.
 std::vector<Figure> large_object(const Pace& pace) {
   const auto size = static_cast<std::uint64_t>(pace.batch(1024)) << 20;
   const Floor floor = sealed_tcp_stream();
@@ -42,7 +42,8 @@ std::vector<Figure> large_object(const Pace& pace) {
       const auto view = get_view(ref);
       expect(view.size() == size && view[size - 1] == 1, "the object of another node");
     });
-    if (i > 0) speeds.push_back(static_cast<double>(size) / seconds / 1e9);  // the first makes the memory
+    // The first run allocates the memory.
+    if (i > 0) speeds.push_back(static_cast<double>(size) / seconds / 1e9);
   }
   auto speed = figure("object of another node, of " + std::to_string(size >> 20) + " MiB", "cross_node_object",
                       mean_of(speeds), "GB/s");
@@ -50,8 +51,8 @@ std::vector<Figure> large_object(const Pace& pace) {
   return {speed};
 }
 
-// Executors run and hold no memory of it before; the agents' memory is made by what travels, as it
-// is on a fresh node.
+// Executors already run and hold none of the memory. The agents allocate memory for the incoming
+// bytes, as on a fresh node.
 std::vector<Figure> broadcast(const Pace& pace) {
   constexpr int receivers = 3;
   const auto size = static_cast<std::uint64_t>(pace.batch(1024)) << 20;
@@ -70,7 +71,7 @@ std::vector<Figure> broadcast(const Pace& pace) {
       for (const auto sum : to_first(ref, count)) expect(sum == size, "the sum over a broadcast object");
     });
   };
-  std::ignore = seconds_to(receivers);  // makes the memory
+  std::ignore = seconds_to(receivers);  // allocates the memory
   const double one = seconds_to(1);
   const double all_of_them = seconds_to(receivers);
   Figure all{.name = std::to_string(size >> 20) + " MiB to " + std::to_string(receivers) + " nodes, summed there",

@@ -1,4 +1,5 @@
-// A child process that a floor needs at its other end. For the main thread.
+// A child process at the other end of a floor measurement.
+// Thread: the main thread.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +8,7 @@
 
 namespace mobula::bench {
 
-// Runs `body` in a child, which then exits; the end of this waits for it.
+// Runs `body` in a child, which then exits. The destructor waits for the child.
 class Child {
  public:
   explicit Child(const std::function<void()>& body);
@@ -22,7 +23,7 @@ class Child {
   pid_t pid_;
 };
 
-// One whose body does not end by itself: it is ended with this.
+// A child whose body does not return. The destructor terminates it.
 class EndlessChild : public Child {
  public:
   using Child::Child;

@@ -1,5 +1,5 @@
-// Collective operations of actors on this machine, timed by the actors themselves: from the first that begins to
-// this one's end, over many rounds, beside the machine's floors.
+// Collective operations of actors on this machine, next to the machine's floors. The actors measure
+// the time from the first start to their own end, over many rounds.
 #include <mobula/mobula.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 class Player {
  public:
-  // Seconds for each of `rounds` operations; `kind` as in kinds below.
+  // Seconds for each of `rounds` operations. `kind` is an index into kinds below.
   double play(const CollectiveGroup& group, int kind, std::int64_t floats, int rounds) {
     Tensor tensor = Tensor::zeros({floats});
     for (float& each : tensor.mutable_view<float>()) each = 1;

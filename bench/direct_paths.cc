@@ -1,7 +1,8 @@
-// What each way of a tensor's bytes costs between two processes of this machine, from 8 B to 256 MiB,
-// beside what the machine can do without them: a copy from a warm memfd, one socket, sealing by one
-// core. `mobula-bench-direct`, or with --bars the bars alone. Figures are medians of several rounds, as is
-// the share of a floor, which is measured in the same round.
+// Cost of each transport path between two processes of this machine, from 8 B to 256 MiB, next to
+// the machine's floors: a copy from a warm memfd, one socket, and encryption on one core.
+// `mobula-bench-direct` prints all figures, and with --bars only the bars. Figures are medians over
+// several rounds. The ratio to a floor is a median too, and its floor is measured in the same
+// round.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -31,7 +32,7 @@
 namespace mobula::bench {
 namespace {
 
-using namespace mobula::internal;  // NOLINT: a program of its own
+using namespace mobula::internal;  // NOLINT: a separate program
 
 constexpr std::uint64_t kib = 1024, mib = 1024 * kib;
 constexpr std::uint64_t largest = 256 * mib;
@@ -57,7 +58,8 @@ double middle_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Touched, and never given back. Not a child's: its pages would be copied when they are next written.
+// Resident memory, never freed. A child must not use it: its pages would be copied at the next
+// write.
 std::span<std::byte> touched_memory(std::uint64_t size) {
   void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -89,7 +91,8 @@ struct End {
   }
 };
 
-// Offers as it is told: path, transfer, size, receiver, its endpoint; 0 bytes and no path: release.
+// Makes offers by request: path, transfer, size, receiver, its endpoint. Without bytes and a path:
+// release.
 class HolderProcess {
  public:
   HolderProcess(EventLoop& loop, const std::string& folder, Fd socket)
@@ -167,7 +170,7 @@ class Receiver {
     opened.value();
   }
 
-  // Seconds of one pull; of the offer too where that is where the bytes are copied.
+  // Seconds of one pull, including the offer if the offer copies the bytes.
   double pull(Path path, std::uint64_t size) {
     const auto id = TransferId::of(++transfers_);
     double spent = 0;
@@ -260,7 +263,7 @@ double warm_memfd_copy(std::uint64_t size) {
     to = touched_memory(largest);
   }
   std::memcpy(to.data(), from.data(),
-              size);  // what came before has left other things in the caches
+              size);  // the work before has changed the contents of the caches
   const Time began = monotonic_now();
   std::memcpy(to.data(), from.data(), size);
   return static_cast<double>(size) / seconds(monotonic_now() - began);
@@ -275,8 +278,8 @@ double seal_by_one_core(std::uint64_t size) {
   return static_cast<double>(size) / seconds(monotonic_now() - began);
 }
 
-// Bytes a second over one socket with a thread at each end, by pieces of the same or, with `far`, of
-// ever other memory, as it is with tensors.
+// Bytes per second over one socket with a thread at each end, in pieces of the same memory. With
+// `far`, each piece uses different memory, as tensors do.
 double socket_loop(std::uint64_t size, std::uint64_t piece, bool far) {
   const Fd listener = listen_at("127.0.0.1:0").value();
   const auto address = local_address_of(listener.get()).value();
@@ -324,7 +327,7 @@ double rate_of(Receiver& receiver, Path path, std::uint64_t size, bool first_tim
   return static_cast<double>(size) / receiver.pull(path, size);
 }
 
-// Each bar's floor is measured beside it, round by round.
+// The floor of each bar is measured next to it in every round.
 void bars(Receiver& receiver) {
   constexpr std::uint64_t size = 64 * mib;
   std::vector<double> copy, first, again, plain, sealed, socket, far_socket, seal;
@@ -409,7 +412,7 @@ int run(bool bars_alone) {
     const EndlessChild holder([&] {
       pair.second.reset();
       const auto loop = EventLoop::create().value().release();
-      // Left to the end of the process, with the loop.
+      // Lives until the process exits, like the loop.
       new HolderProcess(*loop, folder, std::move(pair.first));
       loop->run();
     });

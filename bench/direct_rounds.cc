@@ -1,5 +1,6 @@
-// Rounds of one actor's making a tensor and another's use of it, for bench/compare/compare_direct.py: one line of
-// JSON for each benchmark, {"key": ..., "rate": rounds a second}. Argument: seconds for each.
+// Rounds in which one actor makes a tensor and another uses it, for
+// bench/compare/compare_direct.py. Prints one line of JSON for each benchmark: {"key": ..., "rate":
+// rounds per second}. Argument: seconds for each benchmark.
 #include <mobula/mobula.h>
 
 #include <chrono>

@@ -46,7 +46,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Microseconds of one `turn`, as the median of some rounds of `turns`.
+// Microseconds per `turn`, as the median of several rounds of `turns`.
 double microseconds_per_turn(int rounds, int turns, const std::function<void()>& turn) {
   std::vector<double> each;
   for (int round = 0; round < rounds; ++round) {
@@ -58,7 +58,7 @@ double microseconds_per_turn(int rounds, int turns, const std::function<void()>&
   return median(std::move(each));
 }
 
-// A file without a name, mapped shared: what objects lie in.
+// An unnamed file, mapped shared, like the memory of objects.
 class MappedFile {
  public:
   explicit MappedFile(std::size_t size) : size_(size), fd_(::memfd_create("floor", MFD_CLOEXEC)) {
@@ -115,7 +115,7 @@ Floor spinning_round_trip() {
 }
 
 Floor futex_round_trip(int here, int there) {
-  // Even: this side's turn.
+  // An even value: this side's turn.
   const SharedPage page;
   auto* word = new (page.get()) std::atomic<std::uint32_t>(0);
   constexpr std::uint32_t last = ~0u;
@@ -186,7 +186,7 @@ Floor warm_memcpy_to_memfd() {
   const MappedFile to(size);
   std::memset(from.get(), 1, size);
   std::memset(to.get(), 2, size);
-  // Read back through a volatile, so that the copy is not left out.
+  // Reads through a volatile, so that the compiler keeps the copy.
   volatile char seen = 0;
   const double microseconds = microseconds_per_turn(9, 4, [&] {
     std::memcpy(to.get(), from.get(), size);

@@ -1,10 +1,10 @@
-// The whole core of a head, alone: 1,000 nodes, 100 drivers, 100,000 tasks that wait, and slots that are
-// granted, start, come back and are granted again. Prints what one event costs, by kind, in µs of processor
-// time, over numbers of nodes, with the bounds beside, and the memory that the core holds. What the bench
-// itself holds (its agents with their sessions, the figures) is stated apart. No process but this one, no
-// socket, no disk: what is persisted is durable at once.
+// Cost of the complete head core in isolation: 1,000 nodes, 100 drivers, 100,000 waiting tasks, and
+// slots that are granted, started, returned, and granted again. Prints the processor time per event
+// in µs, by kind of event and number of nodes, next to its limit, and the memory of the core. The
+// memory of the benchmark (simulated agents with their sessions, figures) is listed separately.
+// Runs in one process without sockets or a disk: persisted state is durable at once.
 //
-//   mobula-bench-head [--json] [--rounds N] [NODES...]      default: 10 100 1000
+// mobula-bench-head [--json] [--rounds N] [NODES...]      default: 10 100 1000
 #include <fmt/format.h>
 #include <malloc.h>
 
@@ -30,7 +30,7 @@
 namespace mobula::internal::head {
 namespace {
 
-// Processor time of this thread, in microseconds: other work on the machine does not count.
+// Processor time of this thread, in microseconds. Other load does not count.
 double cpu_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -42,10 +42,10 @@ constexpr int classes_per_driver = 10;
 constexpr int classes = drivers * classes_per_driver;
 constexpr int tasks = 100'000;
 
-// In µs, of the events that have one.
+// Limits in µs, for events that have one.
 struct Bound {
   const char* event;
-  double median, p99, worst;  // 0: none
+  double median, p99, worst;  // 0: no limit
 };
 constexpr Bound bounds[] = {
     {"a slot is gone, and grants", 10, 100, 0}, {"a slot has started", 10, 100, 0},
@@ -86,14 +86,14 @@ class Measured {
   std::map<std::string, std::vector<double>> of_;
 };
 
-// Of one number of nodes.
+// Results for one number of nodes.
 struct Outcome {
   int nodes = 0;
-  std::size_t slots = 0;  // out when all demands are stated
+  std::size_t slots = 0;  // granted when all demands are stated
   std::map<std::string, Figures> events;
-  double core_mib = 0;       // that the core holds in the end: what is free when it is gone
-  double bench_mib = 0;      // that the bench holds beside it
-  double resident_mib = 0;   // of the process, more than before
+  double core_mib = 0;       // memory that the core frees at its end
+  double bench_mib = 0;      // memory of the benchmark itself
+  double resident_mib = 0;   // growth of the process
 };
 
 double mib(double bytes) { return bytes / (1 << 20); }
@@ -149,7 +149,7 @@ class Bench {
     StartSlot start;
   };
 
-  // One event, timed, with all that follows of it: answers of the session, what is durable.
+  // Times one event with all its consequences: replies in the session, and durable state.
   void step(const std::string& kind, Event event) {
     std::vector<Command> commands;
     const double began = cpu_us();
@@ -210,7 +210,7 @@ class Bench {
     acknowledge();
   }
 
-  // As agents do within 20 ms of the last message.
+  // Agents acknowledge within 20 ms of the last message.
   void acknowledge() {
     const auto links = std::exchange(unacknowledged_, {});
     for (const LinkId link : links) {
@@ -297,7 +297,7 @@ class Bench {
     driver_says(kind, number / classes_per_driver, std::move(message));
   }
 
-  // The oldest slot comes back, and what is freed is granted.
+  // The oldest slot is returned, and its resources are granted again.
   void one_slot_again() {
     const Out out = started_.front();
     started_.pop_front();
@@ -312,7 +312,7 @@ class Bench {
     }
   }
 
-  // What a shell asks after every turn of its loop.
+  // Queried by the shell after every iteration of its loop.
   void ask_for_deadline() {
     const double began = cpu_us();
     MOBULA_CHECK(core_->next_deadline().has_value(), "nodes may fall silent");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `mobula run -- /bin/true` costs beside /bin/true, one after the other in one run.
+"""Measures the cost of `mobula run -- /bin/true` next to /bin/true, one after the other in one run.
 
-Usage: job_overhead.py [PATH OF mobula] [ROUNDS]. Starts a cluster of its own in a temporary folder, and ends
-it. Prints medians and 90th percentiles in milliseconds, and the difference of the medians (bar: 50).
+Usage: job_overhead.py [PATH OF mobula] [ROUNDS]. Starts its own cluster in a temporary directory, and ends it.
+Prints medians and 90th percentiles in milliseconds, and the difference of the medians (bar: 50).
 """
 import os
 import statistics

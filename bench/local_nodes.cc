@@ -23,7 +23,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-// Runs the program beside this one and waits for its end; what it prints goes to `output`.
+// Runs the program in the same directory and waits for its exit. `output` receives its output.
 int run(const Words& words, const fs::path& output) {
   const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "mobula").string();
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};

@@ -1,5 +1,6 @@
-// A head and several agents on this machine, each node with a state folder of its own, started by the
-// `mobula` program beside this one: what two machines on a loopback network are. For the main thread.
+// A head and several agents on this machine, each node with its own state directory, started by the
+// `mobula` program in the same directory. Models machines on a loopback network.
+// Thread: the main thread. Errors: std::runtime_error with the program's output.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +11,9 @@ namespace mobula::bench {
 
 class LocalNodes {
  public:
-  // The first has the head; node i is labelled bench-node=i and has one CPU. While this lives, init() joins
-  // the first. `options` are of each `mobula start`. Throws std::runtime_error with what the program said.
+  // The first node runs the head. Node i has the label bench-node=i and one CPU. During the
+  // lifetime of this object, init() joins the first node. `options` are passed to each `mobula
+  // start`.
   explicit LocalNodes(int count, const std::vector<std::string>& options = {});
   ~LocalNodes();
   LocalNodes(const LocalNodes&) = delete;

@@ -1,4 +1,4 @@
-// mobula-bench, which `mobula bench` runs: microbenchmarks with the machine's floor beside them.
+// mobula-bench, which `mobula bench` runs: microbenchmarks next to the machine's floors.
 #include <CLI/CLI.hpp>
 
 #include <mobula/mobula.h>
@@ -37,7 +37,7 @@ void print_row(const Figure& figure) {
   std::fflush(stdout);
 }
 
-// Where the time of a call goes; the one table that is no benchmark.
+// Prints the stages of a call, the only table that is not a benchmark.
 int run_profile(int calls, bool as_json) {
   std::vector<ProfileRow> rows;
   try {
@@ -148,9 +148,9 @@ int run(int argc, char** argv) {
 }  // namespace mobula::bench
 
 int main(int argc, char** argv) {
-  // An executor does not return from here.
+  // In an executor, init does not return.
   if (mobula::in_executor()) const auto cluster = mobula::init();
-  // A benchmark starts its own cluster, unless an address is given.
+  // A benchmark starts its own cluster unless an address is given.
   const char* address = std::getenv("MOBULA_ADDRESS");
   if (address == nullptr || *address == '\0') ::setenv("MOBULA_ADDRESS", "local", 1);
   return mobula::bench::run(argc, argv);

@@ -15,7 +15,8 @@
 namespace mobula::bench {
 namespace {
 
-// Memory as numpy.zeros has it: pages that the system gives when they are read, and that nobody writes.
+// Memory like that of numpy.zeros: never written, with pages that the system provides on the first
+// read.
 template <class T>
 struct ZeroPages {
   using value_type = T;
@@ -28,7 +29,7 @@ struct ZeroPages {
     return static_cast<T*>(pages);
   }
   void deallocate(T* pages, std::size_t count) { ::munmap(pages, count * sizeof(T)); }
-  void construct(T*) {}  // zero already
+  void construct(T*) {}  // already zero
   friend bool operator==(const ZeroPages&, const ZeroPages&) { return true; }
 };
 using ZeroArray = std::vector<std::int64_t, ZeroPages<std::int64_t>>;
@@ -109,7 +110,7 @@ std::vector<ActorHandle<Server>> servers(int count) {
 
 // ---- one benchmark -----------------------------------------------------------------------------
 
-// `once` is made inside the cluster, and called at the pace of the timer.
+// `once` is created inside the cluster and called at the pace of the timer.
 using Prepare = std::function<std::function<void()>(const Pace&)>;
 
 struct Definition {
@@ -117,8 +118,8 @@ struct Definition {
   std::string key;
   double multiplier = 1;  // operations per call, before batches are divided
   Prepare prepare{};
-  double num_cpus = cores();  // as Ray counts a machine
-  Resources resources{};  // the node's, beside its CPUs
+  double num_cpus = cores();  // as Ray counts CPUs
+  Resources resources{};  // resources of the node in addition to its CPUs
 };
 
 enum class Against { round_trip, memcpy, fresh_copy };
@@ -143,7 +144,7 @@ Benchmark rate_benchmark(Definition definition, Against against) {
     {
       const auto cluster = init({.num_cpus = definition.num_cpus, .resources = definition.resources});
       const auto once = definition.prepare(pace);
-      // What counts as one operation is whole batches where it is not divided with them.
+      // A benchmark that counts whole batches as one operation is not scaled by the divisor.
       const double divided =
           definition.multiplier == 1 ? 1 : definition.multiplier / pace.divisor;
       rate = measure_rate(pace, divided, once);
@@ -168,7 +169,7 @@ std::function<void()> submit_and_get(int count) {
   };
 }
 
-// A batch of tasks, waited for one at a time.
+// Waits for the tasks of a batch one at a time.
 void wait_one_by_one(int count) {
   std::vector<ObjectRef<std::string>> pending;
   for (int i = 0; i < count; ++i) pending.push_back(task<small_value>.remote());
@@ -227,7 +228,7 @@ std::vector<Definition> gigabyte_definitions() {
   };
 }
 
-// Against a copy as NumPy makes it: into fresh memory for which huge pages were asked.
+// Compares with NumPy's copy: into fresh memory with huge pages.
 Definition get_vector_definition() {
   constexpr double gigabytes = 0.134217728;  // 128 MiB
   return {"single client get vector gigabytes", "single_client_get_vector_gigabytes", gigabytes, [](const Pace& pace) {
@@ -255,7 +256,7 @@ std::vector<Definition> task_definitions() {
   };
 }
 
-// One driver, one actor; `options` are those of the actor.
+// One driver and one actor. `options` are those of the actor.
 Prepare calls_of_one_actor(ActorOptions options, int count) {
   return [options, count](const Pace& pace) {
     auto server = actor<Server>.options(options).remote();
@@ -307,7 +308,8 @@ std::vector<Definition> actor_definitions() {
   };
 }
 
-// Waits for each group before it removes any; removal returns when it is sent, as in Ray's measurement.
+// Waits for each group before it removes any. A removal returns when it is sent, as in Ray's
+// benchmark.
 std::vector<Definition> group_definitions() {
   return {{.name = "placement group create and remove",
            .key = "placement_group_create_remove",
@@ -327,7 +329,8 @@ std::vector<Definition> group_definitions() {
            .resources = {{"custom", 100}}}};
 }
 
-// The time from the release of the last handle of an actor that was called until another request gets its CPU.
+// The time from the release of the last handle of a called actor until another request gets its
+// CPU.
 std::vector<Figure> actor_release(const Pace& pace) {
   const Floor floor = fork_and_exit();
   std::vector<double> ms;

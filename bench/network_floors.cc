@@ -27,12 +27,12 @@ namespace {
 
 constexpr std::size_t chunk = 1u << 20;
 constexpr std::size_t tag = 16;
-constexpr std::size_t message_bytes = 350;  // about what a call without arguments takes
+constexpr std::size_t message_bytes = 350;  // approximate size of a call without arguments
 
 void send_all(int socket, const std::uint8_t* bytes, std::size_t size) {
   while (size > 0) {
     const auto sent = ::send(socket, bytes, size, MSG_NOSIGNAL);
-    if (sent <= 0) return;  // the reader is gone
+    if (sent <= 0) return;  // the reader has exited
     bytes += sent;
     size -= static_cast<std::size_t>(sent);
   }
@@ -53,7 +53,7 @@ using Cipher = std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)>;
 Cipher cipher() { return {EVP_CIPHER_CTX_new(), &EVP_CIPHER_CTX_free}; }
 
 constexpr std::array<std::uint8_t, 32> key{1, 2, 3};
-constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // always the same: this is a measurement
+constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // constant: for measurements only
 
 [[noreturn]] void send_for_ever(int socket) {
   const std::vector<std::uint8_t> plain(chunk, 1);
@@ -69,7 +69,7 @@ constexpr std::array<std::uint8_t, 12> nonce{4, 5, 6};  // always the same: this
   }
 }
 
-// A curve server socket, and what to connect to.
+// A CURVE server socket with the keys for its clients.
 struct Keys {
   std::array<char, 41> open{}, secret{};
   Keys() {
@@ -123,7 +123,7 @@ class Zmq {
   }
 }
 
-// Messages a second with so many on their way.
+// Messages per second with this many outstanding.
 double echo_rate(int outstanding) {
   const Keys server, client;
   int pipe[2];

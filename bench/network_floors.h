@@ -1,17 +1,18 @@
-// What this machine's loopback network can do without Mobula, sealed as Mobula seals it. Each function
-// measures for a second at most and ends every process it starts. Throws std::runtime_error.
+// Floors of this machine's loopback network without Mobula, with Mobula's encryption. Each function
+// measures for at most a second and ends every process it starts.
+// Thread: the main thread. Errors: std::runtime_error.
 #pragma once
 
 #include "bench/measure.h"
 
 namespace mobula::bench {
 
-// One TCP connection between two processes, chunks of 1 MiB sealed by AES-256-GCM on one side and opened on
-// the other, in GB/s.
+// One TCP connection between two processes, with chunks of 1 MiB that one side encrypts and the
+// other decrypts with AES-256-GCM, in GB/s.
 Floor sealed_tcp_stream();
-// ZeroMQ with CURVE over TCP: a round trip of a DEALER to a ROUTER, in microseconds.
+// Round trip of a ZeroMQ DEALER to a ROUTER with CURVE over TCP, in microseconds.
 Floor curve_round_trip();
-// The same with so many messages on their way, in messages a second.
+// The same with `outstanding` messages in flight, in messages per second.
 Floor curve_echo(int outstanding);
 
 }  // namespace mobula::bench

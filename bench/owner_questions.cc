@@ -1,9 +1,9 @@
-// What it costs an owner of tasks to be asked about them: the client core alone, with many tasks that wait.
-// Prints, in µs of processor time, a list of tasks (counts of all, a sample, what is left
-// out), and in ns the row for timelines that each call writes when it ends. One answer a second costs its part of a
-// second; the core does nothing else meanwhile, since it stands under its process's lock.
+// Cost of task queries for an owner: the client core in isolation, with many waiting tasks. Prints
+// the processor time of a list of tasks in µs (total counts, a sample, the omitted number), and in
+// ns the timeline row that each finished call writes. A query blocks the core, which runs under the
+// lock of its process.
 //
-//   mobula-bench-questions [TASKS...]      default: 1000 10000 100000
+// mobula-bench-questions [TASKS...]      default: 1000 10000 100000
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ Asked ask(int tasks) {
   return asked;
 }
 
-// Of the ring for timelines alone.
+// Cost of the timeline ring buffer only.
 double row_ns() {
   constexpr int rows = 1'000'000;
   OwnedCalls calls;

@@ -1,7 +1,7 @@
-// Cost of one step of an owner's core next to many rows that the step does not touch, in ns of processor time.
-// The figures of a line are flat if no step walks over a table.
+// Cost of one step of an owner's core next to many rows that the step does not touch, in ns of
+// processor time. The figures of a line are constant if no step scans a table.
 //
-//   mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
+// mobula-bench-owner [ROWS...]      default: 100 1000 10000 100000
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ class Owner {
   }
   static NodeId node() { return NodeId::of(1); }
   static RefRecord ref(ObjectId object) { return RefRecord{object, node(), ProcessId::of(1), {}}; }
-  // As the shell does after each step, with the deadline for its timer.
+  // Models the shell: takes a step, then reads the deadline for its timer.
   void step(Event event) {
     commands.clear();
     now_ = now_ + 1us;
@@ -48,7 +48,7 @@ class Owner {
     alive.endpoint.process = ProcessId::of(1'000'000 + number);
     step(AgentSaid{FromHead{alive}});
   }
-  // Of actor 1.
+  // Calls actor 1.
   void call_and_reply() {
     SubmitActorCall call;
     call.call.form.edit().kind = CallKind::actor_call;
@@ -101,8 +101,8 @@ double calls_beside_idle_actors(std::uint64_t rows) {
 }
 
 struct Refs {
-  double stored = 0;    // ns for each: put, passed on, written into the store
-  double released = 0;  // ns for each: with the value that contains all of them
+  double stored = 0;    // ns per ref: put, passed on, written to the store
+  double released = 0;  // ns per ref: released with the containing value
 };
 
 Refs refs_inside_values(std::uint64_t rows) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int one = 10;
 
-// ---- drawing -----------------------------------------------------------------------------------
+// ---- random cases ------------------------------------------------------------------------------
 
 int draw_gpus(Random& random) {
   switch (random.below(8)) {
@@ -50,13 +50,13 @@ Case draw(std::uint64_t seed, bool in_use) {
   return made;
 }
 
-// ---- books for trying --------------------------------------------------------------------------
+// ---- trial accounting --------------------------------------------------------------------------
 
 int free_devices(const Machine& machine) {
   return std::accumulate(machine.devices.begin(), machine.devices.end(), 0);
 }
 
-// Whole devices are alike: the first that are wholly free. False, and some taken, if there are too few.
+// Takes the first fully free devices. Returns false, with some devices taken, if too few are free.
 bool take_whole(Machine& machine, int gpus) {
   int left = gpus / one;
   for (auto& device : machine.devices) {
@@ -68,8 +68,7 @@ bool take_whole(Machine& machine, int gpus) {
   return left == 0;
 }
 
-// Every way to give `ask` devices of the machine, up to the order of equal ones; visit returns
-// whether to go on.
+// Visits every way to give `ask` devices of the machine, with equal devices counted once.
 void each_way(const Machine& machine, const Ask& ask, const std::function<void(const Machine&)>& visit) {
   if (ask.cpus > machine.cpus) return;
   Machine after = machine;
@@ -88,8 +87,8 @@ void each_way(const Machine& machine, const Ask& ask, const std::function<void(c
   }
 }
 
-// By Ray's allocator: whole devices the first that are wholly free; a part of one where it leaves
-// least, of equals the first.
+// Ray's allocator: the first fully free devices for whole devices, and for a fraction the device
+// with the smallest remainder, the first of equals.
 std::optional<Machine> take_as_ray(const Machine& machine, const Ask& ask) {
   if (ask.cpus > machine.cpus) return std::nullopt;
   Machine after = machine;
@@ -127,7 +126,7 @@ class Tried {
     }
   }
 
-  // Tenths of devices that those requests hold that found a place.
+  // Returns the tenths of devices held by the requests that were placed.
   int place(const std::vector<Ask>& asks) {
     int held = 0;
     for (std::size_t i = 0; i < asks.size(); ++i) {
@@ -194,7 +193,7 @@ class Tried {
   std::uint64_t slots_ = 0;
 };
 
-// ---- the best there is -------------------------------------------------------------------------
+// ---- the optimum -------------------------------------------------------------------------------
 
 int most_from(std::vector<Machine>& machines, const std::vector<Ask>& asks, std::size_t from) {
   if (from == asks.size()) return 0;
@@ -235,7 +234,8 @@ bool places_from(std::vector<Machine>& machines, const Case& drawn, std::size_t 
 
 // ---- Ray's rule for groups ---------------------------------------------------------------------
 
-// The most of what is asked left over, as parts of what is free, in sums; below 0: it does not fit.
+// Sum, over the resources, of the fraction of the free amount that is left. Negative if the request
+// does not fit. The highest score wins.
 double spare(const Machine& machine, const Ask& ask) {
   double score = 0;
   for (const auto& [asked, left] : {std::pair(ask.cpus, machine.cpus),
@@ -267,7 +267,7 @@ void take_sums(Machine& machine, const Ask& ask) {
   }
 }
 
-// The machine of each bundle, chosen by sums.
+// Chooses the machine of each bundle by totals.
 std::optional<std::vector<std::size_t>> choose_as_ray(const Case& drawn) {
   auto machines = drawn.machines;
   std::set<std::size_t> fresh;
@@ -319,8 +319,8 @@ Case draw_group(std::uint64_t seed) { return draw(seed, true); }
 
 int in_use_by_scheduler(const Case& drawn) { return Tried(drawn).place(drawn.asks); }
 
-// The hybrid policy: machines are filled one after the other up to half, then levelled; work without
-// devices keeps off machines with some while it can.
+// Ray's hybrid policy: fills machines one after the other up to half, then balances them. Work
+// without devices avoids machines with devices while possible.
 int in_use_by_ray(const Case& drawn) {
   auto machines = drawn.machines;
   int used = 0;
@@ -348,7 +348,7 @@ int most_in_use(const Case& drawn) {
 
 bool placed_by_scheduler(const Case& drawn) { return Tried(drawn).place_group(drawn); }
 
-// What the sums allow, each machine then has to give by instances.
+// After the choice by totals, each machine must satisfy the bundle by instances.
 bool placed_by_ray(const Case& drawn) {
   const auto chosen = choose_as_ray(drawn);
   if (!chosen) return false;

@@ -1,8 +1,9 @@
-// How well the scheduler packs small cases, beside the best packing there is and beside Ray's rule. Two
-// kinds of cases: requests made one after another on a few nodes, measured by the devices that are in
-// use at the end; and one placement group on nodes that are partly in use, measured by whether it
-// finds places. The best is found by trying everything; Ray's rule is written down here once more, on
-// books of its own. Integers and one seed: the same figures everywhere.
+// Compares the scheduler's packing of small cases with the optimum and with Ray's rule. In the
+// first kind of case, requests arrive one after another on a few nodes, and the result is the
+// number of devices in use. In the second kind, one placement group arrives on partly used nodes,
+// and the result is whether it is placed. The optimum comes from exhaustive search. Ray's rule is
+// reimplemented here with its own accounting.
+// Thread: any. Deterministic: integers and one seed.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,12 @@ struct Ask {
 
 struct Machine {
   int cpus = 0;
-  std::vector<int> devices;  // tenths that are free of each
+  std::vector<int> devices;  // free tenths of each device
 };
 
 struct Case {
   std::vector<Machine> machines;
-  std::vector<Ask> asks;  // requests in their order, or the bundles of a group
+  std::vector<Ask> asks;  // requests in order, or the bundles of a group
   GroupStrategy strategy = GroupStrategy::pack;
 };
 
@@ -38,18 +39,18 @@ int in_use_by_scheduler(const Case& drawn);
 int in_use_by_ray(const Case& drawn);
 int most_in_use(const Case& drawn);
 
-// Whether all bundles find places.
+// True if all bundles are placed.
 bool placed_by_scheduler(const Case& drawn);
 bool placed_by_ray(const Case& drawn);
 bool can_be_placed(const Case& drawn);
 
-// Over so many cases of each kind.
+// Totals over this many cases of each kind.
 struct Quality {
   int cases = 0;
-  int best = 0, best_of_ray = 0;        // cases in which the optimum is reached
+  int best = 0, best_of_ray = 0;        // cases that reach the optimum
   int worse_than_ray = 0, better_than_ray = 0;
-  std::int64_t used = 0, used_by_ray = 0, most = 0;  // tenths of devices; groups: that are placed
-  std::vector<std::uint64_t> worse;     // seeds of those that are worse
+  std::int64_t used = 0, used_by_ray = 0, most = 0;  // tenths of devices, or placed groups
+  std::vector<std::uint64_t> worse;     // seeds of the worse cases
 };
 Quality measure_requests(int cases);
 Quality measure_groups(int cases);

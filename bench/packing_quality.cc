@@ -1,6 +1,6 @@
-// Prints how often the scheduler packs small cases as well as can be, and Ray's rule beside it.
+// Prints how often the scheduler packs small cases optimally, next to Ray's rule.
 //
-//   mobula-bench-packing [CASES]      default: 2000 of each kind
+// mobula-bench-packing [CASES]      default: 2000 of each kind
 #include <cstdio>
 #include <cstdlib>
 

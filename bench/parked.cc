@@ -1,4 +1,4 @@
-// A task's way there and back while nobody looks for it: both ends sleep until they are woken.
+// Round trip of a task without spinning: both ends block until they are woken.
 #include <mobula/mobula.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ int bind_executor(int processor) {
 
 int zero_at_once() { return 0; }
 
-// One run of the median of single round trips, in microseconds: what a wake-up costs is not evenly spread.
+// One run: the median of single round trips in microseconds. The cost of a wake-up varies between
+// round trips.
 double median_round_trip(const Pace& pace) {
   std::vector<double> each;
   const auto until = std::chrono::steady_clock::now() + pace.run;
@@ -37,9 +38,9 @@ Figure parked_round_trip(const Pace& pace, int here, int there) {
   Floor floor = futex_round_trip(here, there);
   {
     const LocalNodes nodes(1, {"--spin-us", "0"});
-    const Pinned bound(here);  // and with it the threads that the library starts
+    const Pinned bound(here);  // and the threads that the library starts
     const auto cluster = init();
-    // The node has one CPU: one executor runs them all.
+    // The node has one CPU, so one executor runs all tasks.
     expect(get(task<bind_executor>.remote(there)) == there, "an executor bound to a processor");
     for (int i = 0; i < pace.runs + 1; ++i) {
       const double microseconds = median_round_trip(pace);

@@ -1,5 +1,5 @@
-// Threads bound to a processor, so that a figure and its floor are measured on the same ones. For the main
-// thread.
+// Binds threads to a processor, so that a figure and its floor are measured on the same processors.
+// Thread: the main thread.
 #pragma once
 
 #include <sched.h>
@@ -8,13 +8,13 @@
 
 namespace mobula::bench {
 
-// Processors that this process may use, in order.
+// Processors that this process may use, in ascending order.
 std::vector<int> allowed_processors();
 
-// All threads that this process has now. Throws std::system_error.
+// Binds all present threads of this process. Throws std::system_error.
 void bind_all_threads(int processor);
 
-// The calling thread, as long as this lives.
+// Binds the calling thread during its lifetime.
 class Pinned {
  public:
   explicit Pinned(int processor);

@@ -1,10 +1,10 @@
-// What one plan of nodes costs, alone in a process: clusters of 8-GPU and plain nodes, 1,000 classes of
-// tasks and 100 placement groups that wait. In *room* the nodes are empty and all of it fits; in *full*
-// all GPUs and CPUs are booked, there is work for more nodes than may be launched, and as many again may
-// be; in *idle* nothing waits and all nodes may go. Prints a table over numbers of nodes, in processor
-// time of the thread, so that other work on the machine does not count.
+// Cost of one node plan, in isolation: clusters of 8-GPU nodes and plain nodes, with 1,000 waiting
+// task classes and 100 waiting placement groups. In *room*, the nodes are empty and all demand
+// fits. In *full*, all GPUs and CPUs are allocated, the demand exceeds the launch limit, and the
+// number of nodes may double. In *idle*, no demand exists and all nodes may be removed. Prints a
+// table over numbers of nodes, in processor time of the thread, which excludes other load.
 //
-//   mobula-bench-planner [NODES...]      default: 10 100 1000 10000
+// mobula-bench-planner [NODES...]      default: 10 100 1000 10000
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ Allocation all_of(const NodeShape& shape) {
   return all;
 }
 
-// Three in four have eight GPUs.
+// Three in four nodes have eight GPUs.
 ClusterState cluster(std::int64_t nodes, bool booked) {
   const auto types = types_for(nodes);
   ClusterState state;
@@ -83,7 +83,7 @@ ClusterState cluster(std::int64_t nodes, bool booked) {
   return state;
 }
 
-// Classes differ in what they ask: quarters to eight GPUs, or none, and CPUs.
+// Classes differ in their requests: a quarter of a GPU to eight GPUs, or none, and CPUs.
 void add_demand(ClusterState& state, std::int64_t of_each) {
   for (int i = 0; i < classes; ++i) {
     WantedSlots slots;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Draws what mobula-bench-scheduler prints as an SVG: time per decision over the number of nodes.
+"""Draws the output of mobula-bench-scheduler as an SVG: time per decision over the number of nodes.
 
 Usage: build/release/bin/mobula-bench-scheduler | bench/plot_scale.py > docs/scheduler-scale.svg
-Both axes are logarithmic. The dashed line grows with the logarithm of the number of nodes, from the
-first median on: a median that stays below it grows no faster.
+Both axes are logarithmic. The dashed line starts at the first median and grows with the logarithm of the number
+of nodes. A median that stays below it grows no faster.
 """
 import math
 import sys

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What it costs tasks that somebody looks at the cluster, and where that is spent.
+"""Measures how polling of the cluster's state slows tasks down, and which process pays for it.
 
     python3 bench/poll_cost.py build/release/bin/mobula [--windows 600] [--seconds 0.2] [--tasks 100000] [-o json]
 
-First the processor time of each way to look, by process: of a cluster whose driver does nothing, of one that runs a
-thousand tasks twenty times a second, and of one where many tasks wait. What a second without looks takes is not in it.
-Then a driver runs tasks as fast as it can, in windows of less than a second, and in every second window somebody looks
-once, by `status`, `list tasks` and `list actors`. A window is compared with those on both sides of it, so that what
-else the machine does meanwhile falls on both: in tasks, and in the processor time that all processes spent beyond that
-of as many tasks there, which hardly depends on what else the machine does.
+First, the processor time of each kind of poll, by process. It is measured on a cluster with an idle driver, with a
+driver that runs a thousand tasks twenty times a second, and with many waiting tasks. The cost of a second without
+polls is subtracted.
+Then a driver runs tasks as fast as it can, in windows of less than a second. In every second window, a client polls
+once: `status`, `list tasks`, and `list actors`. Each such window is compared with its two neighbors, so that other load
+affects both. The comparison covers the number of tasks, and the additional processor time of all processes relative to
+the same number of tasks. The latter hardly depends on other load.
 """
 import argparse
 import http.client
@@ -27,13 +28,13 @@ LOOK = ("status", "list tasks", "list actors")
 QUESTIONS = ("status", "list tasks", "list actors", "list jobs", "top")
 PAGES = ("/api/v1/status", "/api/v1/tasks", "/api/v1/actors", "/api/v1/summary")
 ROLES = ("client", "head", "agent", "driver", "executors")
-EVERY = 0.05  # seconds from one look to the next where they are measured one by one
-SETTLE = 2  # seconds until executors that nobody needs any more have ended
+EVERY = 0.05  # seconds between two polls that are measured singly
+SETTLE = 2  # seconds until unused executors have exited
 BAR = 0.02
 
 
 def processor_seconds(pid):
-    """Of all threads that the process has and had, in user and system mode (clock_getcpuclockid(3))."""
+    """User and system time of all threads that the process has or had (clock_getcpuclockid(3))."""
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
@@ -41,7 +42,7 @@ def processor_seconds(pid):
 
 
 class Console:
-    """`mobula repl` with questions through a pipe; an answer ends with that of `version`."""
+    """`mobula repl` with queries through a pipe. The output of `version` marks the end of a reply."""
 
     def __init__(self, mobula, environment):
         self.process = subprocess.Popen([mobula, "repl", "-o", "jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -83,7 +84,7 @@ class Driver:
 
 
 class Cluster:
-    """One of this machine, with a console, a driver, and the clocks of all its processes."""
+    """A cluster on this machine with a console, a driver, and the clocks of all its processes."""
 
     def __init__(self, mobula, folder, cpus):
         self.mobula = mobula
@@ -100,7 +101,7 @@ class Cluster:
             self.token = file.read().strip()
         self.driver = Driver(os.path.join(os.path.dirname(mobula), "mobula-bench-polled-tasks"), self.environment)
         self.console = Console(mobula, self.environment)
-        self.driver.order("run", 0.5)  # whatever is made the first time
+        self.driver.order("run", 0.5)  # warms up caches
         self.console.ask("status")
         self.look_for_processes()
 
@@ -117,7 +118,7 @@ class Cluster:
         connection.close()
 
     def look_for_processes(self):
-        """Which of its processes is what, from now on."""
+        """Records the role of each process of the cluster."""
         with open(os.path.join(self.folder, "default", "head", "head.json"), encoding="utf-8") as file:
             known = {json.load(file)["pid"]: "head", self.driver.process.pid: "driver", self.console.process.pid: "client"}
         mark = f"MOBULA_STATE_DIR={self.folder}".encode()
@@ -150,7 +151,7 @@ class Cluster:
 
 
 def ways(cluster, only_kept):
-    """Each way to look: its name, and the function that looks once."""
+    """Each kind of poll: its name, and the function that polls once."""
     for question in QUESTIONS:
         yield f"{question}, kept connection", lambda question=question: cluster.console.ask(question)
     if only_kept:
@@ -163,7 +164,8 @@ def ways(cluster, only_kept):
 
 
 def cost_of(cluster, look, looks, paced):
-    """Milliseconds of processor time for one look by role, and the longest look; less what the same time takes without."""
+    """Milliseconds of processor time per poll by role, and the longest poll. The cost of the same time without polls is
+    subtracted."""
     def spent_by(function):
         before = cluster.spent()
         if paced:
@@ -206,7 +208,7 @@ def window(cluster, seconds, look):
 
 
 def interval(values, draws=2000):
-    """The median, and between which bounds it lies with 95 % certainty, by drawing again (Efron)."""
+    """The median and its 95 % confidence interval, by bootstrap (Efron)."""
     source = random.Random(1)
     medians = sorted(statistics.median(source.choices(values, k=len(values))) for _ in range(draws))
     low, median, high = medians[int(draws * 0.025)], statistics.median(values), medians[int(draws * 0.975)]
@@ -214,7 +216,7 @@ def interval(values, draws=2000):
 
 
 def windows(cluster, count, seconds, look):
-    """Looks in every second window of an odd number."""
+    """Polls in every second window of an odd number of windows."""
     cluster.driver.order("run", 1)
     cluster.look_for_processes()
     seen = [window(cluster, seconds, look if at % 2 == 1 else lambda: None) for at in range(2 * (count // 2) + 1)]

@@ -1,7 +1,7 @@
-// Tasks of one driver while somebody looks at the cluster: what poll_cost.py runs. Reads orders from its input, a
-// line each, and answers each with a line: "run SECONDS" with the tasks that it has done and the seconds that they
-// took, a thousand at once; "pace BATCHES" likewise, a thousand tasks at the beginning of each twentieth of a second;
-// "hold COUNT" when so many tasks that do not end are submitted.
+// Tasks of one driver while a client polls the cluster. poll_cost.py runs it. Reads one order per
+// line and replies with one line each. "run SECONDS" runs a thousand tasks at a time and returns
+// their number and the seconds they took. "pace BATCHES" does the same, with a thousand tasks at
+// the start of every 50 ms. "hold COUNT" replies when that many endless tasks are submitted.
 #include <mobula/mobula.h>
 
 #include <chrono>

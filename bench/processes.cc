@@ -18,7 +18,7 @@ struct Row {
   Process process;
 };
 
-// /proc/PID/stat (proc(5)): the name in brackets may hold blanks, the numbers follow it.
+// /proc/PID/stat (proc(5)): the name in parentheses may contain spaces, and the numbers follow it.
 std::optional<Row> read_process(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;

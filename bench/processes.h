@@ -1,5 +1,6 @@
-// What the processes of a local cluster cost: memory and CPU time of this program's descendants,
-// read from /proc. For the main thread.
+// Memory and CPU time of a local cluster's processes: the descendants of this program, read from
+// /proc.
+// Thread: the main thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +13,19 @@ namespace mobula::bench {
 
 struct Process {
   pid_t pid = 0;
-  std::string role;  // "head", "agent", else the program's name
+  std::string role;  // "head", "agent", or the program's name
   std::int64_t resident_bytes = 0;
-  std::int64_t private_bytes = 0;  // RssAnon and RssFile: without shared memory
-  double cpu_seconds = 0;  // so far
+  std::int64_t private_bytes = 0;  // RssAnon and RssFile, without shared memory
+  double cpu_seconds = 0;  // since the start
 };
 
-// Of this process.
+// Resident memory of this process.
 std::int64_t resident_bytes();
 
-// Of the machine: what lies in files of memory, mapped or not.
+// Shared memory files of the machine, mapped or not.
 std::int64_t shared_bytes();
 
-// All descendants of this process that are alive now.
+// All live descendants of this process.
 std::vector<Process> descendants();
 
 }  // namespace mobula::bench

@@ -1,6 +1,6 @@
-// Where the time of one call goes, stage by stage: each side notes when the last call passed a stage, on
-// the one monotonic clock of the machine. What the executor knows is asked of the next call, so calls
-// follow each other, one at a time, to one executor.
+// Stages of one call: each side records when the last call passed a stage, on the machine's
+// monotonic clock. The next call returns the executor's times, so calls run one at a time on one
+// executor.
 #include <mobula/mobula.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ namespace {
 
 using detail::Stage;
 using detail::stage_count;
-using Passed = std::vector<std::int64_t>;  // by stage, ns
+using Passed = std::vector<std::int64_t>;  // ns by stage
 
-// As user code sees them: `ended` and `answered` are those of the call before.
+// Times as user code sees them. `ended` and `answered` are those of the previous call.
 Passed passed_stages() {
   auto& stages = detail::stages();
   stages.record();
@@ -86,13 +86,14 @@ std::vector<ProfileRow> profile_of(const std::string& kind, int calls, std::chro
   for (std::size_t i = seen.size() / 10; i + 1 < seen.size(); ++i) {
     const auto& call_seen = seen[i];
     auto edges = call_seen.at;
-    // The other side may read what is in the ring before this one has looked at the clock.
+    // The other side may read the ring before this side has read the clock.
     for (const Stage stage : {Stage::sent, Stage::answered}) {
       auto& mine = edges[static_cast<std::size_t>(stage)];
       mine = std::min(mine, edges[static_cast<std::size_t>(stage) + 1]);
     }
     edges.push_back(call_seen.got);
-    if (!std::is_sorted(edges.begin(), edges.end()) || edges.front() == 0) continue;  // it went another way
+    // The call took another path.
+    if (!std::is_sorted(edges.begin(), edges.end()) || edges.front() == 0) continue;
     for (std::size_t k = 0; k < stage_count; ++k) times[k].push_back(static_cast<double>(edges[k + 1] - edges[k]) / 1000);
     times[stage_count].push_back(static_cast<double>(edges.back() - edges.front()) / 1000);
   }

@@ -1,4 +1,5 @@
-// A table of the stages of a call's way, for `mobula bench --profile`. Starts a cluster of its own.
+// A table of the stages of a call, for `mobula bench --profile`. Starts its own cluster.
+// Thread: the main thread.
 #pragma once
 
 #include <string>
@@ -7,12 +8,12 @@
 namespace mobula::bench {
 
 struct ProfileRow {
-  std::string kind;   // of call
-  std::string stage;  // "all": the whole way
+  std::string kind;   // kind of call
+  std::string stage;  // "all": the complete call
   std::string what;
   double median_us = 0;
   double p90_us = 0;
-  int calls = 0;  // that were counted
+  int calls = 0;  // counted calls
 };
 
 std::vector<ProfileRow> profile(int calls);

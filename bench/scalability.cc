@@ -1,5 +1,5 @@
-// What one machine can hold at once: Ray's single-node scalability benchmarks
-// (release/benchmarks/single_node/test_single_node.py), as far as a program in C++ can ask for the same.
+// Capacity of one machine: Ray's single-node scalability benchmarks
+// (release/benchmarks/single_node/test_single_node.py), as far as C++ has equivalents.
 #include <mobula/mobula.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ using List = std::vector<std::int64_t>;
 
 void nothing() {}
 
-// Until somebody makes the file.
+// Blocks until the file exists.
 void blocked(std::string until) {
   while (!std::filesystem::exists(until)) std::this_thread::sleep_for(2ms);
 }
@@ -46,7 +46,7 @@ std::array<List, returns> many_lists() {
   return lists;
 }
 
-// A folder that goes with its owner.
+// A directory that is removed with its owner.
 class Folder {
  public:
   Folder() {
@@ -94,8 +94,8 @@ std::vector<Figure> queued_tasks(const Pace& pace) {
           figure("memory of the driver for each queued task", "single_node_queued_bytes", resident / count, "B")};
 }
 
-// Ray passes them one by one; a function in C++ has a fixed number of parameters, so these come as refs in a
-// list, and the task gets them.
+// Ray passes the arguments one by one. A C++ function has a fixed number of parameters, so the task
+// receives a list of refs and gets them.
 std::vector<Figure> many_arguments(const Pace& pace) {
   const int count = pace.batch(10'000);
   const auto cluster = init();

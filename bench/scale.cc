@@ -35,7 +35,7 @@ std::string visible_devices() {
   return devices == nullptr ? "" : devices;
 }
 
-// Submits everything, then gets everything, and looks at the sum.
+// Submits all tasks, then gets all results, and checks the sum.
 void tasks_at_once(int count) {
   std::vector<ObjectRef<int>> refs;
   refs.reserve(static_cast<std::size_t>(count));
@@ -69,7 +69,7 @@ Memory memory_now() {
   return memory;
 }
 
-// The second time everything is as large as it gets: what grows then is not given back.
+// In the second run, all structures have reached their final size. Growth in that run is a leak.
 std::vector<Figure> many_calls(const Pace& pace) {
   const int count = pace.batch(100'000);
   const auto cluster = init();
@@ -94,8 +94,8 @@ std::vector<Figure> many_calls(const Pace& pace) {
   };
 }
 
-// From before the nursery forks an executor to the first instruction of this program in there, which
-// is this handler. The process between may or may not be a fork of its own.
+// Measures from the start of the fork of an executor by the fork server to the first instruction in
+// the executor, which is this handler. The process between them may itself be a fork.
 struct ForkTimes {
   std::chrono::steady_clock::time_point begin{};
   double microseconds = 0;
@@ -121,7 +121,7 @@ class Forked {
   double microseconds() { return microseconds_of_fork(); }
 };
 
-// What one start takes when nothing else is going on.
+// Duration of a start without other load.
 std::vector<Figure> single_actors(int count, const Floor& floor) {
   std::vector<double> forks;
   std::vector<double> starts;
@@ -163,9 +163,9 @@ std::vector<Figure> many_actors(const Pace& pace) {
   return figures;
 }
 
-// max_calls is 1 with accelerators, so every task gets a process of its own. With a slot of its own: the head grants
-// it first. After a pause in the same slot: the next process stands ready. One after another: each waits for the
-// process before it to be gone.
+// max_calls is 1 with accelerators, so every task gets a separate process. "A slot of its own": the
+// head first grants a slot. "After a pause": the next process is prestarted in the same slot. "One
+// after another": each task waits until the previous process is gone.
 std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   const int count = std::max(20, pace.batch(200));
   const Floor floor = fork_and_exit();
@@ -179,7 +179,7 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
     for (int i = 0; i < count; ++i) {
       std::this_thread::sleep_for(pause);
       auto options = TaskOptions{.num_cpus = 0, .num_gpus = 1};
-      if (own_slot) options.memory = i + 1;  // another class of tasks each time
+      if (own_slot) options.memory = i + 1;  // a different task class each time
       const auto next = task<visible_devices>.options(options);
       milliseconds.push_back(1e3 * seconds_of([&] { std::ignore = get(next.remote()); }));
     }
@@ -200,8 +200,8 @@ std::vector<Figure> fresh_gpu_tasks(const Pace& pace) {
   return figures;
 }
 
-// A value whose pages the store does not have yet; the same where it has them; and what of them is left
-// ten seconds later.
+// A value whose pages are new to the store, the same with existing pages, and the memory that is
+// left ten seconds later.
 std::vector<Figure> fresh_puts(const Pace& pace) {
   const Floor floor = warm_memcpy_to_memfd();
   const std::vector<std::int64_t> value(static_cast<std::size_t>(100 * (1 << 20) / pace.divisor), 1);
@@ -247,7 +247,7 @@ std::vector<Figure> at_rest(const Pace& pace) {
   return figures;
 }
 
-// Many tasks, large values and actors: what a cluster has done before it is at rest again.
+// Many tasks, large values, and actors: a typical load before the cluster is at rest.
 void work_hard(const Pace& pace) {
   std::vector<ObjectRef<int>> calls;
   for (int i = 0; i < pace.batch(50'000); ++i) calls.push_back(task<next>.remote(i));
@@ -260,7 +260,7 @@ void work_hard(const Pace& pace) {
   for (auto& one : actors) std::ignore = get(one.call<&Counter::add>(1));
 }
 
-// The processes that stay when nobody works: head, agent, nursery, executors in reserve.
+// The processes of a cluster at rest: head, agent, fork server, prestarted executors.
 std::vector<Figure> after_work(const Pace& pace) {
   const auto cluster = init();
   std::ignore = get(task<next>.remote(1));

@@ -1,8 +1,9 @@
-// How evenly greedy jobs share a cluster, in virtual time, by the scheduler alone: each job always wants
-// more than there is, its tasks end after a while, and a lessee keeps a slot for its next task until the
-// head recalls it, as drivers do. Prints the time average of each job's dominant share, divided by its
-// weight, and Jain's index of these: 1 is even, 1/n is all for one. Also how long a request for a whole
-// node waits beside a stream of small ones.
+// Fairness between greedy jobs, in virtual time, by the scheduler alone. Each job always requests
+// more than exists, and its tasks end after a while. Like a driver, a lessee keeps a slot for its
+// next task until the head recalls it. Prints the time average of each job's dominant share divided
+// by its weight, and Jain's index of these values: 1 is fair, and 1/n means that one job has
+// everything. Also prints how long a request for a whole node waits next to a stream of small
+// requests.
 //
 //   mobula-bench-fairness
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ struct Greedy {
   Request request;
   std::int32_t weight = 1;
   Duration joins{};
-  Duration task = 200ms;  // a task takes half to one and a half of it
+  Duration task = 200ms;  // mean; a task takes between 0.5 and 1.5 times as long
 };
 
 NodeShape node_of_eight() {
@@ -67,7 +68,7 @@ class Cluster {
     }
   }
 
-  // One request of job 0 for a whole node, at `at`.
+  // Job 0 requests a whole node once, at `at`.
   void ask_for_a_node(Duration at) { large_at_ = start + at; }
   Duration large_waited() const { return large_waited_; }
 
@@ -112,7 +113,7 @@ class Cluster {
     demand.oldest_waiting = now_;
     scheduler_.set_demand(demand);
   }
-  // The slot stays for the lessee's next task, unless it was recalled.
+  // The lessee keeps the slot for its next task unless the slot was recalled.
   void end_tasks() {
     std::vector<SlotId> back;
     for (auto& [id, ends] : ends_) {

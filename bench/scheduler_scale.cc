@@ -1,11 +1,11 @@
-// What one decision of the scheduler costs, alone in a process: nodes of 8 GPUs, full, and more demand
-// than fits, in classes of many lessees. A *return* is: one slot comes back and is taken out of the books.
-// The plan that follows gives what it held to whoever is next, which is a number of *placements*; *both*
-// is the return with its plan. A *refusal* is: a class states its demand anew, and the plan finds no room. Prints a table over numbers of nodes, in processor time of the
-// thread, so that other work on the machine does not count; the bounds to compare with stand in
-// docs/roadmap.md.
+// Cost of one decision of the scheduler, in isolation: full nodes of 8 GPUs, and more demand than
+// fits, in classes of many lessees. A *return* removes one returned slot from the accounting. The
+// plan after it grants the freed resources, which takes several *placements*. *both* is the return
+// with its plan. In a *refusal*, a class restates its demand, and the plan finds no capacity.
+// Prints a table over numbers of nodes, in processor time of the thread, which excludes other load.
+// docs/roadmap.md lists the limits for comparison.
 //
-//   mobula-bench-scheduler [NODES...]      default: 10 100 1000 10000
+// mobula-bench-scheduler [NODES...]      default: 10 100 1000 10000
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ NodeShape node_of_eight() {
   return shape;
 }
 
-// Classes differ in what they ask: quarters to eight GPUs, and CPUs.
+// Classes differ in their requests: a quarter of a GPU to eight GPUs, and CPUs.
 DemandClass class_of(int number) {
   DemandClass made;
   made.id = ClassId::of(static_cast<std::uint64_t>(number) + 1);
@@ -102,7 +102,7 @@ class Cluster {
     plan();
     return spent(begin);
   }
-  // A node that leaves with what ran there, and one that joins and is filled.
+  // Removes a node with its slots, then adds a node that is filled.
   std::pair<double, double> exchange_node(int number) {
     const double begin = cpu_us();
     scheduler_.remove_node(NodeId::of(static_cast<std::uint64_t>(number) + 1));
@@ -130,7 +130,7 @@ class Cluster {
     scheduler_.set_demand(demand);
   }
   bool plan() {
-    now_ = now_ + Duration(1us);  // so little that nothing is old enough to be recalled for
+    now_ = now_ + Duration(1us);  // too short for any slot to be recalled
     auto plan = scheduler_.plan(now_, [this] { return SlotId::of(++next_); });
     for (const auto& grant : plan.grants) slots_.push_back(grant.id);
     return !plan.grants.empty();
@@ -147,7 +147,7 @@ class Cluster {
   std::uint64_t next_ = 0;
 };
 
-// Of the whole process, now.
+// Resident memory of the process now.
 std::int64_t resident_mib() {
   long pages = 0;
   if (auto* file = std::fopen("/proc/self/statm", "r")) {

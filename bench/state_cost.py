@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What commands that ask for state cost, beside a command that asks nothing.
+"""Measures the cost of state queries next to a command without a query.
 
-Usage: state_cost.py [PATH OF mobula] [ROUNDS]. Starts a cluster of its own in a temporary folder, runs the commands
-in turns, and ends it. Prints medians and 90th percentiles in milliseconds from start to exit, and how much more than
-`mobula version` each takes: connecting, the handshake of keys, the question and its answer (bar for status: 30).
-What the head itself spends on a question is measured by mobula-bench-head, on up to 1,000 nodes.
+Usage: state_cost.py [PATH OF mobula] [ROUNDS]. Starts its own cluster in a temporary directory, runs the commands
+in turn, and ends it. Prints medians and 90th percentiles in milliseconds from start to exit, and the additional time
+relative to `mobula version`: connection, key handshake, query, and reply (bar for status: 30).
+mobula-bench-head measures the cost in the head, on up to 1,000 nodes.
 """
 import os
 import statistics

@@ -1,5 +1,6 @@
-// The benchmarks by name. A benchmark starts the cluster it needs, through the public interface as
-// any program would, and takes it down.
+// The benchmarks by name. Each starts the cluster that it needs through the public interface, and
+// stops it.
+// Thread: the main thread.
 #pragma once
 
 #include <functional>
@@ -11,28 +12,29 @@
 namespace mobula::bench {
 
 struct Benchmark {
-  std::string name;   // what `mobula bench NAME` selects, by any part of it
+  std::string name;   // `mobula bench NAME` selects by any part of the name
   std::string about;  // one line
   std::function<std::vector<Figure>(const Pace&)> run;
 };
 
-// Calls, objects and waits: Ray's microbenchmarks where the definitions fit, with Ray's keys.
+// Calls, objects, and waits: Ray's microbenchmarks, with Ray's keys if the definitions agree.
 std::vector<Benchmark> microbenchmarks();
-// Many calls, many actors, fresh processes for GPU tasks, a cluster at rest.
+// Many calls, many actors, fresh processes for GPU tasks, and a cluster at rest.
 std::vector<Benchmark> scale_benchmarks();
-// What one machine can hold at once: a million queued tasks, thousands of arguments, results and objects.
+// Capacity of one machine: a million queued tasks, and thousands of arguments, results, and
+// objects.
 std::vector<Benchmark> scalability_benchmarks();
 
-// A large object, a broadcast, calls of an actor, all from node to node.
+// A large object, a broadcast, and actor calls between nodes.
 std::vector<Benchmark> benchmarks_between_nodes();
 
-// A task's round trip without anybody who looks before it sleeps.
+// The round trip of a task without spinning.
 std::vector<Benchmark> parked_benchmarks();
 
-// Tensors that stay where they were made until somebody needs them.
+// Tensors that stay in their producer until a reader needs them.
 std::vector<Benchmark> transport_benchmarks();
 
-// Sums, copies and barriers of actors that are a group.
+// Sums, copies, and barriers in a group of actors.
 std::vector<Benchmark> collective_benchmarks();
 
 }  // namespace mobula::bench

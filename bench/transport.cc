@@ -1,5 +1,5 @@
-// Tensors that stay where they were made: rounds of one actor's making and another's use, driven from
-// here, beside an ordinary call, the object store and the machine's floor.
+// Tensors that stay in their producer: rounds in which one actor makes a tensor and another uses
+// it, driven from here. Compared with an ordinary call, the object store, and the machine's floor.
 #include <mobula/mobula.h>
 
 #include <map>
@@ -16,12 +16,13 @@
 namespace mobula::bench {
 namespace {
 
-// What is used of a tensor: nothing but its place, or all of it, copied by its user.
+// How the reader uses a tensor: only its size, or a copy of all bytes.
 enum class Use : std::uint8_t { look, copy };
 
 class Maker {
  public:
-  // The same elements each time, as a training step's weights are: what is measured is their way.
+  // Returns the same elements each time, like the weights of a training step: only their transfer
+  // is measured.
   Tensor make(std::int64_t bytes) {
     Tensor& tensor = made_[bytes];
     if (tensor.bytes() != bytes) tensor = Tensor::zeros({bytes}, DType::uint8);
@@ -61,7 +62,7 @@ Figure ratio(std::string name, std::string key, double value) {
   return {.name = std::move(name), .key = std::move(key), .mean = value, .unit = "x"};
 }
 
-// The time of one thing of those that took turns over another's.
+// Ratio of the durations of two actions that took turns.
 Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t thing, std::size_t other) {
   const auto found = turns.time_over(thing, other);
   Figure figure = ratio(std::move(name), std::move(key), found.median);
@@ -70,8 +71,8 @@ Figure ratio(std::string name, std::string key, const Turns& turns, std::size_t 
   return figure;
 }
 
-// Rounds of one size, beside two ordinary calls of which one passes a number on to the other as an inline argument, and
-// beside two that wait one after the other. How many a second.
+// Rounds of one size, next to two ordinary calls with an inline argument from the first to the
+// second, and next to two calls that wait for each other. Returns the rounds per second.
 double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, std::int64_t bytes, const std::string& name,
                   const std::string& key, std::vector<Figure>& figures) {
   enum { tensor, passed_on, apart };
@@ -93,7 +94,7 @@ double beside_calls(const Pace& pace, const Handle& maker, const Handle& user, s
   return turns.rate(tensor);
 }
 
-// One call whose argument is a tensor that lies in the actor itself, beside one whose argument is a number.
+// A call whose argument is a tensor in the actor itself, next to a call whose argument is a number.
 void passed_to_its_maker(const Pace& pace, const Handle& maker, std::int64_t bytes, std::vector<Figure>& figures) {
   const auto made = maker.method<&Maker::make>().options({.tensor_transport = Transport::shm}).remote(bytes);
   enum { tensor, number };
@@ -146,8 +147,8 @@ std::vector<Figure> between_nodes(const Pace& pace) {
   return {pulled};
 }
 
-// A pull over strict tcp inside one node. The first one of a process writes into memory that it has never touched, and
-// the machine has to provide the pages; later ones reuse that memory.
+// A pull over strict tcp within one node. The first pull of a process writes to new memory, whose
+// pages the machine must provide. Later pulls reuse that memory.
 std::vector<Figure> first_pull(const Pace& pace) {
   const Floor sealed = sealed_tcp_stream();
   const Floor fresh = memcpy_to_fresh_pages();
@@ -172,7 +173,7 @@ std::vector<Figure> first_pull(const Pace& pace) {
   return {cold, warm};
 }
 
-// Each round gives a value of its own, so each node pulls it anew.
+// Each round makes a new value, so each node pulls it again.
 std::vector<Figure> to_several_nodes(const Pace& pace) {
   constexpr int receivers = 3;
   const std::int64_t bytes = std::int64_t{256} << 20;

@@ -1,5 +1,6 @@
-# Libtorch::Libtorch: PyTorch's C++ library, as Debian's libtorch-dev or a wheel's folder (CMAKE_PREFIX_PATH) has it.
-# Its own package file asks for all that PyTorch was built with.
+# Defines Libtorch::Libtorch: PyTorch's C++ library, from Debian's libtorch-dev or the directory of
+# a wheel (CMAKE_PREFIX_PATH). PyTorch's own package file would require all libraries that PyTorch
+# was built with.
 find_path(LIBTORCH_INCLUDE_DIR ATen/DLConvertor.h)
 find_library(LIBTORCH_CPU_LIBRARY torch_cpu)
 find_library(LIBTORCH_C10_LIBRARY c10)

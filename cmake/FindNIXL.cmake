@@ -1,10 +1,11 @@
-# NIXL, NVIDIA's transfer library: target NIXL::nixl where its headers and its library are found, under
-# MOBULA_NIXL_ROOT (a cache or environment variable), a prefix of CMAKE_PREFIX_PATH, or where the system looks.
-# NIXL_INCLUDE_DIR and NIXL_LIBRARY may name the two directly: Python's packages bring the library without headers.
+# Defines NIXL::nixl, NVIDIA's transfer library, if its headers and library are found: under
+# MOBULA_NIXL_ROOT (a cache or environment variable), in a prefix of CMAKE_PREFIX_PATH, or in the
+# system's paths. NIXL_INCLUDE_DIR and NIXL_LIBRARY may name the two directly: Python's packages
+# contain the library without headers.
 set(MOBULA_NIXL_ROOT "$ENV{MOBULA_NIXL_ROOT}" CACHE PATH "Where NIXL is installed")
 find_path(NIXL_INCLUDE_DIR nixl.h HINTS "${MOBULA_NIXL_ROOT}" PATH_SUFFIXES include include/nixl)
 find_library(NIXL_LIBRARY nixl HINTS "${MOBULA_NIXL_ROOT}" PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
-# Descriptors are in a library of their own, beside the other.
+# Descriptors are in a separate library in the same directory.
 cmake_path(GET NIXL_LIBRARY PARENT_PATH nixl_folder)
 find_library(NIXL_BUILD_LIBRARY nixl_build HINTS "${nixl_folder}" NO_DEFAULT_PATH)
 
@@ -17,6 +18,6 @@ if(NIXL_FOUND AND NOT TARGET NIXL::nixl)
       IMPORTED_LOCATION "${NIXL_LIBRARY}"
       INTERFACE_LINK_LIBRARIES "${NIXL_BUILD_LIBRARY}"
       INTERFACE_INCLUDE_DIRECTORIES "${NIXL_INCLUDE_DIR}"
-      # What it needs itself it finds by its own path.
+      # The library finds its own dependencies through its run path.
       INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined")
 endif()

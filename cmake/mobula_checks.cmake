@@ -1,4 +1,4 @@
-# What must hold of the whole tree once every folder has declared its targets.
+# Checks of the whole tree, after every directory has declared its targets.
 
 # All targets declared in `folder` and below, with their source files as absolute paths.
 function(mobula_listed_sources folder result)
@@ -24,12 +24,12 @@ function(mobula_listed_sources folder result)
   set(${result} "${listed}" PARENT_SCOPE)
 endfunction()
 
-# A source that no target lists would look like code, or a test, and never run.
+# A source in no target would look like code or a test, and would never run.
 function(mobula_check_every_source_is_listed)
   file(GLOB_RECURSE present CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cc")
   if(BUILD_TESTING)
     file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cc")
-    # A project of its own, which consumes the installed library.
+    # A separate project that uses the installed library.
     list(FILTER tests EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/tests/outside/")
     list(APPEND present ${tests})
   endif()
@@ -51,7 +51,7 @@ function(mobula_check_links_exist)
   endforeach()
 endfunction()
 
-# How a breach is reported.
+# The message mode for a breach.
 if(NOT DEFINED MOBULA_BREACH)
   set(MOBULA_BREACH FATAL_ERROR)
 endif()

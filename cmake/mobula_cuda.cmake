@@ -3,7 +3,7 @@
 #
 # Search order: CMAKE_CUDA_COMPILER or the environment's CUDACXX; nvcc of a CUDA toolkit (CUDAToolkit_ROOT, PATH,
 # /usr/local/cuda); nvcc of PyPI's wheels nvidia-cuda-nvcc and nvidia-cuda-runtime, in MOBULA_CUDA_WHEELS or in the
-# active virtual environment. A compiler that does not compile and link, or not as C++20, counts as not found.
+# active virtual environment. A compiler that fails to compile and link C++20 counts as not found.
 option(MOBULA_CUDA "Build what needs a CUDA compiler, if one is found" ON)
 set(MOBULA_CUDA_WHEELS "${PROJECT_SOURCE_DIR}/build/cuda-wheels" CACHE PATH
     "Directory into which pip installed nvidia-cuda-nvcc and nvidia-cuda-runtime")
@@ -29,13 +29,13 @@ endif()
 
 set(given_flags "$ENV{CUDAFLAGS}")
 foreach(compiler IN LISTS compilers)
-  # A failed check is remembered, and another compiler may have been installed since.
+  # CMake caches a failed check, and a compiler may have been installed since.
   if(CMAKE_CUDA_COMPILER MATCHES "NOTFOUND$")
     unset(CMAKE_CUDA_COMPILER)
     unset(CMAKE_CUDA_COMPILER CACHE)
   endif()
   set(ENV{CUDACXX} "${compiler}")
-  # The wheels have lib, while their nvcc links with lib64.
+  # The wheels contain lib, and their nvcc links with lib64.
   cmake_path(GET compiler PARENT_PATH toolkit)
   cmake_path(GET toolkit PARENT_PATH toolkit)
   if(EXISTS "${toolkit}/lib/libcudart_static.a" AND NOT EXISTS "${toolkit}/lib64")
@@ -49,7 +49,7 @@ foreach(compiler IN LISTS compilers)
 endforeach()
 
 if(CMAKE_CUDA_COMPILER AND compilers)
-  # Code for each generation that is named, and PTX for later ones.
+  # Machine code for each listed generation, and PTX for later ones.
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80 90)
   endif()

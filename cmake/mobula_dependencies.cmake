@@ -1,10 +1,10 @@
-# Everything Mobula is built from, all of it from Debian's own packages (tools/packages.txt).
-# GPU libraries are opened at run time and needed by no build.
+# All dependencies of Mobula, each from a package of Debian (tools/packages.txt). GPU libraries are
+# opened at run time, and no build needs them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(cppzmq REQUIRED)                                      # cppzmq
-# The package folder msgpackc-cxx holds msgpack-config.cmake on Debian 12; later releases
-# call both the package and the target msgpack-cxx.
+# The package msgpackc-cxx contains msgpack-config.cmake on Debian 12. Later releases name both the
+# package and the target msgpack-cxx.
 find_package(msgpackc-cxx CONFIG QUIET CONFIGS msgpack-config.cmake)
 if(NOT TARGET msgpackc-cxx)
   find_package(msgpack-cxx CONFIG REQUIRED)

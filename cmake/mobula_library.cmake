@@ -1,7 +1,7 @@
-# The one library that users link, its public headers, and what an installation holds.
+# The one library that users link, its public headers, and the contents of an installation.
 #
-# It is shared, because the table of the functions that a job registers must exist once per process,
-# and because `mobula::init` finds the `mobula` program from where this library lies.
+# The library is shared, because the table of a job's registered functions must exist once per process,
+# and because `mobula::init` finds the `mobula` program relative to this library.
 include(CMakePackageConfigHelpers)
 
 set(MOBULA_LIBRARY_FOLDERS
@@ -32,7 +32,8 @@ foreach(folder IN LISTS MOBULA_LIBRARY_FOLDERS)
   endif()
   get_target_property(kind ${target} TYPE)
   if(NOT kind STREQUAL "INTERFACE_LIBRARY")
-    # The objects, not the archive: all of them belong in, also those that nothing inside refers to.
+    # The objects instead of the archive: an archive would drop objects without references from
+    # inside.
     target_sources(mobula_shared PRIVATE $<TARGET_OBJECTS:${target}>)
   endif()
   get_target_property(externals ${target} MOBULA_EXTERNAL_LINKS)
@@ -41,10 +42,11 @@ endforeach()
 target_link_libraries(mobula_shared PRIVATE $<BUILD_INTERFACE:mobula_options> INTERFACE Threads::Threads)
 target_compile_features(mobula_shared INTERFACE cxx_std_20)
 if(NOT MOBULA_SANITIZE)
-  # A folder missing from the list above is to fail here, not in a user's program.
+  # A directory missing from the list above fails here instead of in a user's program.
   target_link_options(mobula_shared PRIVATE -Wl,--no-undefined)
 endif()
-# Calls between its own functions go straight, not by the table of what a program might replace.
+# Binds calls between the library's own functions directly, not through the symbol table that a
+# program may override.
 target_link_options(mobula_shared PRIVATE -Wl,-Bsymbolic-functions)
 target_include_directories(mobula_shared INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -1,8 +1,9 @@
-# The compile and link options that every target of the project shares, as one target: no option is global.
+# The compile and link options of every target of the project, as one target: no option is global.
 add_library(mobula_options INTERFACE)
 target_compile_features(mobula_options INTERFACE cxx_std_20)
 target_compile_definitions(mobula_options INTERFACE MSGPACK_NO_BOOST)
-# Contracted multiply-adds would round differently per compiler, and with them a simulator's trace.
+# Contracted multiply-adds would round differently per compiler, and change the traces of the
+# simulator.
 target_compile_options(mobula_options INTERFACE
     -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi
     -ffp-contract=off)
@@ -10,10 +11,11 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(mobula_options INTERFACE -Wthread-safety)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # g++ 12 reports both inside std::string and std::optional once it optimises.
+  # With optimization, g++ 12 reports both warnings inside std::string and std::optional.
   target_compile_options(mobula_options INTERFACE
       $<$<NOT:$<CONFIG:Debug>>:-Wno-restrict> $<$<NOT:$<CONFIG:Debug>>:-Wno-maybe-uninitialized>)
-  # It also reports members that a list with names leaves out on purpose; clang++ those that one without forgets.
+  # g++ also reports members that a designated initializer omits on purpose. clang++ reports only
+  # omissions in positional lists.
   target_compile_options(mobula_options INTERFACE -Wno-missing-field-initializers)
 endif()
 if(MOBULA_WERROR)
@@ -30,6 +32,6 @@ if(MOBULA_FAST_LINKER)
     target_link_options(mobula_options INTERFACE -fuse-ld=mold)
   endif()
 endif()
-# Symbols are bound when a program starts: a nursery does it once for all the processes forked from it.
+# Binds symbols at program start: a fork server does it once for all processes that it forks.
 target_link_options(mobula_options INTERFACE -Wl,-z,now)
 target_link_libraries(mobula_options INTERFACE Threads::Threads)

@@ -1,4 +1,5 @@
-# `cpack --config build/release/CPackConfig.cmake`: a package for Debian and an archive of the same files.
+# `cpack --config build/release/CPackConfig.cmake` makes a Debian package and an archive of the same
+# files.
 install(FILES "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-head.service"
               "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula-agent.service" "${PROJECT_SOURCE_DIR}/deploy/systemd/mobula.target"
         DESTINATION lib/systemd/system COMPONENT service)
@@ -23,7 +24,7 @@ set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_CURRENT_LIST_DIR}/mobula_package_kinds.cm
 set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# What the programs link with is found by dpkg-shlibdeps.
+# dpkg-shlibdeps finds the shared libraries of the programs.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "passwd")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++, cmake, openssh-client")

@@ -1,6 +1,6 @@
-# With MOBULA_PRECOMPILE and clang++, the headers that nearly every source reads are compiled once: those of the library
-# for all targets, GoogleTest's besides for tests. They are others' headers only. What a source includes by itself is
-# proved by the builds that precompile nothing (release, gcc) and by verify_headers.
+# With MOBULA_PRECOMPILE and clang++, headers that nearly every source includes are compiled once: the library's for all
+# targets, and GoogleTest's for tests. Only external headers are precompiled. The builds without precompilation (release,
+# gcc) and verify_headers prove that a source includes what it needs.
 #
 #   mobula_use_precompiled(<target> [TESTS])
 option(MOBULA_PRECOMPILE "Precompile the standard library's headers and GoogleTest's (clang++ only)" OFF)
@@ -17,8 +17,8 @@ function(mobula_precompile name)
 endfunction()
 
 if(MOBULA_PRECOMPILE)
-  # Libraries and programs share one precompiled file only if they are compiled alike; and a header's
-  # time stamp in it would spoil the compiler cache.
+  # Libraries and programs share one precompiled file only if their compile options are equal. A time
+  # stamp in the file would defeat the compiler cache.
   target_compile_options(mobula_options INTERFACE -fPIC "SHELL:-Xclang -fno-pch-timestamp")
   if(MOBULA_CCACHE)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env

@@ -1,26 +1,26 @@
-# The three functions with which every folder declares its targets.
+# The three functions through which every directory declares its targets.
 #
-#   mobula_library(<folder> [SOURCES file...] [HEADERS file...] [LINKS item...])
-#     The code of one folder: target mobula_<folder>, with _ for /. All headers beside and below the
-#     CMakeLists.txt belong to it unless HEADERS names them. Without SOURCES it is header-only.
+#   mobula_library(<directory> [SOURCES file...] [HEADERS file...] [LINKS item...])
+#     The code of one directory: target `mobula_<directory>`, with _ for /. It contains all headers next to and
+#     below the CMakeLists.txt unless HEADERS names them. Without SOURCES it is header-only.
 #
 #   mobula_test(<name> SOURCES file... [LINKS item...] [TIMEOUT seconds] [LABELS label...]
 #               [OWN_MAIN] [SERIAL] [WHOLE])
 #     A GoogleTest program whose tests run under ctest, with gtest's main unless OWN_MAIN.
-#     WHOLE: one test of ctest runs all of them in one process, which has one cluster, with no
-#     address, token or state directory of the environment.
-#     SERIAL: nothing else runs beside its tests. MOBULA_SOURCE_DIR and MOBULA_BINARY_DIR are
+#     WHOLE: one test of ctest runs all tests in one process with one cluster, without the
+#     environment's address, token, and state directory.
+#     SERIAL: no other test runs at the same time. MOBULA_SOURCE_DIR and MOBULA_BINARY_DIR are
 #     defined as strings in its sources.
 #
 #   mobula_program(<name> SOURCES file... [LINKS item...])
-#     An executable, built into bin/ of the build folder.
+#     An executable, built into bin/ of the build directory.
 #
-# An item of LINKS is a folder ("base", "head/core") or an imported target ("fmt::fmt", "cppzmq").
-# Which folder may link which is the table in docs/architecture.md; tools/check_layers.py reads
-# these calls and holds them to it.
+# An item of LINKS is a directory ("base", "head/core") or an imported target ("fmt::fmt", "cppzmq").
+# The table in docs/architecture.md lists the allowed links. tools/check_layers.py checks these calls
+# against it.
 include(GoogleTest)
 
-# Everything with the label `unit`, which is what the sanitizer builds compile and run.
+# All programs with the label `unit`: the sanitizer builds compile and run them.
 add_custom_target(unit_tests)
 
 function(mobula_target_of folder result)
@@ -28,7 +28,7 @@ function(mobula_target_of folder result)
   set(${result} "${name}" PARENT_SCOPE)
 endfunction()
 
-# Resolves items of LINKS to targets, and remembers what must exist at the end of configuration.
+# Resolves items of LINKS to targets, and records targets that must exist at the end of configuration.
 function(mobula_resolve_links result)
   set(resolved "")
   foreach(item IN LISTS ARGN)
@@ -41,7 +41,7 @@ function(mobula_resolve_links result)
   set(${result} "${resolved}" PARENT_SCOPE)
 endfunction()
 
-# Code under tests/ may include what stands there, as "sim/world.h".
+# Code under tests/ may include headers from there, such as "sim/world.h".
 function(mobula_include_roots result)
   set(roots "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${PROJECT_SOURCE_DIR}/tests")
@@ -50,7 +50,7 @@ function(mobula_include_roots result)
   set(${result} "${roots}" PARENT_SCOPE)
 endfunction()
 
-# The headers of a folder, without those of subfolders that declare targets of their own.
+# The headers of a directory, except those of subdirectories with their own targets.
 function(mobula_headers_below folder result)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${folder}/*.h")
   file(GLOB_RECURSE lists CONFIGURE_DEPENDS "${folder}/*/CMakeLists.txt")
@@ -61,8 +61,8 @@ function(mobula_headers_below folder result)
   set(${result} "${headers}" PARENT_SCOPE)
 endfunction()
 
-# The headers that no source includes first. The others are compiled alone with their sources, in a
-# build that does not join sources (release).
+# The headers that no source includes first. All others compile alone with their sources, in a build
+# without unity sources (release).
 function(mobula_headers_to_verify result)
   set(alone "")
   foreach(header IN LISTS ARGN)
@@ -80,14 +80,14 @@ function(mobula_headers_to_verify result)
   set(${result} "${alone}" PARENT_SCOPE)
 endfunction()
 
-# Compiles every header alone: `ninja verify_headers`, no part of `all`.
+# Compiles every header alone: `ninja verify_headers`, not part of `all`.
 add_custom_target(verify_headers)
 function(mobula_verify_alone target)
   set(sources "")
   foreach(header IN LISTS ARGN)
     string(REGEX REPLACE "^${PROJECT_SOURCE_DIR}/(src|include|tests)/" "" path "${header}")
     set(source "${PROJECT_BINARY_DIR}/alone/${path}.cc")
-    # Twice: what guards it is proved as well.
+    # The second include checks the include guard.
     file(CONFIGURE OUTPUT "${source}" CONTENT "#include <${path}>\n#include <${path}>\n")
     list(APPEND sources "${source}")
   endforeach()
@@ -122,14 +122,15 @@ function(mobula_library folder)
   target_include_directories(${target} ${scope} ${roots})
   target_link_libraries(${target} ${scope} mobula_options ${links})
   if(arg_HEADERS)
-    # The roots, never the folder itself: a base directory is searched for <time.h> as well.
+    # The base directories are the roots, not the directory itself: in a base directory, a header named
+    # time.h would replace <time.h>.
     target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${roots} FILES ${arg_HEADERS})
     mobula_headers_to_verify(alone ${arg_HEADERS})
     if(alone)
       mobula_verify_alone(${target} ${alone})
     endif()
   endif()
-  # What is not the project's own, for the one library that users link.
+  # External libraries, for the one library that users link.
   list(FILTER links EXCLUDE REGEX "^mobula_")
   set_property(TARGET ${target} PROPERTY MOBULA_EXTERNAL_LINKS "${links}")
 endfunction()
@@ -188,7 +189,7 @@ function(mobula_test name)
     set_tests_properties(${name} PROPERTIES ${properties} ENVIRONMENT_MODIFICATION "${unset}")
     return()
   endif()
-  # PRE_TEST: the program is asked for its tests when ctest starts, not in the middle of the build.
+  # PRE_TEST: ctest lists the program's tests when it starts, not during the build.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_PREFIX "${name}." PROPERTIES ${properties})
 endfunction()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the reference of the public API from include/mobula/*.h with Doxygen, and checks that it is complete.
+"""Generates the reference of the public API from include/mobula/*.h with Doxygen, and checks that it is complete.
 
 usage: api_reference.py            check: fail if a public name has no comment, or if Doxygen warns
        api_reference.py --html DIR check, and write HTML pages to DIR
@@ -18,7 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77
-ALSO_PUBLIC = ["wire.h"]  # in include/mobula/detail, with classes of namespace mobula: Writer and Reader
+# In include/mobula/detail, with classes of namespace mobula: Writer and Reader.
+ALSO_PUBLIC = ["wire.h"]
 LABEL = re.compile(r"(Thread|Owner|Units|Errors|Not): ")
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|(?<![\w\'])\'(?:\\.|[^\'\\\n])+\'|//[^\n]*|/\*.*?\*/|[{};]', re.S)
 SCOPE = re.compile(r"\b(?:namespace|class|struct|enum|union)\b|\bextern \"C\"|\bconcept\b")
@@ -28,7 +29,7 @@ HASH = re.compile(r"(?:^//[^\n]*\n)*^template <[^\n]*>\nstruct std::hash<.*?^};\
 
 
 def is_scope(head):
-    """Whether the text before a brace opens a namespace, a class, or an enumeration, and not a function."""
+    """True if the text before a brace opens a namespace, a class, or an enumeration, and not a function."""
     head = re.sub(r"^\s*#[^\n]*$|//[^\n]*|/\*.*?\*/", "", head, flags=re.S | re.M)
     head = re.sub(r"template\s*<[^{}]*?>\s*(?=class|struct|union|requires)", "", head)
     found = SCOPE.search(head)
@@ -37,7 +38,7 @@ def is_scope(head):
 
 
 def documented(text):
-    """A comment of the header in Doxygen's form; section rules stay plain."""
+    """A comment of the header in Doxygen's form. Section rulers stay plain comments."""
     lines = [line.strip()[2:].removeprefix(" ") for line in text.splitlines()]
     if lines[0].startswith("----"):
         return text
@@ -59,14 +60,14 @@ def documented(text):
 
 
 def doxygen_form(source):
-    """Turns // and /* */ comments outside functions into documentation of the name that they describe."""
+    """Turns // and /* */ comments outside functions into documentation of the names that they describe."""
     source = HASH.sub("", source)  # Doxygen cannot read them
     match = re.match(r"(?://[^\n]*\n)+", source)
     parts = []
     if match:
         parts.append("/// @file\n" + documented(match[0].rstrip("\n")) + "\n")
         source = source[match.end():]
-    # Comments of whole lines that follow each other are one comment.
+    # Consecutive comment lines are one comment.
     tokens = re.compile(r"(?:(?<=\n)[ ]*//[^\n]*\n)+|" + TOKEN.pattern, re.S)
     stack, head, position = [], 0, 0
     for token in tokens.finditer(source):
@@ -99,7 +100,7 @@ def doxygen_form(source):
 
 
 def bare_enumerators(name, source):
-    """Enumerators of a public header without a comment; Doxygen 1.9 does not report them."""
+    """Enumerators of a public header without a comment, which Doxygen 1.9 does not report."""
     findings = []
     for enum in re.finditer(r"\benum\b[^;{]*\{(.*?)\}", source, re.S):
         first = source.count("\n", 0, enum.start(1)) + 1

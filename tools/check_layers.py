@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the code to docs/architecture.md.
+"""Checks the code against docs/architecture.md.
 
-Reads the page's two tables and reports, as `file:line: text`, every include and every LINKS item that the
-first one does not allow, every circle, every link of the page that leads nowhere, whatever in a pure core
-would let time, threads, chance or addresses decide, and files past the size limits of the style.
+Reads the page's two tables and reports breaches as `file:line: text`: every include and every LINKS item that the
+first table does not allow, every cycle, and every broken link of the page. Also reports constructs in a pure core that
+depend on time, threads, chance, or addresses, and files past the size limits of the style.
 Usage: check_layers.py [ROOT]. Exits 1 if there is a breach; warnings alone exit 0.
 """
 
@@ -19,7 +19,7 @@ SIZES = {"header": (120, 300), "source": (250, 600)}
 COLUMNS = 100
 VAGUE = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "data", "info", "handler", "old", "new", "2"}
 
-# In a core: what it would bring in, as (pattern, what to say).
+# Impurities of a core, as (pattern, message).
 IMPURE = [
     (r'#\s*include\s*<(thread|mutex|shared_mutex|condition_variable|future|atomic|semaphore|stop_token)>',
      "a core has no threads"),
@@ -41,7 +41,7 @@ class Page:
     """The two tables of docs/architecture.md."""
 
     def __init__(self, path):
-        self.allowed = {}  # folder or file -> names it may include; None means everything
+        self.allowed = {}  # directory or file -> names it may include; None: every name
         self.links = []    # (line number, target) of every relative link
         section = ""
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -57,7 +57,7 @@ class Page:
                 self.allowed[name[1]] = None if everything else set(re.findall(r'`([^`]+)`', cells[2]))
 
     def folder_of(self, name):
-        """The longest folder of the table that holds `name` ("head/core/slots.h" -> "head/core")."""
+        """The longest directory of the table that contains `name` ("head/core/slots.h" -> "head/core")."""
         parts = name.split("/")
         for length in range(len(parts) - 1, 0, -1):
             folder = "/".join(parts[:length])
@@ -76,14 +76,14 @@ class Page:
         return False
 
     def may_link(self, folder, target_folder):
-        """A folder links what it, or one file of it, may include."""
+        """A directory may link each target that it, or one of its files, may include."""
         files = [row for row in self.allowed if row.endswith(".cc") and self.folder_of(row) == folder]
         linked = {self.folder_of(name) for row in files for name in self.allowed[row] if name.endswith(".h")}
         return target_folder in linked or any(self.may(folder, row, target_folder) for row in files or [None])
 
 
 def without_comments(text):
-    """The same lines with comments blanked, and strings kept for the include lines only."""
+    """The same lines with comments blanked, and strings kept only in include lines."""
     def blank(match):
         return match[0] if match[0].startswith('"') else re.sub(r'[^\n]', " ", match[0])
     return re.sub(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', blank, text, flags=re.S)
@@ -98,7 +98,7 @@ class Check:
         self.root = root
         self.page = Page(root / PAGE)
         self.breaches, self.warnings = [], []
-        self.edges = {}  # folder -> {folder it includes: where}
+        self.edges = {}  # directory -> {directory it includes: position}
         self.files = 0
 
     def breach(self, where, text):
@@ -193,7 +193,7 @@ class Check:
 
 
 def find_circle(edges):
-    """A path that ends where it begins, or None. `edges`: name -> names."""
+    """A cycle as a path, or None. `edges`: name -> names."""
     finished = set()
 
     def visit(name, path):

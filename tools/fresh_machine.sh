@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the README's commands on a Debian that has nothing installed: a fresh system in a temporary folder,
-# with a clean clone of this repository's last commit. Slow, and needs root and debootstrap; run by hand.
-# Usage: tools/fresh_machine.sh [COMMAND...]   (else: every line of the README's code blocks that starts with ./dev)
+# Runs the README's commands on a minimal Debian: a fresh system in a temporary directory, with a clean
+# clone of this repository's last commit. Slow, and needs root and debootstrap; run by hand.
+# Usage: tools/fresh_machine.sh [COMMAND...]   (default: every line of the README's code blocks that starts with ./dev)
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,13 +15,13 @@ if ((${#commands[@]} == 0)); then
 fi
 ((${#commands[@]} > 0)) || { echo "fresh_machine: the README names no ./dev command" >&2; exit 2; }
 
-# The mirror this machine itself uses.
+# Uses the mirror of this machine.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v '^#' |
   grep -oE 'https?://[^ ]+/debian(/| |$)' | head -n 1 | tr -d ' ' || true)
 mirror=${mirror:-http://deb.debian.org/debian}
 
 machine=$(mktemp -d)
-# The mounts below live in a namespace of their own and are gone with its last process.
+# The mounts below are in a separate namespace and end with its last process.
 trap 'rm -rf --one-file-system "$machine" "$machine.log"' EXIT
 
 echo "== $release from $mirror"

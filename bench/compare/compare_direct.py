@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tensors from actor to actor: Mobula beside Ray's direct transport with gloo, in alternating rounds.
+"""Compares Mobula's tensor transfers between actors with Ray's direct transport (gloo), in alternating rounds.
 
-One measurement is: the driver calls `make` of one actor, passes its ref to `look` of another, and gets the
-answer; `copied` has the second actor copy the tensor, `same_actor` passes it back to its maker, `by_store`
-leaves the direct transport out, `pipelined` submits twenty of them before it gets the answers. Sizes in
-bytes. Each system starts a cluster of its own on this machine in each round, one after the other.
+In one measurement, the driver calls `make` of one actor, passes the ref to `look` of another, and gets the reply.
+`copied`: the second actor copies the tensor. `same_actor`: the tensor returns to its producer. `by_store`: without
+the direct transport. `pipelined`: twenty calls are submitted before the first reply is awaited. Sizes are in bytes.
+In each round, each system starts its own cluster on this machine, one after the other.
 
-Prints a table and, with --out, writes it and all figures as JSON. Ends everything it started.
+Prints a table. With --out, also writes the table and all figures as JSON. Ends every process it started.
 
 Usage: bench/compare/compare_direct.py build/release/bin/mobula-bench-direct-rounds --ray-python VENV/bin/python
 The Python needs ray==2.60.0 and torch (Debian's python3-torch with a venv of --system-site-packages).
@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# What is promised, as a multiple of Ray's rate.
+# Targets, as multiples of Ray's rate.
 BARS = {"direct_8": 50, "pipelined_8": 50, "direct_4000000": 20, "copied_4000000": 8,
         "copied_67108864": 4, "same_actor_4000000": 25}
 

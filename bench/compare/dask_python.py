@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Dask's distributed scheduler, by the same definitions as far as Dask has them.
+"""Dask's distributed scheduler, by the same definitions where Dask has an equivalent.
 
-Run by run.py in a process and with a cluster of its own: one worker process for each core, one
-thread in each, no dashboard. Needs `pip install distributed numpy`.
+run.py runs it in a separate process with its own cluster: one worker process per core with one thread each,
+and no dashboard. Needs `pip install distributed numpy`.
 """
 import os
 import sys

@@ -1,7 +1,7 @@
-"""What is compared: the rows of the tables, the bars they are held against, and the peers.
+"""Definitions of the comparison: the rows of the tables, their bars, and the peers.
 
-A key is the name in Ray's own results (release/perf_metrics/microbenchmark.json) where Ray has the
-benchmark; the others are ours.
+A key is the name in Ray's own results (release/perf_metrics/microbenchmark.json) if Ray has the
+benchmark. The other keys are Mobula's.
 """
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Row:
     title: str
     bar: float | None = None  # how many times the better of Ray's two Mobula is to be
     less_is_better: bool = False
-    in_mobula: str = ""       # the name in `mobula bench`, where it is another
+    in_mobula: str = ""       # the name in `mobula bench`, if it differs
 
 
 ROWS = [

@@ -1,9 +1,9 @@
-// A unary echo over gRPC between two processes of this machine, by TCP: what an RPC framework costs
-// before a runtime adds anything. No tasks, no objects, no retries, no encryption.
+// A unary echo over gRPC and TCP between two processes of this machine: the cost of an RPC
+// framework without a runtime. No tasks, objects, retries, or encryption.
 //
-// run.py builds it. The program forks; the child serves, from one completion queue, and ends with
-// its parent. The parent calls it one at a time (stub, blocking), and 1000 at a time (completion
-// queue, all outstanding before the first is looked at).
+// run.py builds it. The program forks. The child serves from one completion queue and ends with its
+// parent. The parent makes one call at a time (blocking stub), and 1000 at a time (completion
+// queue, all started before the first is awaited).
 #include <grpcpp/grpcpp.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-// One call at the server; its tag in the completion queue is itself.
+// One call at the server. Its address is its tag in the completion queue.
 class Served {
  public:
   Served(compare::Echo::AsyncService& service, grpc::ServerCompletionQueue& queue)
@@ -27,7 +27,7 @@ class Served {
     service_.RequestSay(&context_, &request_, &writer_, &queue_, &queue_, this);
   }
 
-  // Answers, and asks for the next call; once the answer is out, deletes itself.
+  // Replies and requests the next call. Deletes itself once the reply is sent.
   void advance(bool ok) {
     if (answered_ || !ok) {
       delete this;
@@ -49,7 +49,7 @@ class Served {
   bool answered_ = false;
 };
 
-// Serves on a free port of the loopback, which it writes to `ready`; 0 if there was none.
+// Serves on a free loopback port and writes the port to `ready`, or 0 if no port is free.
 [[noreturn]] void serve(int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int port = 0;

@@ -1,7 +1,7 @@
-"""The peers: what each needs, how it is built and run, and what it measured in one turn.
+"""The peers: their requirements, build, and run, and the figures of one turn.
 
-`missing` says in a sentence what is not there and how to get it, or nothing. A turn fills in
-figures by key and failures by key; it ends what it started.
+`missing` returns a sentence that names the missing requirement and its remedy, or nothing. A turn collects
+figures and failures by key, and ends every process it started.
 """
 import json
 import os
@@ -21,14 +21,14 @@ GROUPS, ACTORS = "placement_group_create/removal", "many_actors"
 
 
 class Turn:
-    """What one peer measures in one round."""
+    """The results of one peer in one round."""
 
     def __init__(self, wanted):
         self.wanted = wanted  # keys
         self.figures, self.failed = {}, {}
 
     def take(self, line):
-        """A line of a peer: a figure, a failure, or something else, which is returned."""
+        """Parses a line of a peer: a figure or a failure. Any other line is returned."""
         key = line.get("key")
         if key is None:
             return line
@@ -53,18 +53,18 @@ class Peer:
         self.given = given
         self.environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1",
                             "RAY_USAGE_STATS_ENABLED": "0",
-                            # By default Ray lets other work go before its workers.
+                            # By default, Ray runs its workers at a lower priority.
                             "RAY_worker_niceness": "0"}
 
     def missing(self):
-        """Why this peer cannot be measured, and what to do about it; "" if it can."""
+        """Why this peer cannot be measured, and the remedy. "" if it can."""
         return ""
 
     def versions(self):
         return {}
 
     def build(self):
-        """Compiles what the peer needs. Raises RuntimeError with the compiler's last words."""
+        """Compiles the peer's programs. Raises RuntimeError with the end of the compiler's output."""
 
     def limit(self, full_s, quick_s):
         return quick_s if self.given.quick else full_s
@@ -79,12 +79,12 @@ class Peer:
                                    log)
 
     def collect(self, turn, command, keys, limit, environment=None):
-        """Runs a program to its end and takes its lines."""
+        """Runs a program to its end and parses its lines."""
         self.follow(turn, self.program(command, environment), keys, limit)
         processes.end_descendants()
 
     def follow(self, turn, running, keys, limit):
-        """Takes the lines of a program that runs, to its end or the limit."""
+        """Parses the lines of a running program, until its end or the limit."""
         why = f"the program ended without a figure; see {self.name}.log"
         try:
             for line in running.until(limit):
@@ -96,7 +96,7 @@ class Peer:
         turn.fail(keys, why)
 
     def observe(self, turn, driver):
-        """Memory and CPU of all processes below the program `driver`, while nothing happens."""
+        """Measures memory and CPU of all processes below the program `driver` while the cluster is idle."""
         seen = processes.at_rest(driver)
         for key, value, unit in (("at_rest_private_memory", seen["Private"], "MiB"),
                                  ("at_rest_proportional_memory", seen["Pss"], "MiB"),
@@ -114,7 +114,7 @@ def run(command, limit=600):
 
 
 def is_fresh(target, *sources):
-    """Whether `target` was made after all of its sources were written."""
+    """True if `target` is newer than all of its sources."""
     return target.exists() and all(target.stat().st_mtime > source.stat().st_mtime
                                    for source in sources)
 
@@ -134,7 +134,7 @@ class Mobula(Peer):
         return {"Mobula": run([self.given.mobula, "--version"]).split()[-1]}
 
     def take_bench(self, turn, key, items):
-        """The figure of `key` in what `mobula bench` printed."""
+        """The figure of `key` in the output of `mobula bench`."""
         if key == "start_to_first_result":
             parts = {item["key"]: item for item in items}
             start, first = parts["init_local_cluster"], parts["first_task"]
@@ -158,7 +158,7 @@ class Mobula(Peer):
             self.rest(turn)
 
     def json_of(self, command):
-        """The items of the one document that the benchmark prints."""
+        """The items of the JSON document that the benchmark prints."""
         running = self.program(command)
         try:
             text, _ = running.process.communicate(timeout=180)
@@ -175,7 +175,7 @@ class Mobula(Peer):
         return document["items"]
 
     def rest(self, turn):
-        """The benchmark at_rest keeps a cluster still for 25 s: it is looked at from outside."""
+        """The benchmark at_rest keeps a cluster idle for 25 s. This process measures it from outside."""
         running = self.program([self.given.mobula, "bench", "-o", "json", "at_rest"])
         deadline = time.monotonic() + 20
         try:
@@ -191,7 +191,7 @@ class Mobula(Peer):
 
 
 class PythonPeer(Peer):
-    """A peer with a Python interface: a script here, and the Python that has the package."""
+    """A peer with a Python interface: a script here, and a Python with the package."""
     script = ""
     package = ""
     get_it = ""
@@ -216,7 +216,7 @@ class PythonPeer(Peer):
         return [self.python(), HERE / self.script, mode, *more]
 
     def hold(self, then):
-        """Starts a cluster that stays, calls `then(running, lines)` once it is ready, ends it."""
+        """Starts a cluster, calls `then(running, lines)` once it is ready, and ends the cluster."""
         running = self.program(self.command("hold"))
         try:
             lines = {}
@@ -269,8 +269,8 @@ class RayPython(PythonPeer):
 
 
 class RayCpp(RayPython):
-    """On a cluster that Ray's Python starts: one of the C++ API's own ends by `ray stop`, which
-    would end every other on the machine."""
+    """Runs on a cluster that Ray's Python API starts. A cluster of the C++ API ends through `ray stop`,
+    which would end every other cluster on the machine."""
     name = "ray_cpp"
     keys = RayPython.keys - HELD - {"single_client_get_object_containing_10k_refs", "single_client_put_gigabytes"}
 
@@ -322,7 +322,7 @@ class RayCpp(RayPython):
     def turn(self, turn):
         rates = [row.key for row in ROWS if row.key in turn.wanted - {GROUPS, ACTORS}]
         if rates:
-            # A program for each: one that crashes takes no other with it.
+            # A separate program for each: a crash does not affect the others.
             self.on_a_cluster(turn, set(rates), lambda address: [
                 self.program_on(address, turn, "rates", {key}, self.limit(200, 60))
                 for key in rates])

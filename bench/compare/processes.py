@@ -1,8 +1,7 @@
-"""Processes that the comparison starts: all end with it, and only they.
+"""Processes that the comparison starts: exactly these end with it.
 
-run.py makes itself the reaper of its orphans (`adopt_orphans`), so everything that a peer starts,
-daemons too, stays among its descendants: `end_descendants` finds them by their ids, and touches
-nobody else's.
+run.py becomes the subreaper of its orphans (`adopt_orphans`). All processes that a peer starts, including
+daemons, stay among its descendants. `end_descendants` finds them by their ids and ends no other process.
 """
 import ctypes
 import json
@@ -22,7 +21,7 @@ def adopt_orphans():
 
 
 def _stat(pid):
-    """(name, parent, state, CPU seconds) of a process, or None once it is gone."""
+    """(name, parent, state, CPU seconds) of a process, or None if it has exited."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -34,7 +33,7 @@ def _stat(pid):
 
 
 def descendants(root):
-    """{pid: name} of every living process below `root`."""
+    """{pid: name} of every live process below `root`."""
     rows = {int(entry): _stat(entry) for entry in os.listdir("/proc") if entry.isdigit()}
     found, parents = {}, [root]
     for parent in parents:
@@ -51,8 +50,8 @@ def cpu_seconds(pid):
 
 
 def memory_mib(pid, kind):
-    """Memory of one process by proc(5): "Private" would come back if it ended, "Pss" shares out
-    what several map. 0 once it is gone."""
+    """Memory of one process by proc(5): "Private" is freed if the process exits, "Pss" divides shared pages
+    among their processes. 0 if the process has exited."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
             return sum(int(line.split()[1]) for line in file
@@ -62,7 +61,7 @@ def memory_mib(pid, kind):
 
 
 def busy_seconds():
-    """CPU time that the whole machine has spent, and that this process and its ended children have."""
+    """CPU time of the whole machine, and of this process with its reaped children."""
     with open("/proc/stat", encoding="ascii") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
     own = os.times()
@@ -79,7 +78,7 @@ def _reap():
 
 
 def end_descendants():
-    """Ends all that is left below this process, first politely."""
+    """Ends all processes below this one, first with SIGTERM."""
     for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
         deadline = time.monotonic() + patience
         for pid in descendants(os.getpid()):
@@ -94,7 +93,7 @@ def end_descendants():
 
 
 class Lines:
-    """A running program, and the lines of JSON that it prints within a limit of time."""
+    """A running program and the JSON lines that it prints within a time limit."""
 
     def __init__(self, command, environment, log):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -102,7 +101,7 @@ class Lines:
         self._rest = b""
 
     def until(self, limit):
-        """Yields each line that is JSON, as it comes. Raises TimeoutError after `limit` seconds."""
+        """Yields each JSON line as it arrives. Raises TimeoutError after `limit` seconds."""
         deadline = time.monotonic() + limit
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
@@ -121,7 +120,7 @@ class Lines:
                             pass  # a line of the peer's own that only looks like a figure
 
     def end(self):
-        """Lets the program end by itself for a moment, then ends it."""
+        """Gives the program a moment to exit, then terminates it."""
         self.process.stdin.close()
         try:
             self.process.wait(timeout=15)
@@ -132,7 +131,7 @@ class Lines:
 
 
 def at_rest(root, settle_s=4, observe_s=15):
-    """Memory (MiB) and CPU (percent) of all descendants of `root` together, left in peace."""
+    """Memory (MiB) and CPU (percent) of all descendants of `root` in total, while they are idle."""
     time.sleep(settle_s)
     pids = list(descendants(root))
     before, begin = {pid: cpu_seconds(pid) for pid in pids}, time.monotonic()

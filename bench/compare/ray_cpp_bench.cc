@@ -1,7 +1,7 @@
 // Ray's C++ API, by the definitions of Ray's own microbenchmarks (python/ray/_private/ray_perf.py).
 //
 // run.py builds it twice from this file, as a program and as the library that Ray's workers load
-// (--library), and gives it the address of a running cluster (--address). Needs ray-cpp of PyPI.
+// (--library), and passes the address of a running cluster (--address). Needs ray-cpp from PyPI.
 #include <ray/api.h>
 
 #include <stdexcept>
@@ -27,8 +27,8 @@ class Server {
 };
 RAY_REMOTE(Server::create, &Server::value, &Server::batch_of_tasks);
 
-// Handles travel as bytes: Ray's C++ API registers a handle with its receiver only if it is an
-// argument by itself.
+// Handles travel as bytes: Ray's C++ API registers a handle with its receiver only if the handle is
+// an argument by itself.
 int call_round_robin(std::vector<std::string> handles, int count) {
   std::vector<ray::ActorHandle<Server>> servers;
   for (const auto& bytes : handles) servers.push_back(ray::ActorHandle<Server>::FromBytes(bytes));
@@ -67,8 +67,8 @@ void calls_at_once(ray::ActorHandle<Server>& one, int count) {
 void wait_one_by_one(int count) {
   std::vector<ray::ObjectRef<std::string>> pending;
   for (int i = 0; i < count; ++i) {
-    // Copied, not moved: a moved reference of Ray's gives up its count before it takes it again,
-    // and a task that is done by then has lost its result.
+    // Copied, not moved. A moved Ray reference decrements its count before it increments it again,
+    // and a task that has completed by then loses its result.
     const auto ref = ray::Task(small_value).Remote();
     pending.push_back(ref);
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Ray's direct transport (gloo) by the definitions of compare_direct.py, which runs it.
+"""Ray's direct transport (gloo), by the definitions of compare_direct.py, which runs this script.
 
-One line on stdout for each benchmark: its key, a blank, rounds a second. Needs ray==2.60.0 and torch.
+Prints one line for each benchmark: its key, a space, and rounds per second. Needs ray==2.60.0 and torch.
 """
 import json
 import sys

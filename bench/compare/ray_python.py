@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ray's Python API, by the definitions of its own microbenchmarks (ray_perf.py).
 
-Run by run.py in a process and with a cluster of its own. Needs `pip install ray==2.60.0 numpy`.
+run.py runs it in a separate process with its own cluster. Needs `pip install ray==2.60.0 numpy`.
 """
 import os
 import sys
@@ -127,7 +127,7 @@ GROUPS = [("placement_group_create/removal", 100, "1/s", lambda: groups_once)]
 
 
 def start_actors(count):
-    """Actors a second: all created at once, one call each, one get. Once, on a fresh cluster."""
+    """Actors per second, measured once on a fresh cluster: all created at once, one call each, one get."""
     begin = time.perf_counter()
     actors = [Server.remote() for _ in range(count)]
     ray.get([one.small_value.remote() for one in actors])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes docs/performance.md and docs/performance.svg from the results of run.py.
 
-Every figure of the page comes from the results; every other sentence from performance.md.in, where
-{{name}} stands for a part that is written here, and a comment `<!-- note KEY: text -->` is what the
-page says about the comparability of that row.
+Every figure of the page comes from the results. Every other sentence comes from performance.md.in, in which
+{{name}} stands for a generated part. A comment `<!-- note KEY: text -->` is the page's note on the comparability
+of that row.
 Usage: bench/compare/report.py RESULTS.json [OUT_FOLDER]
 """
 import json
@@ -23,7 +23,7 @@ TEMPLATE = HERE / "performance.md.in"
 # ---- figures -------------------------------------------------------------------------------------
 
 def figures(results, peer, key):
-    """{round: figure} of a peer: only where it was measured."""
+    """{round: figure} of a peer, for the rounds with a measurement."""
     return {turn["round"]: turn["figures"][key] for turn in results["turns"]
             if turn["peer"] == peer and key in turn["figures"]}
 
@@ -33,7 +33,7 @@ def means(results, peer, key):
 
 
 def ratios(results, row):
-    """Mobula over the better of Ray's two, for each round that has both: above 1 Mobula is ahead."""
+    """Mobula relative to the better of Ray's two APIs, for each round that has both. Above 1, Mobula is ahead."""
     out = []
     rays = [means(results, peer, row.key) for peer in RAY]
     for number, ours in means(results, "mobula", row.key).items():
@@ -45,7 +45,7 @@ def ratios(results, row):
 
 
 def measured(results, bar):
-    """What a bar that is not a multiple of Ray is held against, for each round."""
+    """The measured value of a bar that is not a multiple of Ray, for each round."""
     ours = figures(results, "mobula", bar.key)
     if not bar.against:
         return [figure["mean"] for figure in ours.values()]
@@ -57,7 +57,7 @@ def measured(results, bar):
 
 
 def verdict(values, bound, less_is_better=False):
-    """Met only where the median meets it; says too when single rounds did not agree."""
+    """Met only if the median meets it. Also reports whether single rounds disagree."""
     if not values:
         return "not measured"
     def meets(value):
@@ -71,7 +71,7 @@ def verdict(values, bound, less_is_better=False):
 # ---- words ---------------------------------------------------------------------------------------
 
 def number(value):
-    """Three significant digits, thousands apart: 48,200 or 0.0513."""
+    """Three significant digits, with thousands separators: 48,200 or 0.0513."""
     if value == 0:
         return "0"
     rounded = float(f"{value:.2e}")
@@ -79,7 +79,7 @@ def number(value):
 
 
 def spread(values, unit=""):
-    """The median, and lowest to highest behind it."""
+    """The median, followed by the lowest and the highest value."""
     if not values:
         return "–"
     text = number(statistics.median(values)) + (f" {unit}" if unit else "")
@@ -169,7 +169,7 @@ def grpc_table(results):
 
 
 def reading(results, row, notes):
-    """Failures and the note of a row; empty if it has neither."""
+    """Failures and the note of a row. Empty if it has neither."""
     failures = {(PEERS[turn["peer"]], turn["failed"][row.key]) for turn in results["turns"]
                 if row.key in turn["failed"]}
     texts = [f"{peer} failed: {escape(why, quote=False)}." for peer, why in sorted(failures)]

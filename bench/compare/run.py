@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Mobula beside other systems on this machine: the same benchmarks, in alternating rounds.
+"""Compares Mobula with other systems on this machine: the same benchmarks, in alternating rounds.
 
-In each round every system has its turn, one after the other, in processes and with clusters of
-its own: Mobula, Ray (Python), Ray (C++), Dask, gRPC. What is not installed is left out, and said so.
-The definitions are Ray's own (python/ray/_private/ray_perf.py): docs/performance.md lists them.
+In each round, every system runs in turn, in separate processes and with its own clusters: Mobula, Ray (Python),
+Ray (C++), Dask, gRPC. A system that is not installed is skipped and reported. The definitions are those of Ray
+(python/ray/_private/ray_perf.py). docs/performance.md lists them.
 
-Writes results.json, and from it performance.md and performance.svg. Ends everything it started.
+Writes results.json, and from it performance.md and performance.svg. Ends every process it started.
 
 Usage: bench/compare/run.py build/release/bin/mobula --ray-python VENV/bin/python
 """
@@ -65,7 +65,7 @@ def arguments():
 
 
 def present(given, results):
-    """The peers that can be measured, built; the others with their reasons go into the results."""
+    """Builds and returns the peers that can be measured. The results name the others with reasons."""
     out = []
     for kind in peers.ALL:
         if given.peers and kind.name not in given.peers:
@@ -122,7 +122,7 @@ def main():
         for number in range(1, given.rounds + 1):
             for peer in there:
                 take_turn(peer, number, given, results)
-                # After every turn: a run that is cut short keeps what it has.
+                # Written after every turn, so that an interrupted run keeps its results.
                 path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     finally:
         processes.end_descendants()

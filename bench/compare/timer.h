@@ -1,5 +1,6 @@
-// Ray's timer for rates (ray_microbenchmark_helpers.py), and the line of JSON that a peer prints
-// for each figure. For the C++ peers, which are built by themselves, against other runtimes.
+// Ray's timer for rates (ray_microbenchmark_helpers.py), and the JSON line that a peer prints for
+// each figure. For the C++ peers, which are built separately against other runtimes.
+// Thread: the main thread.
 #pragma once
 
 #include <chrono>
@@ -18,14 +19,14 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// In seconds. The default is Ray's own; after `limit` no further run starts.
+// Durations in seconds. The defaults are those of Ray. No run starts after `limit`.
 struct Pace {
   double settle = 10;
   double warm_up = 1;
   double run = 2;
   int runs = 4;
   double limit = 120;
-  int divisor = 1;  // of batches that take seconds
+  int divisor = 1;  // divides batches that take seconds
 
   int batch(int size) const { return size / divisor; }
 };
@@ -94,7 +95,7 @@ inline bool has_flag(int argc, char** argv, const char* flag) {
   return false;
 }
 
-// The value behind `flag`, else `otherwise`.
+// Returns the value after `flag`, or `otherwise`.
 inline std::string value_of(int argc, char** argv, const char* flag, const char* otherwise) {
   for (int at = 1; at + 1 < argc; ++at) {
     if (std::strcmp(argv[at], flag) == 0) return argv[at + 1];
@@ -102,7 +103,7 @@ inline std::string value_of(int argc, char** argv, const char* flag, const char*
   return otherwise;
 }
 
-// Whether `--only` is absent or names the key; it may stand several times.
+// True if `--only` is absent or names the key. The flag may be repeated.
 inline bool wanted(int argc, char** argv, const std::string& key) {
   bool any = false;
   for (int at = 1; at + 1 < argc; ++at) {

@@ -1,7 +1,7 @@
-"""Ray's timer for rates (ray_microbenchmark_helpers.py), and what a peer prints.
+"""Ray's timer for rates (ray_microbenchmark_helpers.py), and the output of a peer.
 
-A peer is a program that prints one line of JSON per figure on its standard output, for run.py.
-Standard library only: every peer's Python can import it.
+A peer is a program that prints one line of JSON per figure to its standard output, for run.py.
+Needs only the standard library, so that every peer's Python can import it.
 """
 import argparse
 import json
@@ -13,26 +13,27 @@ from dataclasses import dataclass
 
 @dataclass
 class Pace:
-    """How long a rate is measured, in seconds. The default is Ray's own."""
+    """Durations of a measurement in seconds. The defaults are those of Ray."""
     settle: float = 10
     warm_up: float = 1
     run: float = 2
     runs: int = 4
-    # After this many seconds no further run starts: one call of a slow benchmark may outlast a run.
+    # No run starts after this many seconds. One call of a slow benchmark may take longer than a
+    # run.
     limit: float = 120
-    # Batches that take seconds are divided by this. Anything but 1 is said so on the page.
+    # Divides batches that take seconds. The page reports a value other than 1.
     divisor: int = 1
 
     def batch(self, size):
         return size // self.divisor
 
 
-# Settle to run: as `mobula bench --quick`.
+# The durations of `mobula bench --quick`.
 QUICK = Pace(settle=0.5, warm_up=0.3, run=0.5, limit=10, divisor=10)
 
 
 def rates_of(once, multiplier, pace):
-    """The rates of the runs, in operations a second; each call of `once` counts as `multiplier`."""
+    """The rates of the runs in operations per second. Each call of `once` counts as `multiplier`."""
     time.sleep(pace.settle)
     start = time.perf_counter()
     count, begin = 0, start
@@ -52,7 +53,7 @@ def rates_of(once, multiplier, pace):
 
 
 def emit(key, values, unit="1/s", **more):
-    """One figure: mean and population standard deviation of `values`."""
+    """Prints one figure: mean and population standard deviation of `values`."""
     print(json.dumps({"key": key, "mean": statistics.mean(values), "sd": statistics.pstdev(values),
                       "unit": unit, "runs": len(values), **more}), flush=True)
 
@@ -62,18 +63,18 @@ def emit_failure(key, why):
 
 
 def measure(definitions, wanted, pace):
-    """Measures each wanted (key, multiplier, unit, prepare); `prepare` makes what is called."""
+    """Measures each wanted (key, multiplier, unit, prepare). `prepare` returns the function to call."""
     for key, multiplier, unit, prepare in definitions:
         if wanted and key not in wanted:
             continue
         try:
             emit(key, rates_of(prepare(), multiplier, pace), unit)
-        except Exception as why:  # one benchmark that fails leaves the others their turn
+        except Exception as why:  # a failed benchmark does not stop the others
             emit_failure(key, f"{type(why).__name__}: {why}")
 
 
 def hold():
-    """Says that the cluster stands, and keeps it until standard input ends."""
+    """Reports that the cluster is ready, and keeps it until standard input ends."""
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.read()
 

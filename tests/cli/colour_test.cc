@@ -1,4 +1,4 @@
-// Colours of tables and messages, and which pages are paged.
+// Colors of tables and messages, and the choice of pages for the pager.
 #include "cli/colour.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ Finding named(const Findings& found, const std::string& name) {
   return {};
 }
 
-// What is wrong comes with something to type.
+// Each fault comes with a command to type.
 void expect_mend(const Finding& finding, const std::string& seen, const std::string& fix) {
   EXPECT_EQ(finding.verdict, Verdict::mend) << finding.seen;
   EXPECT_THAT(finding.seen, HasSubstr(seen));

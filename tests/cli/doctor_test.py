@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`mobula doctor` on machines and clusters that have a fault each, which is really made.
+"""Tests `mobula doctor` on machines and clusters with one real fault each.
 
 Usage: doctor_test.py MOBULA FAKE_NVML SIMULATED_CUDA SIMULATED_NCCL SKEWED_CLOCK [TEST...]
 """
@@ -34,8 +34,8 @@ class Case(unittest.TestCase):
                               timeout=PATIENCE)
 
     def doctor(self, *words, env=None, shell=None):
-        """Exit code, and the checks by name; of several of one name the one that is worst. `shell` is what a shell
-        does first."""
+        """Returns the exit code, and the checks by name, with the worst result of several with one name. `shell` is a
+        command that the shell runs first."""
         command = [MOBULA, "doctor", "-o", "json", *words]
         if shell:
             command = ["sh", "-c", shell + '; exec "$@"', "sh", *command]
@@ -200,7 +200,7 @@ class State(Case):
             self.assertEqual(code, 1)
             self.assertEqual(found["key file"]["result"], "ok")
             self.assert_mend(found, "key", "belongs to another cluster", "copy the key file")
-            # The same copied over the right one.
+            # The same key, copied over the right one.
             shutil.copy(wrong, os.path.join(self.state, "default", "default.key"))
             code, found = self.doctor()
             self.assertEqual(code, 1)
@@ -241,7 +241,7 @@ class State(Case):
         path = os.path.join(self.state, "default", "head", "head.json")
         record = self.file("head/head.json")
         self.assertEqual(self.mobula("stop", "--grace", "0").returncode, 0)
-        record["pid"] = os.getpid()  # which lives, and has begun at another time
+        record["pid"] = os.getpid()  # alive, with another start time
         with open(path, "w", encoding="utf-8") as file:
             json.dump(record, file)
         code, found = self.doctor()
@@ -277,14 +277,14 @@ def running(pid):
 class Network(Case):
     def test_a_port_that_refuses_and_one_that_is_silent(self):
         with socket.socket() as closed:
-            closed.bind(("127.0.0.1", 0))  # and not listened at
+            closed.bind(("127.0.0.1", 0))  # bound without a listener
             address = "127.0.0.1:%d" % closed.getsockname()[1]
             code, found = self.doctor("--address", address)
         self.assertEqual(code, 3)
         self.assert_mend(found, "head port", "connection refused", "mobula start --head")
         with socket.socket() as full:
             full.bind(("127.0.0.1", 0))
-            full.listen(0)  # and nobody accepts: the kernel drops what comes once the queue is full
+            full.listen(0)  # never accepts: the kernel drops connections once the queue is full
             waiting = []
             try:
                 for _ in range(4):
@@ -314,7 +314,7 @@ class Network(Case):
         self.start_head()
         agent = self.file("agent/agent.json")["pid"]
         os.kill(agent, signal.SIGKILL)
-        # Until the head counts it as dead it stands in the list.
+        # The head lists the node until it counts as dead.
         _, found = self.doctor()
         if found.get("node ports", {}).get("result") == "fix":
             self.assert_mend(found, "node ports", "connection refused")

@@ -85,7 +85,7 @@ TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
   EXPECT_EQ(objects.copied_bytes(), 2u << 20);
   EXPECT_EQ(objects.text(), "2 objects (2.0 MiB) were copied to other nodes\n1 object (1.0 MiB) with other holders is not copied yet\n");
   EXPECT_EQ(objects.json()["left"], 1);
-  objects.seen(drained_node, Json::object());  // a head that does not say
+  objects.seen(drained_node, Json::object());  // a head that does not report it
   EXPECT_EQ(objects.left(), 0);
 }
 

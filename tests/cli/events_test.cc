@@ -1,4 +1,4 @@
-// What `mobula events` takes for a time.
+// Time formats that `mobula events` accepts.
 #include <gtest/gtest.h>
 
 #include "cli/event_commands.h"

@@ -31,7 +31,7 @@ TEST(ListFilters, OfUnknownNamesAreRefusedWithThoseThereAre) {
   EXPECT_NE(refused.error().text.find("class_name"), std::string::npos) << refused.error().text;
   EXPECT_TRUE(check_filters("actors", {{"class_name", "x"}, {"slot_id", "y"}}, none).ok());
   EXPECT_TRUE(check_filters("nodes", {{"labels.zone", "a"}}, none).ok());
-  // What an item has that the table does not.
+  // Fields of an item that the table does not show.
   EXPECT_TRUE(check_filters("leases", {{"more", "a"}}, Json::array({{{"more", 1}}})).ok());
 }
 

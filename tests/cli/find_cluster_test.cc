@@ -48,7 +48,7 @@ TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    constexpr uid_t nobody = 65'534;  // root may read what it likes
+    constexpr uid_t nobody = 65'534;  // root may read every file
     if (::geteuid() == 0 && ::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
     CommandLine line;
     line.state_folder = folder_;
@@ -64,7 +64,7 @@ TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
   EXPECT_FALSE(why_closed(folder_ + "/none"));
 }
 
-// The state directory is open to others, and the cluster in it is closed.
+// The state directory is accessible, and the cluster's directory in it is not.
 TEST_F(FindCluster, NamesClusterFolderOfAnotherUser) {
   const std::string cluster = folder_ + "/default";
   ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);

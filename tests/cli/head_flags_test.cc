@@ -32,7 +32,7 @@ class HeadFlags : public ::testing::Test {
     line.start.head = true;
     return line;
   }
-  // As a head that has died leaves it.
+  // Leaves the files of a head that has died.
   void head_was(const StartOptions& start, const std::string& cluster = "default") const {
     fs::create_directories(state_ + "/" + cluster + "/head");
     ASSERT_TRUE(save_head_flags(start, state_ + "/" + cluster));

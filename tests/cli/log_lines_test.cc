@@ -1,4 +1,4 @@
-// Lines of logs on their way to a terminal.
+// Log lines for a terminal.
 #include <gtest/gtest.h>
 
 #include "cli/log_lines.h"

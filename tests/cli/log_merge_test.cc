@@ -1,4 +1,4 @@
-// Several logs as one.
+// Merges several logs into one.
 #include "cli/log_merge.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class LogMerges : public testing::Test {
   static std::string at(int second, const std::string& text) {
     return "2026-11-24T03:14:" + std::string(second < 10 ? "0" : "") + std::to_string(second) + ".5Z " + text;
   }
-  // Without their times.
+  // Returns the lines without their times.
   Lines given() {
     Lines all;
     for (auto& [log, line] : std::exchange(out, {})) all.emplace_back(log, line.substr(line.rfind(' ') + 1));

@@ -1,4 +1,5 @@
-// The program `mobula` on a state folder of its own, for tests: what it prints and how it ends.
+// Runs the program `mobula` with a private state directory, and returns its output and exit code.
+// Thread: the test thread.
 #pragma once
 
 #include <fcntl.h>
@@ -82,7 +83,7 @@ class ProgramTest : public ::testing::Test {
   std::string folder_;
 };
 
-// One line that names the program, without a trace of where in the code it came from.
+// Expects one line that names the program and no position in the source.
 inline void expect_one_line(const Outcome& outcome, const std::string& named) {
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   EXPECT_TRUE(outcome.err.starts_with("mobula: ")) << outcome.err;

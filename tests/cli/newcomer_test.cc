@@ -1,4 +1,4 @@
-// What a newcomer meets: addresses that are none, output that nobody takes, remains of other clusters.
+// First use: invalid addresses, output that no process reads, and files of other clusters.
 #include <cstdlib>
 
 #include "cli/mobula_program.h"
@@ -56,7 +56,7 @@ TEST_F(NewcomerTest, LogsOfAClusterElsewhereAreNotThoseThatLieHere) {
   ASSERT_EQ(start_head().code, 0);
   const std::string eyes = folder_ + "/eyes.token";
   ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--file", eyes}).code, 0);
-  // Another cluster of that name has left its log here, and one of another name.
+  // Another cluster has left its log here under the same name, and one under another name.
   const std::string elsewhere = folder_ + "/elsewhere";
   for (const std::string name : {"default", "second"}) {
     fs::create_directories(elsewhere + "/" + name + "/head");
@@ -68,7 +68,7 @@ TEST_F(NewcomerTest, LogsOfAClusterElsewhereAreNotThoseThatLieHere) {
   EXPECT_EQ(remote.code, 0) << remote.err;
   EXPECT_EQ(remote.out.find("of another"), std::string::npos) << remote.out;
   EXPECT_EQ(mobula({"logs", "head", "--state-dir", elsewhere}).code, 2) << "which is not known";
-  // Beside remains the one that runs is meant, as in every command.
+  // If files of dead clusters exist, commands use the running cluster.
   fs::create_directories(state() + "/second/head");
   std::ofstream(state() + "/second/head/head.log") << "of another\n";
   const auto running = mobula({"logs", "head"});

@@ -92,7 +92,7 @@ TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
 }
 
 TEST(Output, NoFormatHasControlsThatATerminalObeys) {
-  // ESC, DEL, CSI as one character of C1, and the same as a name.
+  // ESC, DEL, and the C1 character CSI, as a value and as a name.
   const std::string evil = "a\x1b[31m\x7f\xc2\x9b" "31mä";
   const Json list = {{"items", {{{"node_id", evil}, {"state", "ALIVE"}, {"labels", {{evil, evil}}}}}}};
   for (const auto format : {OutputFormat::table, OutputFormat::wide, OutputFormat::json, OutputFormat::jsonl, OutputFormat::yaml}) {

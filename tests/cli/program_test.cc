@@ -1,4 +1,4 @@
-// The program `mobula` as people run it.
+// The program `mobula`, run as by a user.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@
 namespace mobula::internal {
 namespace {
 
-// A program that ends with the pipe it was given, as init starts it.
+// A program that exits when its pipe closes, as mobula::init starts it.
 class OwnedProgram {
  public:
   explicit OwnedProgram(std::vector<std::string> words) {
@@ -59,7 +59,7 @@ class OwnedProgram {
     if (pid_ != 0) end();
   }
 
-  // The line it tells when it is ready, or cannot be.
+  // Reads the line that reports readiness or failure.
   Json ready() {
     char line[4096] = {};
     EXPECT_GT(::read(ready_.get(), line, sizeof line - 1), 0);
@@ -141,7 +141,7 @@ TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
   ASSERT_EQ(seen.code, 0) << seen.err;
   EXPECT_THAT(seen.out, HasSubstr("PATH="));
   EXPECT_EQ(seen.out.find("MOBULA_TOKEN"), std::string::npos) << seen.out;
-  // Nor does the kernel tell it of those that run.
+  // The environments of running processes do not contain the token either.
   const auto agent = load_agent_file(cluster_folder() + "/agent/agent.json").value();
   const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
   std::vector<std::string> processes{std::to_string(agent.pid), std::to_string(head.pid)};
@@ -152,7 +152,7 @@ TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
     EXPECT_THAT(environment, HasSubstr("PATH="));
     EXPECT_EQ(environment.find("a-secret"), std::string::npos) << each;
   }
-  // Who wants its job to have one says so.
+  // A job receives a token if the user passes one.
   EXPECT_THAT(mobula({"run", "--env", "MOBULA_TOKEN=given", "--", "env"}).out, HasSubstr("MOBULA_TOKEN=given"));
 }
 
@@ -164,7 +164,7 @@ TEST_F(ProgramTest, ACheckOfFlagsFindsAPortThatIsTaken) {
   expect_one_line(refused, "port " + taken + " of 127.0.0.1 is in use by");
   expect_one_line(mobula({"start", "--check-only", "--head", "--http", taken}), taken);
   EXPECT_FALSE(fs::exists(state())) << "nothing is made by a look";
-  // What this cluster's own head has is free for the one that replaces it.
+  // A port of this cluster's own head counts as free for its replacement.
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string address = started.json()["address"];
@@ -194,7 +194,7 @@ TEST_F(ProgramTest, ASecondMachineJoinsWithTheKeyFile) {
   ASSERT_EQ(joined.code, 0) << joined.err;
   const auto nodes = mobula({"list", "nodes", "-o", "name"});
   EXPECT_THAT(nodes.out, HasSubstr(joined.json()["node_id"].get<std::string>()));
-  // Tools work on the machine that joined.
+  // Commands work on the machine that joined.
   EXPECT_EQ(mobula({"status", "--state-dir", other}).code, 0);
   EXPECT_EQ(mobula({"stop", "--state-dir", other}).code, 0);
   EXPECT_EQ(mobula({"status"}).code, 0);
@@ -273,7 +273,7 @@ TEST_F(ProgramTest, TheKeyOfAnotherClusterIsExitFour) {
   expect_one_line(joined, key);
 }
 
-// As mobula::init starts it on a machine without an agent.
+// Starts it as mobula::init does on a machine without an agent.
 TEST_F(ProgramTest, ADriverWithoutAnAgentBringsItsOwn) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
@@ -283,7 +283,7 @@ TEST_F(ProgramTest, ADriverWithoutAnAgentBringsItsOwn) {
   ASSERT_TRUE(told.is_object());
   EXPECT_EQ(told.value("address", ""), started.json()["address"]);
   EXPECT_TRUE(fs::exists(told.value("socket", "")));
-  // It offers nothing.
+  // The agent offers no resources.
   EXPECT_EQ(mobula({"list", "nodes", "-o", "json"}).json()["items"].size(), 1u);
   EXPECT_EQ(agent.end(), 0);
   EXPECT_FALSE(fs::exists(told.value("socket", "")));
@@ -298,7 +298,7 @@ TEST_F(ProgramTest, AStartThatNobodyWaitsForIsGivenUp) {
   const std::string joining = folder_ + "/joining";
   OwnedProgram start(
       {"start", "--address", started.json()["address"], "--key", key, "--state-dir", joining});
-  // It has its lock once it runs in the background.
+  // The agent holds its lock once it runs in the background.
   const std::string lock = joining + "/default/agent/lock";
   ASSERT_TRUE(until([&] { return fs::exists(lock) && is_locked(lock); }));
   start.signal(SIGKILL);
@@ -343,7 +343,7 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
   EXPECT_EQ(mobula({"status"}).code, 0);
 }
 
-// ---- what newcomers try first ------------------------------------------------------------------
+// ---- first use ---------------------------------------------------------------------------------
 
 TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
   const auto outcome = mobula({"run", "--", "true"});
@@ -502,7 +502,7 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
   EXPECT_EQ(mobula(asked).code, 0);
 }
 
-// The first one's ssh waits until the test lets it and all after it go on.
+// The ssh of the first command blocks until the test releases it and all later ones.
 TEST_F(ProgramTest, OneUpAtATime) {
   const std::string path = std::string(::getenv("PATH"));
   const std::string go = folder_ + "/go";
@@ -569,7 +569,7 @@ TEST_F(ProgramTest, AStartSaysWhereItsPagesAre) {
   EXPECT_TRUE(json.json()["http"].value("url", "").starts_with("http://127.0.0.1:")) << json.out;
 }
 
-// As mobula::init starts it.
+// Starts it as mobula::init does.
 TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
   const Json told = local.ready();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What long work says of itself on a terminal (a pty), and that it says nothing elsewhere.
+"""Tests the progress output of long operations on a terminal (a pty), and its absence elsewhere.
 
 Usage: progress_test.py MOBULA [TEST...]
 """
@@ -21,7 +21,7 @@ PATIENCE = 120  # seconds; the machine may be busy
 
 
 class Terminal:
-    """A program with its stderr at a terminal."""
+    """A program with its stderr on a terminal."""
 
     def __init__(self, words, env):
         self.master, slave = pty.openpty()
@@ -36,14 +36,14 @@ class Terminal:
         self.out = self.process.stdout.read()
 
     def read(self, until=None):
-        """What has come on stderr, up to `until` or the end."""
+        """The output on stderr, up to `until` or the end."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end and (until is None or until not in self.text):
             if not select.select([self.master], [], [], 1)[0]:
                 continue
             try:
                 more = os.read(self.master, 65536)
-            except OSError:  # the other side has gone
+            except OSError:  # the other side has exited
                 more = b""
             if not more:
                 break
@@ -81,7 +81,7 @@ class Progress(unittest.TestCase):
         return Terminal([MOBULA, *words], {**self.env, **(env or {})})
 
     def files(self):
-        """A folder that travels for the first time."""
+        """The first upload of a directory."""
         folder = tempfile.mkdtemp(dir=self.folder)
         with open(os.path.join(folder, "bytes"), "wb") as file:
             file.write(os.urandom(32 << 20))

@@ -93,7 +93,7 @@ TEST(ReplLine, GetIsOfAResultOrOfTheCluster) {
 
 TEST(ReplLine, BackslashesBeginWhatIsOfTheConsole) {
   EXPECT_EQ(only<Meta>("\\timing").name, "timing");
-  // A shell's own ';' and '#'.
+  // The shell interprets its own ';' and '#'.
   EXPECT_EQ(only<Meta>("\\! a; b # c").rest, "a; b # c");
   EXPECT_EQ(only<Meta>("\\!ls -l; pwd").name, "!ls");
   const Meta watch = only<Meta>("\\watch 2 list nodes ");

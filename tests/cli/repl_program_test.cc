@@ -1,5 +1,5 @@
-// A console's end of the conversation with a user's program that behaves badly: neither waits for the
-// other, and Ctrl-C always ends the wait.
+// The console's connection to a user's program that misbehaves. Neither side blocks the other, and
+// Ctrl-C always ends a wait.
 #include "cli/repl/program.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST_F(UserProgramTest, ALargeRequestThatIsNotTakenIsInterruptedAndTakenLater) {
   ASSERT_FALSE(interrupted.ok());
   EXPECT_EQ(interrupted.error().code, ErrorCode::cancelled);
   std::ofstream(folder_ + "/go") << "go";
-  // What was left of it goes first, and its answer is nobody's.
+  // The rest of the interrupted request is sent first, and its reply is discarded.
   const auto next = program.ask({{"do", "describe"}}, ready);
   ASSERT_TRUE(next.ok()) << next.error().text;
   EXPECT_EQ((*next)["n"], 2);

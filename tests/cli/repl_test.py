@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`mobula repl` on a real terminal (a pty), and as a script, beside a cluster of its own.
+"""Tests `mobula repl` on a real terminal (a pty) and as a script, with its own cluster.
 
 Usage: repl_test.py MOBULA CONSOLE_PROGRAM [TEST...]
 """
@@ -113,7 +113,8 @@ class Scripts(OnACluster):
         self.assertIn("\nfirst\n", done.stdout)
         self.assertNotIn("name: second", done.stdout)
         self.assertRegex(done.stdout, '"[0-9a-f]{32}"')
-        # What was not submitted leaves nothing behind, and what is the job's own is not looked at.
+        # A failed submission leaves its variable undefined. Variables in the command of a job are not
+        # expanded.
         refused = self.script("let r = submit --no-wait -- true\nlet r = run --num-cpus nothing -- true\njob status $r\n", "--keep-going")
         self.assertIn("$r", refused.stderr)
         own = self.script("let r = run -- true\nrun -- echo r '$r'\n")
@@ -228,7 +229,7 @@ class BesideAnotherNode(OnACluster):
         return len(items)
 
     def test_a_value_that_takes_long_says_how_much_of_it_has_come(self):
-        """Whoever has it is stopped half way."""
+        """The holder is stopped halfway."""
         shell = pexpect.spawn(MOBULA, ["repl"], env=self.env, timeout=PATIENCE, encoding="utf-8", dimensions=(40, 200))
         prompt = r"\(default 2n [0-9.]+/3 CPU\) > "
         shell.expect(prompt)
@@ -238,7 +239,7 @@ class BesideAnotherNode(OnACluster):
         reader, holder = self.agent_at(self.env["MOBULA_STATE_DIR"]), self.agent_at(self.other)
         bar = r"\rmobula: fetching x\d \[#*\.*\] (\d+\.\d) of 1\d\d\.\d MiB"
         seen = False
-        for number in range(1, 9):  # it may have come before it is stopped
+        for number in range(1, 9):  # the value may be complete before the stop
             shell.send('let x%d = call greet "you" 13000000 with resources={"there":1}\r' % number)
             shell.expect(prompt)
             while self.finished() < number:
@@ -250,7 +251,7 @@ class BesideAnotherNode(OnACluster):
                 pass
             os.kill(holder, signal.SIGSTOP)
             try:
-                # What has come is more than can be shown.
+                # Either the bar, or the error for a complete value: it is too large to be shown.
                 seen = shell.expect([bar, "are shown"]) == 0
                 if seen:
                     self.assertGreater(float(shell.match.group(1)), 0)
@@ -299,7 +300,7 @@ class BesideAHeadThatComesToHang(OnACluster):
         os.kill(head, signal.SIGSTOP)
         try:
             words = r"job [0-9a-f]{32} continues if the head has received it"
-            for _ in range(50):  # two that come at once are one
+            for _ in range(50):  # two signals at once count as one
                 run.sendintr()
                 if run.expect([words, pexpect.TIMEOUT], timeout=0.1) == 0:
                     break
@@ -341,7 +342,7 @@ class OnATerminal(OnACluster):
         self.say("versin\x02o")  # Ctrl-B: one to the left
         self.shell.expect(r"mobula [0-9.]+")
         self.shell.expect(PROMPT)
-        self.shell.send("\x1b[A\r")  # the line before
+        self.shell.send("\x1b[A\r")  # the previous line
         self.shell.expect(r"mobula [0-9.]+")
         self.say(" status")
         self.shell.expect("RUNNING")
@@ -352,7 +353,7 @@ class OnATerminal(OnACluster):
         with open(history) as file:
             lines = file.read().splitlines()
         self.assertIn("version", lines)
-        self.assertNotIn("\\040status", lines)  # it began with a blank
+        self.assertNotIn("\\040status", lines)  # it began with a space
 
     def test_tab_completes_verbs_options_and_live_ids(self):
         node = self.mobula("list", "nodes", "-o", "name").stdout.strip()
@@ -410,7 +411,7 @@ class OnATerminal(OnACluster):
         self.shell.expect("mobula [0-9.]+")
 
     def test_characters_of_several_bytes_are_one_to_the_left(self):
-        self.say("\\! echo äöx\x02\x7fü")  # Ctrl-B, and what is before the cursor goes
+        self.say("\\! echo äöx\x02\x7fü")  # Ctrl-B, then Backspace
         self.shell.expect("\r\näüx\r\n")
 
     def test_a_terminal_obeys_nothing_that_a_job_prints_but_colours(self):
@@ -424,7 +425,7 @@ class OnATerminal(OnACluster):
         self.shell.send("version\r")
         self.shell.expect("mobula [0-9.]+")
         self.shell.expect(PROMPT)
-        # What is typed comes back meanwhile, and has to be read.
+        # The terminal echoes the input, which must be read concurrently.
         typist = threading.Thread(target=lambda: [self.shell.send(part) for part in ["y" * 1000] * 270 + ["\r"]])
         typist.start()
         self.shell.expect("are above the limit of")

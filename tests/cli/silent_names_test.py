@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`mobula status` where the name server hears everything and says nothing: it is asked twice, and not again and again.
+"""Tests `mobula status` with a name server that receives queries and never replies: each query is sent at most twice.
 
-Usage: silent_names_test.py MOBULA. In network and mount namespaces of its own, with a name server at 127.0.0.1.
+Usage: silent_names_test.py MOBULA. Runs in separate network and mount namespaces, with a name server at 127.0.0.1.
 """
 
 import os
@@ -25,7 +25,7 @@ class SilentNames(unittest.TestCase):
         self.server.close()
 
     def questions(self):
-        """What came, without the ids by which a question that is repeated is told from another one."""
+        """The received queries without their ids, which differ between retries."""
         found = []
         while True:
             try:
@@ -49,7 +49,7 @@ class SilentNames(unittest.TestCase):
 
 
 def within_namespaces():
-    """Of this program once more, in namespaces where it may listen at port 53; 77 where there are none to be had."""
+    """Runs this program again in namespaces that allow it to listen on port 53. Returns 77 if none can be made."""
     own = ["unshare", "--net", "--mount", "--propagation", "private"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     if subprocess.run([*own, "true"], capture_output=True, check=False).returncode != 0:
         print("this machine allows no namespaces")

@@ -1,4 +1,4 @@
-// Preloaded: the wall clock of a program is SKEWED_CLOCK_SECONDS ahead of what it is.
+// Preloaded library: moves the wall clock of a program SKEWED_CLOCK_SECONDS ahead.
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -16,7 +16,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-// An agent that is a function of this program and says what the test wants.
+// Simulates the agent with a function of this program that returns prepared replies.
 class SupervisorTest : public ::testing::Test {
  protected:
   SupervisorTest() {
@@ -82,7 +82,7 @@ TEST_F(SupervisorTest, OfAnAgentThatSaysNothingItsLogIsNamed) {
   EXPECT_THAT(waiting_, ::testing::ElementsAre("agent: no report yet; its log is /logs/agent.log"));
 }
 
-// The number of times that the head of a test has started: its bytes in the pipe.
+// Counts the starts of the test's head: each writes one byte to the pipe.
 int starts(const Fd& pipe) {
   int count = 0;
   EXPECT_EQ(::ioctl(pipe.get(), FIONREAD, &count), 0);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t now_us = 1'000'000'000;
 
-// A call that ran from and until so many ms ago.
+// A call that began and ended the given times ago, in ms.
 RanSpan ran(std::uint64_t task, int began_ms, int ended_ms) {
   RanSpan span;
   span.task = TaskId::of(task);

@@ -1,4 +1,4 @@
-// What jobs print on its way to a terminal.
+// Output of jobs for a terminal.
 #include "cli/terminal_guard.h"
 
 #include <gtest/gtest.h>

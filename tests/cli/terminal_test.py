@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Colours and the pager of the real program: on a terminal (a pty), and none of both elsewhere.
+"""Tests colors and the pager of the real program on a terminal (a pty), and their absence elsewhere.
 
 Usage: terminal_test.py MOBULA [TEST...]
 """
@@ -44,7 +44,7 @@ class OnACluster(unittest.TestCase):
         return done.stdout
 
     def on_terminal(self, *words, rows=40, keys=b"", until=b"", **env):
-        """Its code and all that it shows; `keys` are pressed when `until` has been shown."""
+        """The exit code and the output. `keys` are pressed once `until` is shown."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
         process = subprocess.Popen([MOBULA, *words], env={**self.env, **env}, stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
@@ -59,7 +59,7 @@ class OnACluster(unittest.TestCase):
                 continue
             try:
                 more = os.read(master, 65536)
-            except OSError:  # the other side has gone
+            except OSError:  # the other side has exited
                 break
             if not more:
                 break
@@ -106,7 +106,7 @@ class Colours(OnACluster):
 
 
 class Pager(OnACluster):
-    """`status` has more than five rows, and less than forty."""
+    """`status` has more than five rows and less than forty."""
 
     def test_what_is_longer_than_the_screen_goes_through_it(self):
         seen = os.path.join(self.folder, "seen")

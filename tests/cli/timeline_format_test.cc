@@ -1,5 +1,5 @@
-// The file of `mobula timeline`, held to the documented format of Chrome's traces; and the judge itself, held to
-// files that break it.
+// Checks the file of `mobula timeline` against the documented format of Chrome traces, and the
+// checker against invalid files.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-using Plain = nlohmann::json;  // as a reader has it, whatever the order of members
+using Plain = nlohmann::json;  // as a reader parses it, in any order of members
 using mobula::test::TraceFormat;
 
 Plain process_of(unsigned number, const char* role, unsigned node, bool ended = false) {
@@ -19,7 +19,8 @@ Plain process_of(unsigned number, const char* role, unsigned node, bool ended = 
           {"job_id", JobId::of(1).hex()},              {"node_id", NodeId::of(node).hex()}, {"host", "h"}, {"ended", ended}};
 }
 
-// Many calls of many processes on two nodes, in no order, some with transfers, some never sent.
+// Many calls of many processes on two nodes, in random order. Some have transfers, and some were
+// never sent.
 struct Story {
   nlohmann::ordered_json timeline = {{"processes", {process_of(1, "driver", 1), process_of(2, "executor", 1), process_of(3, "executor", 2, true)}}};
   std::vector<ProcessSpans> spans;
@@ -85,7 +86,7 @@ TEST(TimelineFormat, EachRuleFindsAFileThatBreaksIt) {
   EXPECT_TRUE(broken("f", [](Plain& event) { event.erase("bp"); }));
   EXPECT_TRUE(broken("f", [](Plain& event) { event["ph"] = "Q"; }));
   EXPECT_FALSE(TraceFormat::faults_of(Plain::array()).empty());
-  // Two of one row, of which the first ends within the second.
+  // Two slices of one row. The first ends within the second.
   const auto slice = [](double begin, double end) -> Plain {
     return {{"ph", "X"}, {"name", "f"}, {"cat", "run"}, {"pid", 1}, {"tid", 1}, {"ts", begin}, {"dur", end - begin}};
   };

@@ -1,4 +1,4 @@
-// The trace that Perfetto opens: what the format asks of each kind of event, and that rows do not overlap.
+// The trace for Perfetto: required fields of each kind of event, and rows without overlap.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ class TimelineTrace : public testing::Test {
             {"node_id", NodeId::of(static_cast<unsigned>(node)).hex()},
             {"host", "h"}};
   }
-  // A driver whose two calls ran at an executor of another node, and a tensor that came to it.
+  // A driver with two calls that ran in an executor on another node, and a tensor that the driver
+  // received.
   TimelineTrace() {
     timeline = {{"processes", {process(1, "driver", 1), process(2, "executor", 2)}}};
     ProcessSpans driver;
@@ -44,7 +45,7 @@ class TimelineTrace : public testing::Test {
     executor.process = ProcessId::of(2);
     executor.spans.wall_us = wall_us;
     executor.spans.names = {"f", "g"};
-    // At once: an actor may run several.
+    // Concurrent calls: an actor may run several.
     executor.spans.ran = {{TaskId::of(1), 0, 8ms, 5ms, false}, {TaskId::of(2), 1, 6ms, 2ms, true}};
     executor.spans.ran_forgotten = 7;
     spans = {driver, executor};
@@ -94,7 +95,7 @@ TEST_F(TimelineTrace, AnObjectThatWentFromNodeToNodeIsLedToFromItsResult) {
     EXPECT_EQ(ends[1]["ph"], "f");
     times.emplace(ends[0]["ts"].get<double>(), ends[1]["ts"].get<double>());
   }
-  // From the submission at 10 ms before the answer, and from the result at 4 ms before.
+  // From the submission, 10 ms before the reply, and from the result, 4 ms before it.
   EXPECT_EQ(times, (std::set<std::pair<double, double>>{{0, 4000}, {6000, 7000}}));
 }
 
@@ -199,7 +200,7 @@ TEST_F(TimelineTrace, SaysWhatItHoldsAndWhatIsForgotten) {
 
 TEST_F(TimelineTrace, TimesAreThoseOfTheWallWhateverAProcessCountsFrom) {
   const std::string before = trace_of(timeline, spans).json;
-  spans[1].spans.wall_us += 5000;  // it answered 5 ms later
+  spans[1].spans.wall_us += 5000;  // it replied 5 ms later
   for (auto& span : spans[1].spans.ran) {
     span.began += 5ms;
     span.ended += 5ms;

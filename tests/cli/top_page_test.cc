@@ -1,4 +1,4 @@
-// What is busy, from two looks.
+// Busy processes, computed from two samples.
 #include "cli/top_page.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,7 @@
-// What Chrome's Trace Event Format asks of a file in its JSON object form, as far as Mobula writes such files:
-// metadata (M), complete events (X), nestable asynchronous ones (b, e) and flows (s, t, f). Pure.
+// Checks a file against Chrome's Trace Event Format in its JSON object form. Supports the kinds of
+// events that Mobula writes: metadata (M), complete events (X), nestable asynchronous events (b,
+// e), and flows (s, t, f).
+// Thread: any. Pure.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +19,7 @@ class TraceFormat {
  public:
   using Json = nlohmann::json;
 
-  // What is wrong with it: nothing where all is well.
+  // Returns the faults; empty if the file is valid.
   static std::vector<std::string> faults_of(const Json& trace) {
     TraceFormat format;
     format.look_at_file(trace);
@@ -96,7 +98,7 @@ class TraceFormat {
     }
   }
 
-  // Slices of one track lie within each other or apart. Times are microseconds with three digits.
+  // Slices of one track are nested or disjoint. Times are microseconds with three digits.
   void nest(std::vector<Slice>& slices) {
     constexpr double exact = 0.0005;
     std::ranges::stable_sort(slices, [](const Slice& a, const Slice& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
@@ -108,7 +110,7 @@ class TraceFormat {
     }
   }
 
-  // One start, then steps, then one end, all of one name, each within a slice of its track.
+  // One start, then steps, then one end, all with one name and each within a slice of its track.
   void look_at_flow(const std::vector<Json>& steps) {
     std::map<std::string, int> phases;
     for (const auto& step : steps) {

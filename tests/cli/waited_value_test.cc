@@ -1,4 +1,4 @@
-// What a console says of a value that takes long, from what the head answers.
+// The console's text about a pending value, computed from the head's replies.
 #include "cli/repl/waited_value.h"
 
 #include <gtest/gtest.h>

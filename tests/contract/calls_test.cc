@@ -267,7 +267,7 @@ TEST(ContractCalls, ForcedCancelLeavesActorsAlive) {
     try {
       mobula::cancel(call, {.force = true});
     } catch (const InvalidRequestError&) {
-      mobula::cancel(call);  // refused instead of ignored
+      mobula::cancel(call);  // rejected instead of ignored
     }
     const bool ended = !mobula::try_get(call, patience).has_value();
     return ended && got(counter.call<&Counter::value>()) == 3;

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds tests/contract/rules.md to docs/api.md and to the tests.
+"""Compares tests/contract/rules.md with docs/api.md and with the tests.
 
 usage: check_rules.py ROOT [--list]
 
 Every statement of the page has one row in the table, in the order of the page: an id, the beginning of the statement,
-and at least one test. A row names tests that exist in the sources under tests/, and so do the tables of
-docs/known-reports.md and docs/ray-parity.md. --list prints the statements, with new ids for those that have no row.
+and at least one test. The tests named in a row must exist in the sources under tests/. So must the tests in the tables
+of docs/known-reports.md and docs/ray-parity.md. --list prints the statements, with new ids for those without a row.
 """
 import pathlib
 import re
@@ -18,13 +18,13 @@ SHOWN = 72  # characters of a statement in its row
 
 
 def plain(text):
-    """The text without markup of a table, in one line."""
+    """The text as one line, without table markup."""
     return " ".join(text.replace("\\|", "|").split())
 
 
 def statements(page):
-    """(section, key, statement) in order. A statement is a sentence of a paragraph, bullet or table row, or a line of a
-    declaration; lead-ins that end with a colon and bold lines say nothing of their own."""
+    """(section, key, statement) in order. A statement is a sentence of a paragraph, bullet, or table row, or a line
+    of a declaration. Bold lines and lead-ins that end with a colon are not statements."""
     section, code, paragraph, found = "0", False, [], []
     lines = page.splitlines()
 
@@ -69,7 +69,7 @@ def statements(page):
 
 
 def words_of(text):
-    """The key of an id: the first code of the text, else its first words."""
+    """The key of an id: the first code in the text, or its first words."""
     if text.isdigit():
         return f"exit-{text}"
     stop = {"struct", "using", "enum", "class", "Cluster", "mobula", "the", "a", "an", "its", "vector", "of", "h", "is", "an"}
@@ -117,7 +117,7 @@ def begins(statement):
 
 
 def faults(page, table, tests):
-    """What is wrong, one line each."""
+    """The faults, one line each."""
     found = []
     rows = read_table(table)
     expected = statements(page)
@@ -148,7 +148,7 @@ def faults(page, table, tests):
 
 
 def faults_of_names(path, text, tests):
-    """Tests that a page names in a table and that do not exist."""
+    """Faults for tests that a table of the page names and that do not exist."""
     found = []
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -160,7 +160,7 @@ def faults_of_names(path, text, tests):
 
 
 def listing(page, table):
-    """Rows for all statements: those that the table has, and new ones."""
+    """Rows for all statements: the rows of the table, and new ones."""
     known = {plain(row[1]): row for row in read_table(table)}
     used = {row[0] for row in known.values()}
     for section, key, statement in statements(page):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The check of rules.md finds every kind of fault."""
+"""Tests that the check of rules.md finds every kind of fault."""
 import unittest
 
 import check_rules

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rules of docs/api.md, sections 1 and 5, that need whole programs. One cluster for all tests of a class.
+"""Tests the rules of docs/api.md, sections 1 and 5, that need whole programs. The tests of a class share one cluster.
 
 usage: commands_test.py MOBULA PROGRAM [TEST...]
 """
@@ -61,7 +61,7 @@ class Case(unittest.TestCase):
 
 
 class Init(Case):
-    """Section 1; every program starts its own cluster or joins the one of `flags`."""
+    """Section 1. Every program starts its own cluster or joins the one in `flags`."""
 
     flags = ("--num-cpus", "2", "--port", "0")
 
@@ -158,7 +158,7 @@ class Commands(Case):
                    ("timeline", "--output", trace)]
         inspect += [("list", kind) for kind in ("nodes", "jobs", "tasks", "actors", "objects", "leases", "executors",
                                                  "placement-groups", "transfers", "demands")]
-        for number, words in enumerate(inspect):  # JSON of all, and every other format of several
+        for number, words in enumerate(inspect):  # JSON of every command; the other formats of some
             self.assertEqual(json.loads(self.expect(0, *words, "--format", "json").stdout)["apiVersion"], "mobula/v1", words)
             self.expect(0, *words, "-o", FORMATS[number % len(FORMATS)])
             self.expect(2, *words, "-o", "poem")

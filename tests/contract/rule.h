@@ -1,5 +1,6 @@
-// Rules of docs/api.md that the product does not keep yet. tests/contract/rules.md lists them with the reason; a test
-// reports such a rule, and fails for every other one. Thread: any.
+// Rules of docs/api.md that the product does not keep yet. tests/contract/rules.md lists them with
+// the reason. A test reports such a rule, and fails for every other broken rule.
+// Thread: any.
 #pragma once
 
 #include <gtest/gtest.h>

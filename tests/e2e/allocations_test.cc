@@ -1,4 +1,4 @@
-// What a call allocates in real processes, all their threads together.
+// Counts allocations per call in real processes, over all their threads.
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -10,18 +10,18 @@ class Allocations : public ClusterTest {
 };
 
 TEST_F(Allocations, OfACallAreTheUsersOwnAlone) {
-  start_head({"--num-cpus", "1"});  // so that all tasks are in one executor
+  start_head({"--num-cpus", "1"});  // all tasks run in one executor
   const Ended ended = drive({"allocations"});
   ASSERT_EQ(ended.code, 0) << ended.out << ended.err;
   std::cout << ended.out;
   struct Row {
     std::string what;
-    double driver, executor;  // fewer than so many for each call
+    double driver, executor;  // exclusive limit per call
   };
-  // The state that the copies of a ref share is the user's, and so are options that are written where the call is
-  // made, with what they become. What else there is comes with time, or with more at once than a thread keeps
-  // memory for: less than one more for each call. A tensor that is made by one call and used by the next is kept,
-  // lent and let go of.
+  // The user owns the state that copies of a ref share, and options that are written at the call.
+  // Other allocations grow with time, or with more concurrent calls than a thread caches memory
+  // for: less than one more per call. A tensor made by one call and used by the next is held,
+  // borrowed, and released.
   for (const auto& [what, of_driver, of_executor] :
        {Row{"task", 1.9, 0.9}, Row{"task with argument", 1.9, 0.9}, Row{"actor call", 1.9, 0.9},
         Row{"actor call with argument", 1.9, 0.9}, Row{"actor calls at once", 1.9, 0.9}, Row{"task with options", 4.9, 0.9},

@@ -22,7 +22,8 @@ class Bulk : public ClusterTest {
     Process driver = start_driver({"read_while_a_holder_goes", node_id("b"), node_id("c"), node_id("d")});
     ASSERT_TRUE(driver.prints("ready", Milliseconds(90'000))) << driver.err();
     driver.say("go");
-    // Some of it has come; all of it must, even if it has by now.
+    // Waits until part of the value has arrived. The transfer must complete, even if it is complete
+    // already.
     const pid_t reader = agent_pid("d");
     const std::size_t before = resident_bytes(reader);
     EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
@@ -45,7 +46,7 @@ TEST_F(Bulk, WhatAStoppedHolderHasNotSentComesFromAnother) {
   read_while(SIGSTOP);
 }
 
-// Its holder is stopped half way.
+// The holder is stopped halfway through the transfer.
 TEST_F(Bulk, WhatIsOnItsWayIsListedWithHowFarItIs) {
   start_head({"--num-cpus", "1"});
   start_node("b", {"--num-cpus", "1", "--bulk-connections", "1"});
@@ -60,7 +61,7 @@ TEST_F(Bulk, WhatIsOnItsWayIsListedWithHowFarItIs) {
   };
   Json seen;
   int tries = 0;
-  while (seen.empty() && ++tries <= 8) {  // it may have come before it is stopped
+  while (seen.empty() && ++tries <= 8) {  // the value may be complete before the stop
     driver.say("make");
     ASSERT_TRUE(driver.prints("made", Milliseconds(90'000))) << driver.err();
     const std::size_t before = resident_bytes(reader);

@@ -1,4 +1,4 @@
-// Children of what runs in a placement group, as Ray's test_placement_group_2.py has it.
+// Children of tasks in a placement group, after Ray's test_placement_group_2.py.
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {

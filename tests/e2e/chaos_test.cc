@@ -1,4 +1,5 @@
-// Kills and stops, for as long as MOBULA_CHAOS_S says: a few seconds where it says nothing.
+// Kills and stops processes for MOBULA_CHAOS_S seconds. Without the variable, runs for a few
+// seconds.
 #include <cstdlib>
 
 #include "e2e/cluster.h"
@@ -25,7 +26,7 @@ TEST_F(Chaos, TensorsArriveOrAreReportedAndNothingIsLeft) {
   Process driver = start_driver({"direct_chaos", folder(), std::to_string(seconds()), seed()});
   ASSERT_TRUE(driver.prints("quiet", Milliseconds((seconds() + 240) * 1000))) << driver.out() << driver.err();
   std::printf("%s", driver.out().c_str());
-  // No value is referred to any more.
+  // No ref exists any more.
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
     const auto objects = list("objects");
     return objects && objects->empty();

@@ -16,13 +16,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of all recordings of one test, smallest first; and of one of them.
+// Limits on the replayed bytes: of all recordings of one test, smallest first, and of one
+// recording.
 constexpr std::uintmax_t replayed_bytes = 192u << 20;
 constexpr std::uintmax_t recorded_bytes = 16u << 20;
 
 Json json_file(const std::string& path) { return Json::parse(read_text(path), nullptr, false); }
 
-// The state letter of a process; 0 where there is none.
+// Returns the state letter of a process, or 0 if it does not exist.
 char state_of_process(pid_t pid) {
   const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
   const auto end = stat.rfind(')');
@@ -201,7 +202,7 @@ void ClusterTest::expect_nothing_left() {
        at.increment(code)) {
     EXPECT_FALSE(at->is_socket(code)) << "a socket is left: " << at->path();
   }
-  // What is open nowhere but in processes (memory files, abstract sockets) ended with them.
+  // Memory files and abstract sockets end with the last process that has them open.
   EXPECT_EQ(read_text("/proc/net/unix").find(folder_), std::string::npos);
 }
 
@@ -210,7 +211,7 @@ void ClusterTest::expect_same_in_replay() {
   std::error_code code;
   for (fs::directory_iterator at(folder_ + "/record", code), end; !code && at != end;
        at.increment(code)) {
-    // A process that was killed while it began its recording leaves another suffix.
+    // A process killed while it began its recording leaves another suffix.
     if (at->path().extension() == ".mobrec") files.emplace_back(at->file_size(), at->path().string());
   }
   std::sort(files.begin(), files.end());

@@ -1,7 +1,8 @@
-// A cluster of real processes on this machine, each node with a state folder of its own; everything
-// lies under one temporary folder, by which its processes are known too. All of them record what their
-// cores are told, and a test has passed only when the recordings replay to the same commands. What has
-// failed keeps the folder and says where it is. Test thread.
+// A cluster of real processes on this machine. Each node has its own state directory, all under one
+// temporary directory that also identifies the processes. Every process records the events of its
+// core. A test passes only if the recordings replay to the same commands. A failed test keeps the
+// directory and prints its path.
+// Thread: the test thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,25 +24,26 @@ using Words = std::vector<std::string>;
 class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest();
-  // Stops what runs, expects that nothing of it is left, and replays what was recorded.
+  // Stops the cluster, expects that no process or file is left, and replays the recordings.
   void TearDown() override;
   ~ClusterTest() override;
 
-  // Head and agent of the first node, "a".
+  // Starts the head and the agent of the first node, "a".
   void start_head(Words flags = {"--num-cpus", "4"});
-  // An agent with a state folder of its own; `by`: where it finds the head, if not where that is.
+  // Starts an agent with its own state directory. `by`: the head's address, if not the advertised
+  // one.
   void start_node(const std::string& name, Words flags = {"--num-cpus", "2"}, const std::string& by = {});
   void stop(const std::string& name);
 
-  // The `mobula` program at the node's state folder.
+  // Runs the `mobula` program with the node's state directory.
   Ended mobula(const Words& arguments, const std::string& node = "a");
-  // Items of `mobula list KIND -o json`; nothing where it failed.
+  // Returns the items of `mobula list KIND -o json`, or nothing if the command fails.
   std::optional<Json> list(const std::string& kind);
   std::size_t alive_nodes();
-  // Slots that are booked and executors that run are none.
+  // True if no slot is allocated and no executor runs.
   bool nothing_is_held();
 
-  // A program that joins the cluster from the first node.
+  // Starts a program that joins the cluster from the first node.
   Process start_driver(const Words& arguments);
   Ended drive(const Words& arguments, Milliseconds within = Milliseconds(60'000));
 
@@ -52,12 +54,12 @@ class ClusterTest : public ::testing::Test {
   std::string state_of(const std::string& name) const { return folder_ + "/" + name; }
   const std::string& folder() const { return folder_; }
   std::map<std::string, std::string> environment_of(const std::string& name) const;
-  std::map<std::string, std::string> more_environment;  // of every process that is started
+  std::map<std::string, std::string> more_environment;  // for every started process
 
-  // Processes started under this test's folder that still run.
+  // Running processes that were started under this test's directory.
   std::set<pid_t> processes() const;
   void expect_nothing_left();
-  // Recordings beyond a bound that keeps the suite quick are left out, and counted in the output.
+  // Skips recordings beyond a size limit that keeps the suite fast, and prints how many it skipped.
   void expect_same_in_replay();
 
  private:
@@ -69,7 +71,7 @@ class ClusterTest : public ::testing::Test {
   int logs_ = 0;
 };
 
-// Resident bytes and descriptors of a process; 0 where there is none.
+// Resident bytes and open descriptors of a process; 0 if it does not exist.
 std::size_t resident_bytes(pid_t pid);
 std::size_t descriptors(pid_t pid);
 bool runs(pid_t pid);

@@ -1,4 +1,4 @@
-// Several nodes on one machine, each with processes and a state folder of its own.
+// Several nodes on one machine, each with its own processes and state directory.
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {

@@ -59,7 +59,7 @@ TEST_F(Collectives, TimeOutsAndCancelledCallsBreakAGroupAndNoActor) {
   drive({"collective_time_outs", "--mobula-num-cpus=2"});
 }
 
-// Over the libraries of plug-ins, where they were installed when this was built.
+// Runs over the libraries of plugins, if they were installed at build time.
 class CollectivesByPlugins : public Collectives, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {

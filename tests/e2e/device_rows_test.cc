@@ -1,5 +1,6 @@
-// The rules of numbered instances row by row, as users' processes see them: through a head, an agent
-// and a driver that asks for one GPU after the other. That something waits is what the head says.
+// The allocation rules of numbered instances, row by row, as user processes see them: through a
+// head, an agent, and a driver that requests one GPU after another. The head reports which requests
+// wait.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -21,7 +22,7 @@ std::string plain(double amount) {
   return text.str();
 }
 
-// Amounts are whole numbers of 1/10000.
+// Amounts are multiples of 1/10000.
 std::int64_t units(const Json& amount) {
   return amount.is_number() ? std::llround(amount.get<double>() * 10'000) : -1;
 }
@@ -32,7 +33,7 @@ class DeviceRows : public ClusterTest, public testing::WithParamInterface<Device
     return Json::parse(mobula({"explain", id, "-o", "json"}).out, nullptr, false);
   }
 
-  // What the driver says of the actor of a step, after `of_it`.
+  // Returns the driver's report on the actor of a step, after the prefix `of_it`.
   std::string told(const Process& driver, std::size_t step, const std::string& of_it) {
     const std::string begin = "\n" + std::to_string(step) + " " + of_it;
     if (!driver.prints(begin)) return "nothing but:" + driver.out() + driver.err();
@@ -51,7 +52,7 @@ class DeviceRows : public ClusterTest, public testing::WithParamInterface<Device
                                                " assigned GPU:" + plain(gpus));
   }
 
-  // It has no slot, because of its GPUs alone.
+  // Expects that the actor has no slot and that GPUs are the only reason.
   void expect_waiting(const std::string& actor, double gpus) {
     Json last;
     const bool waits = eventually(Milliseconds(20'000), [&] {
@@ -79,7 +80,7 @@ TEST_P(DeviceRows, AreWhatProcessesSee) {
   start_head({"--num-cpus", "1", "--num-gpus", plain(row.gpus)});
   Process driver = start_driver({"holds_devices"});
   std::int64_t free = units(row.gpus);
-  std::vector<std::size_t> actor_of(row.steps.size());  // the driver counts what asked
+  std::vector<std::size_t> actor_of(row.steps.size());  // actor numbers count requests
   std::size_t asked = 0;
   for (std::size_t number = 0; number < row.steps.size(); ++number) {
     const DeviceStep& step = row.steps[number];
@@ -113,7 +114,7 @@ TEST_P(DeviceRows, AreWhatProcessesSee) {
 INSTANTIATE_TEST_SUITE_P(Table, DeviceRows, testing::ValuesIn(device_rows()),
                          [](const auto& row) { return row.param.name; });
 
-// The row of the table that is about CPUs: A blocks in get, B takes its CPU, A goes on.
+// The row of the table about CPUs: A blocks in get, B takes the CPU of A, and A continues.
 class BlockedGet : public ClusterTest {
  protected:
   Json task(const std::string& name) {
@@ -125,7 +126,7 @@ class BlockedGet : public ClusterTest {
     return eventually(Milliseconds(20'000),
                       [&] { return task(name).value("state", "") == "RUNNING"; });
   }
-  // The code of the reason for which the only node does not take it; empty where it takes it.
+  // Returns the code of the reason why the only node cannot run the task; empty if it can.
   std::string refusal(const std::string& name) {
     const Ended ended = mobula({"explain", task(name).value("task_id", "none"), "-o", "json"});
     const Json json = Json::parse(ended.out, nullptr, false);

@@ -1,4 +1,4 @@
-// Tensors in the memory of GPUs, between real processes on simulated ones.
+// Tensors in GPU memory between real processes on simulated GPUs.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -134,7 +134,8 @@ TEST_F(DeviceCollectives, GoByWayOfTheHost) {
   drive({"gpu_collectives", "shm", "3", "3"}, Milliseconds(150'000));
 }
 
-// Large operands of GPUs begin a communicator in an automatic group; small ones go by way of the host there, too.
+// In an automatic group, large operands on GPUs start a communicator. Small operands still go
+// through host memory.
 TEST_F(DeviceCollectives, OfAutomaticGroupsBeginACommunicator) {
   start_with_gpus(3);
   drive({"gpu_collectives", "automatic", "3", "3", "nccl"}, Milliseconds(150'000));
@@ -171,7 +172,8 @@ TEST_F(DeviceCollectives, OfAutomaticGroupsDoWithoutOnFabricsThatNobodyTrusts) {
   drive({"gpu_collectives", "automatic", "2", "2", "staged", "fabric not trusted"}, Milliseconds(150'000));
 }
 
-// Its kernel is never begun at one member, who says so; the others', which wait for it, are ended.
+// One member never starts its kernel and reports that. The runtime aborts the kernels of the other
+// members, which wait for it.
 TEST_F(DeviceCollectives, OfAutomaticGroupsGoByTheHostWhereOneFailsOverTheirCommunicator) {
   start_with_gpus(3);
   drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclReduce@1:3", "ncclReduce"}, Milliseconds(150'000));
@@ -182,7 +184,7 @@ TEST_F(DeviceCollectives, OfAutomaticGroupsGoByTheHostWhereOneFailsOverTheirComm
       std::ifstream file(each.path());
       for (std::string text; std::getline(file, text);) found += text.find(line) != std::string::npos;
     }
-    return found == 3;  // once in each member's
+    return found == 3;  // once in each member's log
   }));
 }
 
@@ -191,7 +193,8 @@ TEST_F(DeviceCollectives, OfAutomaticGroupsGoByTheHostWhereASendFailsOverTheirCo
   drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=fail=ncclSend@7:3", "ncclSend"}, Milliseconds(150'000));
 }
 
-// Reduced in place: all have written what they have reduced when one of them does not come to its end.
+// Reduction in place: all members have overwritten their operands when one of them does not
+// complete.
 TEST_F(DeviceCollectives, OfAutomaticGroupsReduceInPlaceWhatWasThereBeforeTheirCommunicatorFailed) {
   start_with_gpus(3);
   drive({"gpu_collective_again", "MOBULA_SIMULATED_GPU=hang=end@4", "nothing has arrived in time"}, Milliseconds(150'000));

@@ -1,4 +1,5 @@
-// Devices as user code sees them. The devices are logical: named at the start of the node.
+// Devices as user code sees them. The devices are logical: flags at the start of the node name
+// them.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -14,7 +15,7 @@ using testing::HasSubstr;
 
 class Devices : public ClusterTest {
  protected:
-  // What `mobula get node` says of the only node.
+  // Returns the output of `mobula get node` for the only node.
   Json node() {
     const auto nodes = list("nodes");
     return nodes && nodes->size() == 1 ? (*nodes)[0] : Json::object();
@@ -73,7 +74,7 @@ TEST_F(Devices, ACallMaySeeDevicesItWasNotGiven) {
   EXPECT_EQ(node()["device_policy"]["unasked_devices"], "hidden");
 }
 
-// The agent's NVML is the tests' own; what it reports is what `lines` say.
+// The agent loads the tests' own NVML, which reports `lines`.
 class SimulatedNvml : public Devices {
  protected:
   void start_head_with(const std::string& lines, Words flags = {"--num-cpus", "4"}) {

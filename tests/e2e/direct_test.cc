@@ -1,4 +1,4 @@
-// Tensors that stay where they were made until somebody needs them, between real processes.
+// Tensors that stay in their producer until a reader needs them, between real processes.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -19,7 +19,7 @@ TEST_F(Direct, AreNotWrittenWhileOthersMayReadThem) { drive({"direct_sharing", "
 
 TEST_F(Direct, AreTheSameMemoryInTheirMakerOfAnySize) { drive({"direct_same_memory", "--mobula-num-cpus=2"}); }
 
-// What the maker is warned of is in the log of its slot.
+// Warnings for the producer appear in the log of its slot.
 TEST_F(Direct, MayBeSnapshotsAndMayBeChangedWhereThatIsAsked) {
   start_head({"--num-cpus", "2"});
   drive({"direct_policies"});

@@ -1,5 +1,6 @@
-// The program that the tests run as driver: its first argument names what it does. A scenario
-// returns the exit code, 0 where all was as it should be, and says on stderr what was not.
+// The driver program of the tests: its first argument names a scenario. A scenario returns the exit
+// code, 0 on success, and prints differences to stderr.
+// Thread: the main thread.
 #pragma once
 
 #include <fstream>
@@ -50,7 +51,7 @@ std::map<std::string, Scenario> tensor_way_scenarios();
 std::map<std::string, Scenario> tensor_policy_scenarios();
 std::map<std::string, Scenario> end_scenarios();
 
-// Counts what was not as expected.
+// Counts failed expectations.
 class Report {
  public:
   template <class A, class B>
@@ -73,7 +74,7 @@ class Report {
   int failures_ = 0;
 };
 
-// That `f` throws an E.
+// Expects that `f` throws an E.
 template <class E, class F>
 void throws(Report& report, const char* what, const F& f) {
   try {
@@ -91,7 +92,7 @@ inline int until_cancelled() {
   while (!mobula::current().cancelled()) std::this_thread::yield();
   return 0;
 }
-// Reading a named pipe: until somebody has written to it.
+// Reads a named pipe: returns when a writer has written a line.
 inline std::string hold(const std::string& pipe) {
   std::ifstream file(pipe);
   std::string line;
@@ -111,9 +112,9 @@ class Counter {
   int value_ = 0;
 };
 
-// Prints a line at once, for the test that waits for it.
+// Prints a line without buffering, for the test that waits for it.
 inline void tell(const std::string& line) { std::cout << line << std::endl; }
-// Waits until the test says something.
+// Waits for a line from the test.
 inline std::string hear() {
   std::string line;
   std::getline(std::cin, line);

@@ -71,7 +71,7 @@ int make_detached(const Words& arguments) {
   return report.exit_code();
 }
 
-// Adds one, and says what came of it; then ends the actor if asked to.
+// Adds one, prints the result, and ends the actor on request.
 int use_detached(const Words& arguments) {
   auto kept = mobula::get_actor<Counter>(arguments.at(0), "e2e");
   tell("value " + std::to_string(mobula::get(kept.call<&Counter::add>(1), seconds(30))));

@@ -1,5 +1,5 @@
-// What a call allocates from end to end once calls like it have come and gone: every `new` of the driver
-// and of the executor, of whatever thread.
+// Counts the allocations of a warmed-up call end to end: every `new` in the driver and in the
+// executor, on any thread.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "e2e/driver.h"
 
 namespace {
-std::atomic<std::uint64_t> allocations{0};  // of this process, of all its threads
+std::atomic<std::uint64_t> allocations{0};  // allocations of this process, all threads
 }
 
 void* operator new(std::size_t bytes) {
@@ -26,7 +26,7 @@ namespace {
 std::uint64_t allocations_here() { return allocations.load(); }
 int plus_one(int value) { return value + 1; }
 
-// Stands where calls go, and can be asked what they have allocated there.
+// Receives the calls and reports how much its process has allocated.
 class Callee {
  public:
   std::uint64_t allocations() { return allocations_here(); }
@@ -39,13 +39,13 @@ class Callee {
   mobula::Tensor tensor_ = mobula::Tensor::zeros({2});
 };
 
-constexpr int calls_one_by_one = 250;  // in a round
+constexpr int calls_one_by_one = 250;  // calls per round
 constexpr int calls_at_once = 1000;
-constexpr int rounds_before = 3;  // in which memory is taken that is kept
+constexpr int rounds_before = 3;  // rounds that warm up caches
 constexpr int rounds = 5;
 
-// Prints what a call has allocated here and there, in that of several rounds in which it was least: what
-// comes with time and not with calls is no part of it.
+// Prints the allocations per call in this process and in the callee. Takes the minimum over several
+// rounds, to exclude allocations that depend on time instead of calls.
 template <class Round, class There>
 void measure(const std::string& what, int calls, const Round& round, const There& there) {
   for (int i = 0; i < rounds_before; ++i) round();
@@ -94,7 +94,7 @@ int allocations_of_calls(const Words&) {
   const auto at_actor = [&] { return callee.call<&Callee::allocations>().get(); };
   measure("actor call", calls_one_by_one, one_by_one(call), at_actor);
   measure("actor call with argument", calls_one_by_one, one_by_one(call_with_argument), at_actor);
-  // Options that are written where the call is made are others each time, and say the same.
+  // Options written at the call are a new object each time, with equal content.
   const auto task_with_options = [] { return mobula::task<&one>.options({.max_retries = 2}).remote(); };
   measure("task with options", calls_one_by_one, one_by_one(task_with_options), at_task);
   const auto call_with_options = [&] { return callee.method<&Callee::one>().options({.max_task_retries = 2}).remote(); };

@@ -1,4 +1,4 @@
-// Scenarios about large values that go from node to node.
+// Scenarios about large values that move between nodes.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::seconds;
 using Bytes = std::vector<std::uint8_t>;
 
-// Bytes that differ everywhere, so that a part at a wrong place shows.
+// Bytes that differ at every offset, to detect a chunk at the wrong offset.
 Bytes pattern(std::uint64_t size) {
   Bytes bytes(size);
   for (std::uint64_t i = 0; i + 8 <= size; i += 8) {
@@ -32,7 +32,7 @@ std::uint64_t wrong_words(mobula::View<Bytes> bytes) {
   return wrong;
 }
 
-// Its node has a copy as long as it lives.
+// An actor that keeps a replica on its node while it lives.
 class Keeper {
  public:
   std::uint64_t keep(std::vector<mobula::ObjectRef<Bytes>> refs) {
@@ -52,8 +52,8 @@ mobula::TaskOptions on(const std::string& node) {
   return options;
 }
 
-// Made once, on the first node, and kept on the second; something may then happen to the first one
-// while the third reads. It cannot be made again.
+// The value is made once on the first node and kept on the second. The test may disturb the first
+// node while the third reads. The value cannot be recomputed.
 int read_while_a_holder_goes(const Words& nodes) {
   Report report;
   auto maker = on(nodes.at(0));
@@ -71,7 +71,7 @@ int read_while_a_holder_goes(const Words& nodes) {
   return report.exit_code();
 }
 
-// For each line a value is made on the node, and brought here for the next line; all are kept.
+// For each input line, makes a value on the node and reads it here. All values are kept.
 int bring(const Words& nodes) {
   Report report;
   std::vector<mobula::ObjectRef<Bytes>> made;
@@ -86,7 +86,7 @@ int bring(const Words& nodes) {
   return report.exit_code();
 }
 
-// One value, read on all nodes at once, and at the end here.
+// One value is read on all nodes at once, and here at the end.
 int broadcast(const Words& nodes) {
   Report report;
   const std::uint64_t size = (std::uint64_t{48} << 20) + 8;

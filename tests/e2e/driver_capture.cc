@@ -8,7 +8,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Whether a child got a slot: outside of the group there is none.
+// Returns whether a child got a slot: no slot exists outside the group.
 int has_child(mobula::TaskOptions options) {
   options.num_cpus = 1;
   const auto child = mobula::task<one>.options(options).remote();
@@ -25,7 +25,7 @@ int grandparent() {
   return mobula::get(mobula::task<parent>.options({.num_cpus = 1}).remote(), seconds(30));
 }
 
-// Needs 2 CPUs, all of which the group takes.
+// Needs 2 CPUs. The group takes both.
 int group_capture(const Words&) {
   Report report;
   auto group = mobula::placement_group({{{"CPU", 2}}});

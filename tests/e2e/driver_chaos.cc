@@ -1,5 +1,5 @@
-// Tensors between eight executors that are killed and stopped at any moment: what arrives is right, what does not
-// ends with an error that says so, and nothing is left behind.
+// Tensors between eight executors that are killed and stopped at random. Data that arrives is
+// correct, other reads fail with a matching error, and no resource leaks.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -37,7 +37,7 @@ std::uint64_t checksum_of(const Tensor& tensor) {
 
 class Trader {
  public:
-  // Says in a file which process it is, each time that it starts.
+  // Writes its process id to a file at each start.
   explicit Trader(const std::string& file) {
     std::ofstream(file + ".new") << ::getpid() << std::endl;
     std::filesystem::rename(file + ".new", file);
@@ -56,7 +56,8 @@ std::size_t entries_in(const char* folder) {
 std::vector<std::size_t> own_counts() { return {entries_in("/proc/self/fd"), entries_in("/proc/self/task")}; }
 std::vector<std::size_t> Trader::counts() const { return own_counts(); }
 
-// Kills and stops the processes named in files, until told to end; none is stopped then.
+// Kills and stops the processes named in files until it is destroyed. Then continues all stopped
+// processes.
 class Trouble {
  public:
   Trouble(std::vector<std::string> files, std::uint32_t seed) : files_(std::move(files)), random_(seed) {
@@ -111,7 +112,7 @@ struct Deal {
   std::uint64_t expected = 0;
 };
 
-// Arguments: a folder, seconds, a seed.
+// Arguments: a directory, seconds, a seed.
 int direct_chaos(const Words& arguments) {
   Report report;
   std::minstd_rand random(static_cast<std::uint32_t>(std::stoul(arguments.at(2))));
@@ -149,7 +150,7 @@ int direct_chaos(const Words& arguments) {
     }
     return false;
   };
-  for (int i = 0; i < 2 * executors; ++i) {  // connections, threads and memory are there
+  for (int i = 0; i < 2 * executors; ++i) {  // warm-up: connections, threads, and memory exist
     Deal first = deal();
     settle(first, false);
   }
@@ -165,7 +166,7 @@ int direct_chaos(const Words& arguments) {
     kills = trouble.kills();
     stops = trouble.stops();
   }
-  // Everybody is well again, and has no more than before.
+  // All executors work again and use no more resources than before.
   for (int i = 0; i < 3 * executors; ++i) {
     Deal last = deal();
     settle(last, false);
@@ -178,7 +179,7 @@ int direct_chaos(const Words& arguments) {
   const auto comes_down = [&](auto counts) {
     for (const auto until = Clock::now() + seconds(60); Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(50))) {
       const std::vector<std::size_t> now = counts();
-      // Each of the others may have a connection, a ring and its bell, in each direction.
+      // Each other executor may have a connection, a ring, and a doorbell, in each direction.
       if (now[0] <= before[0] + 6 * executors && now[1] <= before[1] + 4) return true;
     }
     return false;

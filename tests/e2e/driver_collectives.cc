@@ -18,7 +18,7 @@ using mobula::Tensor;
 using mobula::Transport;
 using std::chrono::seconds;
 
-// Small whole numbers: sums of them are the same in every order and every type.
+// Small integers, whose sums are equal in every order and type.
 template <class T>
 T number(int rank, std::int64_t index) {
   return static_cast<T>((index * 7 + rank * 3) % 11);
@@ -32,7 +32,7 @@ Tensor operand(int rank, std::int64_t count, int salt = 0) {
   return tensor;
 }
 
-// What is wrong with it; empty where nothing is.
+// Returns the differences, or an empty string.
 template <class T, class Expected>
 std::string check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected) {
   if (tensor.dtype() != mobula::dtype_of<T> || tensor.shape() != std::vector<std::int64_t>{count}) {
@@ -51,7 +51,7 @@ class Singer {
   std::int64_t pid() { return ::getpid(); }
   std::string node() { return mobula::current().node_id; }
 
-  // All operations, with `count` elements each.
+  // All operations with `count` elements each.
   template <class T>
   std::string all_of(const CollectiveGroup& group, std::int64_t count) {
     const int me = group.rank();
@@ -105,7 +105,7 @@ class Singer {
                       [&](std::int64_t i) { return sum(me * count + i); });
     group.barrier();
     if (n > 1) {
-      // Round the ring: those of even rank send first.
+      // Around the ring: members of even rank send first.
       const int next = (me + 1) % n;
       const int before = (me + n - 1) % n;
       Tensor came;
@@ -124,7 +124,7 @@ class Singer {
     return all_of<float>(group, count);
   }
 
-  // The bits of a sum whose value depends on the order of its parts.
+  // The bits of a sum whose value depends on the order of its terms.
   std::vector<std::uint32_t> bits_of_sum(const CollectiveGroup& group, std::int64_t count) {
     Tensor mine = Tensor::empty({count});
     const auto elements = mine.mutable_view<float>();
@@ -137,7 +137,7 @@ class Singer {
     return bits;
   }
 
-  // What the log of transfers has of a group: "PATH operation", where bytes and times are as they should be.
+  // The group's entries in the transfer log: "PATH operation" if bytes and times are plausible.
   std::string logged(const std::string& name) {
     std::string all;
     for (const auto& each : mobula::transfer_log()) {
@@ -231,7 +231,7 @@ Transport transport_of(const std::string& name) {
   return at == names.end() ? Transport::automatic : at->second;
 }
 
-// Arguments: transport, then how many members, then a resource of every second one.
+// Arguments: a transport, the number of members, a resource that every second member needs.
 int collective_operations(const Words& arguments) {
   Report report;
   const int members = std::stoi(arguments.at(1));
@@ -264,8 +264,9 @@ int collective_operations(const Words& arguments) {
   return report.exit_code();
 }
 
-// What a group moves is in the log of each member and, until the driver goes on, in the lists of the cluster. Arguments:
-// the transport, and what the others need to be elsewhere.
+// Transfers of a group appear in the log of each member and, while the driver waits, in the
+// cluster's lists. Arguments: the transport, and a resource that places the other members
+// elsewhere.
 int collective_transfers(const Words& arguments) {
   Report report;
   const auto all = choir(3, arguments.size() > 1 ? arguments[1] : "");
@@ -289,7 +290,8 @@ int collective_groups(const Words&) {
   const auto& b = all[1];
   const auto& c = all[2];
   auto other = mobula::actor<Listener>.options({.num_cpus = 0}).remote();
-  // Ranks by place; an actor in two groups; two operations at once, of different groups.
+  // Ranks follow the order of the members. An actor is in two groups. Two operations run at once in
+  // different groups.
   const auto first = mobula::create_collective_group({b, a}, Transport::automatic, "first");
   const auto second = mobula::create_collective_group({a, c}, Transport::shm, "second");
   const auto mixed = mobula::create_collective_group({mobula::AnyActor(c), other}, Transport::tcp, "mixed");
@@ -306,7 +308,7 @@ int collective_groups(const Words&) {
   const auto five = c.call<&Singer::sum_by_name>("mixed", 5.0);
   report.equal("of two classes", mobula::get(other.call<&Listener::sum_by_name>("mixed", 6.0), seconds(30)), 11.0);
   report.equal("of two classes", mobula::get(five, seconds(30)), 11.0);
-  // One alone.
+  // A group of one member.
   const auto alone = mobula::create_collective_group({a}, Transport::automatic, "alone");
   report.equal("alone", mobula::get(a.call<&Singer::sum_by_name>("alone", 3.0), seconds(30)), 3.0);
 
@@ -326,11 +328,11 @@ int collective_groups(const Words&) {
     report.holds("names the member", error.ranks() == std::vector<int>{0});
     report.equal("why", error.reason(), "create");
   }
-  // What failed has left nothing: b takes the name at once.
+  // The failed creation left no state: b can use the name at once.
   mobula::destroy_collective_group(second);
   const auto anew = mobula::create_collective_group({c, b}, Transport::automatic, "second");
   report.equal("rank", mobula::get(b.call<&Singer::rank>(anew), seconds(30)), 1);
-  // Destroyed by a member.
+  // A member destroys the group.
   mobula::get(a.call<&Singer::destroy>(first), seconds(30));
   report.equal("at the other", mobula::get(b.call<&Singer::all_reduce_outcome>(first, std::int64_t{1}, std::string(), 30.0), seconds(60)).substr(0, 7), "broken:");
   const auto again = mobula::create_collective_group({a, b}, Transport::automatic, "first");
@@ -344,14 +346,14 @@ int collective_groups(const Words&) {
   return report.exit_code();
 }
 
-// Members do other things while groups are made. The argument is a named pipe.
+// Members are busy while groups are created. The argument is a named pipe.
 int collective_busy(const Words& arguments) {
   Report report;
   const auto all = choir(3);
   const auto busy = all[1].call<&Singer::wait_at>(arguments.at(0));
   const auto group = mobula::create_collective_group(all, Transport::automatic, "busy");
   report.equal("made while one is busy", group.size(), 3);
-  // By two of the members at once, each with both in it.
+  // Two members create groups at once. Each group contains both members.
   const auto one = all[0].call<&Singer::create_with>(all, "one");
   const auto two = all[2].call<&Singer::create_with>(Choir{all[2], all[1], all[0]}, "two");
   mobula::get(one, seconds(60));
@@ -363,7 +365,7 @@ int collective_busy(const Words& arguments) {
     for (const auto& each : all) sums.push_back(each.call<&Singer::sum_by_name>(name, 1.0));
   }
   for (const auto& sum : sums) report.equal("sum", mobula::get(sum, seconds(60)), 3.0);
-  // Calls of a group that is passed to others.
+  // Calls of a group whose handle is passed to other processes.
   report.equal("a handle of it keeps nobody", group.actor_ids().size(), std::size_t{3});
   return report.exit_code();
 }
@@ -406,7 +408,7 @@ int collective_deaths(const Words& arguments) {
     std::vector<mobula::ObjectRef<std::string>> refs;
     const auto pid = mobula::get(victim.call<&Singer::pid>(), seconds(30));
     for (const auto& each : members) refs.push_back(each.call<&Singer::reduce_for_ever>(group, count));
-    // In the middle of what never ends by itself.
+    // Kills a member during an operation that never ends by itself.
     const auto waited = mobula::wait(refs, {.num_returns = 1, .timeout = mobula::Duration(0.3), .fetch_local = false});
     report.equal("they sing", waited.ready.size(), std::size_t{0});
     ::kill(static_cast<pid_t>(pid), SIGKILL);
@@ -418,7 +420,7 @@ int collective_deaths(const Words& arguments) {
     report.equal("and ever after", mobula::get(all[0].call<&Singer::all_reduce_outcome>(group, count, std::string(), 5.0), seconds(60)),
                  "broken: 1: broken");
     mobula::destroy_collective_group(group);
-    // Made anew without it.
+    // A new group without the dead member.
     const auto anew = mobula::create_collective_group(all, transport, "of five");
     for (const auto& sum : everybody<&Singer::sum_by_name>(all, std::string("of five"), 1.0)) report.equal("anew", sum, 4.0);
     mobula::destroy_collective_group(anew);
@@ -456,7 +458,7 @@ int collective_time_outs(const Words& arguments) {
   report.equal("destroyed in the middle", mobula::get(within, seconds(60)).substr(0, 9) != "timed_out", true);
   for (const auto& each : all) report.holds("all live", mobula::get(each.call<&Singer::pid>(), seconds(30)) > 0);
 
-  // An actor that is still being made does not answer.
+  // An actor that is not constructed yet does not reply.
   auto never = mobula::actor<Singer>.options({.num_cpus = 0, .resources = {{"nowhere", 1}}}).remote();
   try {
     (void)mobula::create_collective_group({all[0], never}, Transport::automatic, "never", {.create_timeout = mobula::Duration(0.5)});
@@ -468,7 +470,7 @@ int collective_time_outs(const Words& arguments) {
   return report.exit_code();
 }
 
-// Arguments: a transport that there is not, what the error says, a resource of each member.
+// Arguments: an unknown transport, the text of the error, a resource of each member.
 int collective_refused(const Words& arguments) {
   Report report;
   Choir all;

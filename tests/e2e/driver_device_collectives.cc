@@ -1,4 +1,4 @@
-// Scenarios about collective groups whose tensors lie in the memory of GPUs.
+// Scenarios about collective groups with tensors in GPU memory.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -22,12 +22,12 @@ using std::chrono::seconds;
 
 const Device the_gpu{Device::cuda, 0};
 
-// Small whole numbers: sums of them are the same in every order.
+// Small integers, whose sums are equal in every order.
 float note_of(int rank, std::int64_t index) { return static_cast<float>((index * 7 + rank * 3) % 11); }
 
 class Player {
  public:
-  // The first `with_gpu` members have a GPU; what the others have lies in host memory.
+  // The first `with_gpu` members have a GPU. The operands of the others are in host memory.
   void sit(int rank, int with_gpu) {
     place_ = rank < with_gpu ? the_gpu : Device{};
     with_gpu_ = with_gpu;
@@ -88,7 +88,7 @@ class Player {
     return wrong_;
   }
 
-  // Permuted, and of other types.
+  // Permuted tensors, and tensors of other types.
   std::string odd_ones(const CollectiveGroup& group) {
     wrong_.clear();
     const int me = group.rank();
@@ -112,7 +112,7 @@ class Player {
 
   mobula::CollectiveGroupState state(const CollectiveGroup& group) { return group.state(); }
 
-  // "reason: ranks" of the error of an operation on a tensor of the GPU, or of the host; or "done".
+  // "reason: ranks" of the error of an operation on a tensor on the GPU or the host, or "done".
   std::string outcome(const CollectiveGroup& group, std::int64_t count, bool on_gpu, double timeout) {
     try {
       Tensor mine = Tensor::zeros({count}, mobula::DType::float32, on_gpu ? the_gpu : Device{});
@@ -126,7 +126,8 @@ class Player {
       return std::string("invalid: ") + error.what();
     }
   }
-  // The same, reduced in place: and whether the tensor is what it was, where it is not done.
+  // The same for a reduction in place. If it is not done, also reports whether the tensor is
+  // unchanged.
   std::string outcome_in_place(const CollectiveGroup& group, std::int64_t count, double timeout) {
     Tensor mine = operand(group.rank(), count);
     try {
@@ -176,7 +177,7 @@ class Player {
     return all;
   }
   Tensor make(std::int64_t count) { return operand(0, count); }
-  // What is pulled by its own way while the group works.
+  // Pulls a tensor outside the group while the group works.
   double sum_of(const Tensor& tensor) {
     const Tensor here = tensor.to(Device{});
     double total = 0;
@@ -191,7 +192,7 @@ class Player {
     for (float& each : tensor.mutable_view<float>()) each = note_of(rank, i++);
     return tensor.to(place_);
   }
-  // `like`: of another member, whose operand says where it lies.
+  // `like`: the member whose operand has the expected location.
   template <class Expected>
   void check(const std::string& what, const Tensor& tensor, std::int64_t count, Expected expected, int like = 0) {
     if (tensor.device() != (like < with_gpu_ ? place_ : Device{})) wrong_ += what + ": on another device; ";
@@ -202,7 +203,8 @@ class Player {
     const Tensor here = tensor.to(Device{}).contiguous();
     const auto elements = here.view<float>();
     for (std::int64_t i = 0; i < count; ++i) {
-      if (std::abs(elements[static_cast<std::size_t>(i)] - expected(i)) < 1e-4f) continue;  // an average is rounded
+      // An average is rounded.
+      if (std::abs(elements[static_cast<std::size_t>(i)] - expected(i)) < 1e-4f) continue;
       wrong_ += what + ": another element at " + std::to_string(i) + "; ";
       return;
     }
@@ -237,7 +239,8 @@ auto each_of(const Band& all, const Args&... args) {
 const std::map<std::string, Transport> ways{{"automatic", Transport::automatic}, {"shm", Transport::shm}, {"tcp", Transport::tcp},
                                             {"gloo", Transport::gloo}, {"nccl", Transport::nccl}};
 
-// A member with a GPU whose process has other words in its environment; NAME=VALUE, added to what stands there.
+// A member with a GPU whose process has other environment variables. NAME=VALUE is appended to the
+// present value.
 mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::string& words) {
   mobula::ActorOptions options;
   options.num_cpus = 0;
@@ -250,8 +253,9 @@ mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::stri
   return player;
 }
 
-// Arguments: the transport, how many members, how many of them have a GPU; which way tensors of GPUs go at last, a part
-// of the reason why not by another, and what stands in the last one's environment.
+// Arguments: the transport, the number of members, and the number of members with a GPU. Then the
+// final path of GPU tensors, a part of the reason against another path, and the environment of the
+// last member.
 int gpu_collectives(const Words& arguments) {
   Report report;
   const std::string way = arguments.at(0);
@@ -287,8 +291,8 @@ std::vector<std::string> outcomes(const Band& all, const CollectiveGroup& group,
   return each_of<&Player::outcome>(all, group, count, true, timeout);
 }
 
-// What a group over NCCL cannot have, and what it does not take. Arguments: parts of the reason for the whole group;
-// none: it can be made.
+// Rejected groups and operations over NCCL. Arguments: parts of the reason for the whole group.
+// Without arguments, the group can be created.
 int gpu_collective_refusals(const Words& arguments) {
   Report report;
   const auto all = band(3, 2);
@@ -308,7 +312,7 @@ int gpu_collective_refusals(const Words& arguments) {
   if (!arguments.empty()) {
     const auto text = reason_of(two, {});
     for (const auto& part : arguments) holds(text, part);
-    // Nothing of it is left, and another way works.
+    // The rejected group left no state, and another transport works.
     const auto group = mobula::create_collective_group(two, Transport::automatic, "refused");
     for (const auto& each : outcomes(two, group, 1000, 60)) report.equal("by another way", each, "done");
     return report.exit_code();
@@ -324,7 +328,7 @@ int gpu_collective_refusals(const Words& arguments) {
   holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "invalid: ");
   holds(mobula::get(two[0].call<&Player::outcome>(group, std::int64_t{8}, false, 30.0), seconds(60)), "one in host memory");
   holds(mobula::get(two[1].call<&Player::refused_types>(group), seconds(60)), "NCCL does not reduce");
-  // Other shapes are seen before anything moves.
+  // Different shapes are detected before any data moves.
   const auto one = two[0].call<&Player::outcome>(group, std::int64_t{8}, true, 30.0);
   const auto other = two[1].call<&Player::outcome>(group, std::int64_t{9}, true, 30.0);
   report.equal("another shape", mobula::get(one, seconds(60)), "mismatch: 1");
@@ -333,7 +337,8 @@ int gpu_collective_refusals(const Words& arguments) {
   return report.exit_code();
 }
 
-// A member is killed in the middle, another is late, one is cancelled: the others are told, live, and form anew.
+// A member is killed during an operation, another is late, and one is cancelled. The others receive
+// an error, stay alive, and form a new group.
 int gpu_collective_ends(const Words& arguments) {
   Report report;
   const Transport way = ways.at(arguments.at(0));
@@ -371,8 +376,8 @@ int gpu_collective_ends(const Words& arguments) {
   return report.exit_code();
 }
 
-// One member's library hangs: nobody waits for ever, and its process is replaced. Arguments: words of its GPU, the
-// transport.
+// One member's library hangs. No member waits forever, and the member's process is replaced.
+// Arguments: settings of its GPU, the transport.
 int gpu_collective_hangs(const Words& arguments) {
   Report report;
   auto all = band(2, 2);
@@ -385,7 +390,8 @@ int gpu_collective_hangs(const Words& arguments) {
   for (int i = 0; i < 3; ++i) all[static_cast<std::size_t>(i)].call<&Player::sit>(i, 3);
   const auto before = mobula::get(all[2].call<&Player::pid>(), seconds(60));
   const Transport way = ways.at(arguments.size() > 1 ? arguments[1] : "nccl");
-  const double timeout = way == Transport::nccl ? 3.0 : 60.0;  // half of it is for another way
+  // Half of it is reserved for another path.
+  const double timeout = way == Transport::nccl ? 3.0 : 60.0;
   try {
     const auto group = mobula::create_collective_group(all, way, "hangs", {.create_timeout = seconds(4)});
     bool broke = false;
@@ -421,15 +427,16 @@ int gpu_collective_hangs(const Words& arguments) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   report.holds("another process has taken its place", after != before);
-  // The others are as good as before.
+  // The other members still work.
   const Band well{all[0], all[1]};
   const auto group = mobula::create_collective_group(well, Transport::nccl, "hangs");
   for (const auto& each : outcomes(well, group, 1000, 60)) report.equal("the others", each, "done");
   return report.exit_code();
 }
 
-// Over the communicator of an automatic group an operation fails at the last member, by its environment. It is done all the
-// same, in place or not, and so is everything after it. Arguments: that environment, a part of the reason.
+// In an automatic group, an operation over the communicator fails at the last member, caused by its
+// environment. This and all later operations still complete, in place or not. Arguments: that
+// environment, a part of the reason.
 int gpu_collective_again(const Words& arguments) {
   Report report;
   auto all = band(2, 3);
@@ -448,7 +455,8 @@ int gpu_collective_again(const Words& arguments) {
     report.equal("the same reason", state.device_reason, reason);
   }
   for (const auto& went : each_of<&Player::ways_of_large_ones>(all)) {
-    // Some by the communicator, and none after the first that went by way of the host.
+    // The first operations use the communicator. After the first that goes through host memory,
+    // none does.
     report.holds(("ways: " + went).c_str(), went.find("nccl") == 0 && went.rfind("nccl") < went.find("staged"));
   }
   for (const auto& tries : each_of<&Player::failed_tries>(all)) {
@@ -458,8 +466,8 @@ int gpu_collective_again(const Words& arguments) {
   return report.exit_code();
 }
 
-// What is reduced in place and has no room for a copy beside it on the GPU has one in host memory: also from there the
-// operation goes again when the communicator fails.
+// A reduction in place keeps a copy of its operand. Without space on the GPU, the copy is in host
+// memory. It also serves the retry after a failure of the communicator.
 int gpu_collective_no_room(const Words&) {
   Report report;
   auto all = band(1, 2);
@@ -476,7 +484,7 @@ int gpu_collective_no_room(const Words&) {
   return report.exit_code();
 }
 
-// Two groups and transfers between the same GPUs at once, all by NCCL: nobody waits in a circle.
+// Two groups and transfers between the same GPUs at once, all over NCCL, without a deadlock.
 int gpu_collective_beside(const Words&) {
   Report report;
   Band all;
@@ -507,7 +515,8 @@ int gpu_collective_beside(const Words&) {
     for (const auto& each : ends) report.equal("a group", mobula::get(each, seconds(100)), "done");
     for (const auto& each : sums) report.equal("a transfer", mobula::get(each, seconds(100)), expected);
   }
-  // Without turns each of two waits on its device for the other, until a limit of time takes the channel.
+  // Without turns, two operations on different devices would wait for each other until a timeout
+  // closes the channel.
   for (const auto& said : each_of<&Player::failed_tries>(all)) report.equal("tries that failed", said, "");
   return report.exit_code();
 }

@@ -1,5 +1,5 @@
-// Scenarios about tensors in the memory of GPUs. What is made and summed goes by way of the host, which alone
-// can look at elements.
+// Scenarios about tensors in GPU memory. Values are made and summed through host memory: only the
+// host can read elements.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -52,7 +52,7 @@ bool uses_cuda() {
   return false;
 }
 
-// What user code has that calls the driver itself: the device's primary context.
+// Models user code that calls the CUDA driver directly, in the device's primary context.
 class UserContext {
  public:
   UserContext() {
@@ -96,7 +96,8 @@ class Gpu {
     const auto all = mobula::transfer_log();
     return all.empty() ? std::vector<std::string>() : all.back().refusals;
   }
-  // By a kernel of half a second that has only begun when this returns. `declared`: on which stream it runs.
+  // A kernel of 500 ms has only started when this returns. `declared`: the runtime knows the
+  // kernel's stream.
   Tensor paint(int count, bool declared) {
     Tensor made = Tensor::zeros({count}, mobula::DType::uint8, first_gpu);
     void* const stream = mobula::current().stream();
@@ -109,7 +110,7 @@ class Gpu {
     const Tensor here = tensor.to(Device{});
     return std::ranges::count(here.view<std::uint8_t>(), std::uint8_t{7});
   }
-  // As a kernel with a wrong access does.
+  // Fails the device like a kernel with an invalid access.
   void break_device() {
     (void)Tensor::zeros({1}, mobula::DType::uint8, first_gpu);
     const UserContext context;
@@ -117,7 +118,7 @@ class Gpu {
     (void)Tensor::zeros({1}, mobula::DType::uint8, first_gpu);
   }
   bool sees_cuda() { return uses_cuda(); }
-  // Twenty allocations, each of more than half of the share.
+  // Twenty allocations, each larger than half of the share.
   int take_and_give(std::int64_t bytes) {
     for (int i = 0; i < 20; ++i) (void)Tensor::empty({bytes}, mobula::DType::uint8, first_gpu);
     return 20;
@@ -150,7 +151,7 @@ bool mentions(const std::vector<std::string>& texts, const std::string& part) {
   return std::ranges::any_of(texts, [&](const std::string& each) { return each.find(part) != std::string::npos; });
 }
 
-// By way of values: where nothing else is wished tensors lie in them, and come to lie where they belong.
+// Tensors inside values, the default. They arrive on the device where they belong.
 int gpu_values(const Words&) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
@@ -186,7 +187,8 @@ int gpu_values(const Words&) {
   return report.exit_code();
 }
 
-// Where they stay: from GPU to GPU of one machine. Arguments: what path it has to be.
+// Tensors that stay in their producer, from GPU to GPU of one machine. Arguments: the expected
+// path.
 int gpu_tensors(const Words& arguments) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
@@ -216,7 +218,8 @@ int gpu_tensors(const Words& arguments) {
   return report.exit_code();
 }
 
-// By name. Arguments: transports, each of which has to work between the two GPUs; after "not" those that do not.
+// Named transports. Arguments: transports that must work between the two GPUs. After "not":
+// transports that must not.
 int gpu_paths(const Words& arguments) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
@@ -252,7 +255,7 @@ int gpu_paths(const Words& arguments) {
   return report.exit_code();
 }
 
-// Of one process with two GPUs, and of tasks.
+// Tasks, and one process with two GPUs.
 Tensor made_on_gpu(int count) { return on_host(count).to(first_gpu); }
 double sum_on_gpu(const Tensor& tensor) { return total(tensor) + (tensor.device() == first_gpu ? 0 : 1); }
 
@@ -274,7 +277,7 @@ int gpu_pairs(const Words&) {
 
 Tensor made_on_host(int count) { return on_host(count); }
 
-// A kernel still runs when its result is returned: who reads it sees all of it.
+// A kernel still runs when its result is returned. The reader must see its complete output.
 int gpu_streams(const Words&) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
@@ -291,7 +294,7 @@ int gpu_streams(const Words&) {
   return report.exit_code();
 }
 
-// User code breaks the device: its call ends with that, and its process is replaced.
+// User code breaks the device. Its call fails with that reason, and its process is replaced.
 int gpu_broken(const Words&) {
   Report report;
   mobula::ActorOptions options = on_gpus(1);
@@ -329,7 +332,7 @@ int gpu_tasks(const Words&) {
   return report.exit_code();
 }
 
-// Many at once, in both directions, round three processes: nobody waits in a circle.
+// Many transfers at once, in both directions, around three processes, without a deadlock.
 int gpu_ring(const Words& arguments) {
   Report report;
   const Transport way = arguments.at(0) == "nccl" ? Transport::nccl : Transport::automatic;
@@ -348,7 +351,7 @@ int gpu_ring(const Words& arguments) {
   return report.exit_code();
 }
 
-// The holder's ends, planned and not; what user code throws ends nothing.
+// Planned and unplanned exits of the holder. An exception in user code ends no process.
 int gpu_ends(const Words&) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(1)).remote();
@@ -372,8 +375,8 @@ int gpu_ends(const Words&) {
   return report.exit_code();
 }
 
-// Readers that are killed at some moment, holders and readers that are stopped for a while: others read on, and
-// all memory comes back. Arguments: the transport.
+// Readers are killed at random, and holders and readers are stopped for a while. Other readers
+// continue, and all memory is freed. Arguments: the transport.
 int gpu_kills(const Words& arguments) {
   Report report;
   const Transport way = arguments.at(0) == "nccl" ? Transport::nccl : Transport::automatic;
@@ -387,7 +390,7 @@ int gpu_kills(const Words& arguments) {
       auto killed = mobula::actor<Gpu>.options(on_gpus(1)).remote();
       (void)wait_for(killed.call<&Gpu::pid>());
       const auto sum = killed.call<&Gpu::sum>(made);
-      std::this_thread::sleep_for(std::chrono::milliseconds(4 * i * i));  // a moment, whichever it is
+      std::this_thread::sleep_for(std::chrono::milliseconds(4 * i * i));  // an arbitrary delay
       mobula::kill(killed);
       throws<mobula::Error>(report, "a call of one that was killed", [&] {
         (void)wait_for(sum);
@@ -409,7 +412,7 @@ int gpu_kills(const Words& arguments) {
     mobula::kill(user);
   }
   wait_for(maker.call<&Gpu::forget>());
-  // Nobody refers to anything any more: nearly the whole share is there again, sooner or later.
+  // No ref is left: nearly the whole share must become free.
   bool is_free = false;
   for (int i = 0; i < 100 && !is_free; ++i) {
     try {
@@ -422,7 +425,8 @@ int gpu_kills(const Words& arguments) {
   return report.exit_code();
 }
 
-// Tensors of host memory by name. Arguments: transports, each of which has to work; after "not" those that do not.
+// Named transports of host tensors. Arguments: transports that must work. After "not": transports
+// that must not.
 int host_paths(const Words& arguments) {
   Report report;
   auto maker = mobula::actor<Gpu>.options(on_gpus(0)).remote();
@@ -451,8 +455,8 @@ int host_paths(const Words& arguments) {
   return report.exit_code();
 }
 
-// A device of which something went wrong for good: the process that used it is replaced. Arguments: what goes
-// wrong there, in the words of the simulation; the transport by which it is met.
+// A device fails permanently, and the process that used it is replaced. Arguments: the failure in
+// the syntax of the simulation, and the transport that encounters it.
 int gpu_replaced(const Words& arguments) {
   Report report;
   mobula::ActorOptions options = on_gpus(1);
@@ -464,7 +468,7 @@ int gpu_replaced(const Words& arguments) {
   const Transport way = arguments.at(1) == "nccl" ? Transport::nccl : Transport::automatic;
   const auto made = maker.method<&Gpu::make>().options({.tensor_transport = way}).remote(floats);
   try {
-    // Where a connection of its own is all that it costs, the next try has the elements.
+    // If the failure costs only a connection, the next attempt gets the elements.
     report.equal("another try", wait_for(user.call<&Gpu::sum>(made)), total_to(floats));
     if (way != Transport::nccl) report.fail("no error of what is lost");
   } catch (const mobula::Error& error) {

@@ -1,4 +1,4 @@
-// What user code sees of its devices: ids and variables, on nodes of several kinds.
+// Devices as user code sees them: ids and variables, on several kinds of nodes.
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
@@ -52,7 +52,7 @@ class Holder {
   std::string look_at_gpus() { return held_gpus(); }
 };
 
-// "GPU=0.5": that much of it. "show": nothing, but with every device in sight.
+// "GPU=0.5" requests that amount. "show" requests nothing, with every device visible.
 mobula::ActorOptions options_of(const std::string& word) {
   mobula::ActorOptions options{.num_cpus = 0};
   const auto equals = word.find('=');
@@ -64,7 +64,8 @@ mobula::ActorOptions options_of(const std::string& word) {
   return options;
 }
 
-// An actor for each argument, one after the other and all alive at the end: prints what each sees.
+// Makes an actor for each argument, one after the other, all alive at the end. Prints the devices
+// that each sees.
 int sees_devices(const Words& arguments) {
   std::vector<mobula::ActorHandle<Holder>> actors;
   for (const auto& word : arguments) {
@@ -74,9 +75,9 @@ int sees_devices(const Words& arguments) {
   return 0;
 }
 
-// Does what it hears: "ask 0.5" makes an actor with so many GPUs and tells its number, counted from
-// 0, and its id; "look 0" tells what the actor sees, once it runs; "end 0" kills it. Ends with an
-// empty line.
+// Executes commands from stdin. "ask 0.5" makes an actor with that many GPUs and prints its number,
+// counted from 0, and its id. "look 0" prints the devices that the actor sees, once it runs. "end
+// 0" kills it. An empty line ends the scenario.
 int holds_devices(const Words&) {
   std::vector<mobula::ActorHandle<Holder>> actors;
   tell("listens");
@@ -109,8 +110,8 @@ int holds_devices(const Words&) {
   return 0;
 }
 
-// Works until all that was said for the child has been answered and no timer of the process is left:
-// that it blocks then is the only thing that happens in it.
+// Works until all messages about the child are answered and the process has no timer left. Its
+// block is then the only event in the process.
 int gets_late() {
   const auto child = mobula::task<one>.remote();
   const auto end = std::chrono::steady_clock::now() + seconds(2);
@@ -130,8 +131,8 @@ std::string gets_and_holds(std::vector<mobula::ObjectRef<std::string>> wanted, s
   return got + " " + hold(pipe);
 }
 
-// On a node of one CPU, with a pipe for each task that the test ends: "a" blocks in get until "gate"
-// has ended, and "b" runs meanwhile.
+// On a node of one CPU, with a pipe per task through which the test ends it: "a" blocks in get
+// until "gate" has ended, and "b" runs in the meantime.
 int lends_its_cpu(const Words& arguments) {
   Report report;
   const std::string pipes = arguments.at(0);
@@ -142,7 +143,7 @@ int lends_its_cpu(const Words& arguments) {
   hear();
   const auto b = mobula::task<hold>.options({.name = "b"}).remote(pipes + "b");
   hear();
-  // Of another class than b, whose slot would serve it once b has ended.
+  // In another class than b, whose slot would otherwise serve it after b.
   const auto c = mobula::task<one>.options({.name = "c", .num_cpus = 0.5}).remote();
   hear();
   const auto d = mobula::task<one>.options({.name = "d", .num_cpus = 0}).remote();

@@ -1,4 +1,4 @@
-// Scenarios about tensors that stay where they were made until somebody needs them.
+// Scenarios about tensors that stay in their producer until a reader needs them.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -35,7 +35,7 @@ double sum_to(double count) { return count * (count - 1) / 2; }
 Tensor made_by_task(int count) { return numbered(count); }
 double sum_by_task(const Tensor& tensor) { return total_of(tensor); }
 
-// Sums of these are exact in a double, and those of two stretches that were exchanged differ with their places.
+// Sums are exact in a double. Exchanging two ranges changes the weighted sum.
 float pattern(int number) { return static_cast<float>((number * 7919LL) % 65521); }
 
 double sum_of_pattern(int count) {
@@ -82,7 +82,7 @@ class Painter {
   }
   double weighed_sum(const Tensor& tensor) { return weighed_total_of(tensor); }
   bool is_mine(const Tensor& tensor) { return tensor.view<float>().data() == kept_.view<float>().data(); }
-  // What became of an attempt to write what others may read, then of waiting for them.
+  // The outcome of writing to a tensor that other processes may read, then of waiting for them.
   std::string write_and_wait(double patience) {
     std::string seen;
     try {
@@ -100,16 +100,16 @@ class Painter {
     }
   }
   double sum_of_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return total_of(mobula::get(refs.at(0))); }
-  // "PATH in place" or "PATH" of each transfer so far.
+  // "PATH in place" or "PATH" for each transfer so far.
   std::vector<std::string> paths() {
     std::vector<std::string> out;
     for (const auto& each : mobula::transfer_log()) out.push_back(each.path + (each.in_place ? " in place" : ""));
     return out;
   }
   void crash() { std::_Exit(3); }
-  // The tensor stays, and may be given on from here.
+  // Keeps the tensor, which other readers may then pull from here.
   double keep(const Tensor& tensor) { return weighed_total_of(held_ = tensor); }
-  // What becomes of writing to it, then of a copy of one's own.
+  // The outcome of writing to the kept tensor, then to a copy.
   std::string write_what_is_kept() {
     std::string seen;
     try {
@@ -123,7 +123,7 @@ class Painter {
     held_ = own;
     return seen;
   }
-  // From whom it got how much, since it was last asked.
+  // Bytes received per peer since the last call.
   std::map<std::string, std::int64_t> bytes_by_peer() {
     std::map<std::string, std::int64_t> bytes;
     const auto log = mobula::transfer_log();
@@ -140,7 +140,8 @@ class Painter {
 
 const mobula::CallOptions stays{.tensor_transport = Transport::automatic};
 
-// Arguments: what path it has to be between the two actors, or nothing; then options of the second actor.
+// Arguments: the expected path between the two actors or an empty string, then options of the
+// second actor.
 int direct_tensors(const Words& arguments) {
   Report report;
   auto maker = mobula::actor<Painter>.remote();
@@ -176,7 +177,7 @@ int direct_tensors(const Words& arguments) {
   return report.exit_code();
 }
 
-// A named transport is the only one, unless others may stand in for it.
+// A named transport is used exclusively, unless fallback is allowed.
 int direct_paths(const Words&) {
   Report report;
   auto maker = mobula::actor<Painter>.remote();
@@ -192,7 +193,7 @@ int direct_paths(const Words&) {
   return report.exit_code();
 }
 
-// Memory that others read is not written; it is its program's again when nobody refers to it.
+// Memory that other processes read cannot be written. It is writable again when no ref is left.
 int direct_sharing(const Words&) {
   Report report;
   auto maker = mobula::actor<Painter>.remote();
@@ -212,7 +213,8 @@ int direct_sharing(const Words&) {
   return report.exit_code();
 }
 
-// The holder's end: planned, its tensors go into the store; killed, they are lost, and made again by tasks.
+// After a planned exit of the holder, its tensors are in the store. After a kill, they are lost,
+// and tasks recompute them.
 int direct_ends(const Words&) {
   Report report;
   auto maker = mobula::actor<Painter>.remote();
@@ -243,7 +245,7 @@ mobula::ActorHandle<Painter> painter_at(const char* node) {
   return mobula::actor<Painter>.options({.num_cpus = 0, .resources = {{node, 1}}}).remote();
 }
 
-// A large tensor, from one node to three.
+// A large tensor from one node to three others.
 int direct_broadcast(const Words&) {
   Report report;
   constexpr std::int64_t whole = std::int64_t{broadcast_floats} * 4;
@@ -254,7 +256,7 @@ int direct_broadcast(const Words&) {
   std::vector<mobula::ActorHandle<Painter>> readers{painter_at("b"), painter_at("c"), painter_at("d")};
   const double sum = sum_of_pattern(broadcast_floats);
 
-  // Alone a reader has nobody but the maker.
+  // A single reader pulls only from the producer.
   report.equal("sum by the first", mobula::get(readers[0].call<&Painter::weighed_sum>(made_by(maker)), seconds(60)), sum);
   const auto first = mobula::get(readers[0].call<&Painter::bytes_by_peer>(), seconds(30));
   report.equal("peers of the first", first.size(), 1u);
@@ -276,7 +278,7 @@ int direct_broadcast(const Words&) {
   report.equal("bytes in all", all, 3 * whole);
   report.holds("readers gave each other much of it", by_maker < all - whole / 2);
 
-  // What one does with what it has got is not seen by others.
+  // Changes to a received tensor are not visible to other processes.
   report.equal("writing what came", mobula::get(readers[1].call<&Painter::write_what_is_kept>(), seconds(30)), "shared");
   auto late = painter_at("d");
   report.equal("sum by a late one", mobula::get(late.call<&Painter::keep>(made), seconds(60)), sum);
@@ -286,7 +288,7 @@ int direct_broadcast(const Words&) {
   }
   report.holds("a late one gets it from those who have it", by_others > whole / 2);
 
-  // One that gives it on dies meanwhile.
+  // A replica holder dies during the transfer.
   for (int round = 0; round < 3; ++round) {
     auto keeper = painter_at("b");
     auto reader = painter_at("c");
@@ -297,7 +299,7 @@ int direct_broadcast(const Words&) {
     report.equal("sum by one that was given it", mobula::get(after, seconds(60)), sum);
   }
 
-  // Its maker does not wait for those who only have a copy of it.
+  // The producer does not wait for processes that only hold a replica.
   {
     const auto freed = made_by(maker);
     report.equal("sum by one that keeps a copy", mobula::get(readers[0].call<&Painter::keep>(freed), seconds(60)), sum);

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Polls until the condition holds, at most 20 s.
+// Polls for at most 20 s until the condition holds.
 template <class Condition>
 bool until(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + seconds(20);
@@ -45,7 +45,7 @@ class Logger {
 };
 using LoggerHandle = mobula::ActorHandle<Logger>;
 
-// ---- calls that no process awaits ----------------------------------------------------------------
+// ---- calls that no process awaits ---------------------------------------------------------------
 
 int log_and_return(LoggerHandle logger, int value) {
   logger.call<&Logger::log>(value);
@@ -108,7 +108,7 @@ int detached_first_call(const Words&) {
   return report.exit_code();
 }
 
-// An actor whose last handle is gone while its own calls are under way.
+// An actor whose last handle is dropped while its own calls are running.
 class Forwarder {
  public:
   int forward(LoggerHandle logger, int count) {
@@ -137,7 +137,7 @@ int dropped_forwarder(const Words&) {
   return report.exit_code();
 }
 
-// ---- refs of pending calls, and actors, that a task returns ----------------------------------------
+// ---- refs of pending calls, and actors, that a task returns -------------------------------------
 
 struct Pending {
   mobula::ObjectRef<int> value;
@@ -181,7 +181,7 @@ int factory(const Words&) {
         report.equal("calls by its name", mobula::get(mobula::get_actor<Logger>(name).call<&Logger::lines>(), seconds(30)), 1);
       }
       actor = mobula::get(made.logger.call<&Logger::pid>(), seconds(30));
-      // A second holder, and the first one leaves.
+      // A second holder takes over, and the first one exits.
       auto kept = made.logger;
       made.logger = {};
       report.equal("calls so far", mobula::get(kept.call<&Logger::lines>(), seconds(30)), 1);
@@ -191,7 +191,7 @@ int factory(const Words&) {
   return report.exit_code();
 }
 
-// ---- bounds ----------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 class Stuck {
  public:
@@ -203,7 +203,7 @@ int start_stuck(mobula::ActorHandle<Stuck> stuck, const std::string& pipe) {
   return 0;
 }
 
-// A task on the given node submits a call that lasts until the pipe is written to.
+// A task on the given node submits a call that runs until the pipe is written.
 int stuck_call(const Words& arguments) {
   auto stuck = mobula::actor<Stuck>.options({.num_cpus = 0, .scheduling = mobula::NodeAffinity{arguments.at(0)}}).remote();
   mobula::get(mobula::task<start_stuck>
@@ -215,14 +215,14 @@ int stuck_call(const Words& arguments) {
   return 0;
 }
 
-// ---- names, kill, resources ---------------------------------------------------------------------------
+// ---- names, kill, resources ---------------------------------------------------------------------
 
 int use_shared(int value) {
   auto shared = mobula::actor<Logger>.options({.name = "shared", .get_if_exists = true, .num_cpus = 0}).remote();
   return mobula::get(shared.call<&Logger::log>(value), seconds(30)) > 0 ? 1 : 0;
 }
 
-// Tasks that get or create an actor, call it and drop it.
+// Tasks that get or create an actor, call it, and drop it.
 int shared_by_name(const Words& arguments) {
   const int count = std::stoi(arguments.at(0));
   Report report;
@@ -254,7 +254,7 @@ int killed(const Words& arguments) {
   return report.exit_code();
 }
 
-// An actor that needs all CPUs, called and dropped; another takes its place.
+// An actor that needs all CPUs is called and dropped. Another actor replaces it.
 int released(const Words& arguments) {
   const int count = std::stoi(arguments.at(0));
   Report report;
@@ -269,7 +269,7 @@ int released(const Words& arguments) {
   return report.exit_code();
 }
 
-// ---- destructors -------------------------------------------------------------------------------------
+// ---- destructors --------------------------------------------------------------------------------
 
 std::string exit_file;
 struct AtExit {
@@ -322,7 +322,7 @@ int destructors(const Words& arguments) {
   return report.exit_code();
 }
 
-// ---- forks -------------------------------------------------------------------------------------------
+// ---- forks --------------------------------------------------------------------------------------
 
 int forks(const Words& arguments) {
   Report report;

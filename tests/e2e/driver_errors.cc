@@ -30,7 +30,7 @@ class Reader {
   int ready() { return 1; }
 };
 
-// Until the driver has seen that the task runs.
+// Waits until the driver knows that the task runs.
 template <class Ref>
 void until_running(const Ref& ref) {
   (void)mobula::wait(std::vector{ref}, {.timeout = mobula::Duration(0.3), .fetch_local = false});
@@ -192,7 +192,7 @@ int overflows(int depth) {
   frame[0] = static_cast<char>(depth);
   return depth < 0 ? 0 : overflows(depth + 1) + frame[0];
 }
-// Which signals of faulty code this process handles.
+// The fault signals that this process handles.
 bool handles_faults() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
     struct sigaction seen {};
@@ -247,7 +247,7 @@ class Speaker {
 int throws_here(int number) { throw std::runtime_error("failure number " + std::to_string(number)); }
 int passes_on(int number) { return number; }
 
-// Two failures that no code reads, and some that are read.
+// Two failures that are never read, and some that are.
 int leaves_errors(const Words&) {
   Report report;
   const auto settled = [](const auto& ref) { (void)mobula::wait(std::vector{ref}, {.timeout = seconds(30)}); };
@@ -263,7 +263,8 @@ int leaves_errors(const Words&) {
   return report.exit_code();
 }
 
-// Tasks of two functions take turns in one executor; each line is under the name of the function that printed it.
+// Tasks of two functions alternate in one executor. Each output line is labeled with the function
+// that printed it.
 int labels_output(const Words&) {
   Report report;
   for (int i = 0; i < 10; ++i) {

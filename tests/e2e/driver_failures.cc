@@ -55,7 +55,7 @@ int crashes(const Words&) {
   return report.exit_code();
 }
 
-// Works on, one round after another, until the test says stop; tells of every round.
+// Works in rounds until the test sends "stop", and prints each round.
 int steady(const Words&) {
   Report report;
   const mobula::TaskOptions for_ever{.num_cpus = 0.5, .scheduling = mobula::Spread{},
@@ -81,7 +81,8 @@ int steady(const Words&) {
   return report.exit_code();
 }
 
-// An actor on the node named, and after the test has killed that node, the same actor elsewhere.
+// An actor on the named node, and the same actor on another node after the test has killed the
+// first.
 int moves(const Words& arguments) {
   Report report;
   const auto& doomed = arguments.at(0);
@@ -95,7 +96,7 @@ int moves(const Words& arguments) {
   const auto block = mobula::task<until_cancelled>.options(there).remote();
   tell("ready");
   hear();
-  // The process of the actor outlives its agent by a moment, and may still answer.
+  // The actor's process outlives its agent briefly and may still reply.
   const auto bound = std::chrono::steady_clock::now() + seconds(60);
   std::string node = doomed;
   while (node == doomed && std::chrono::steady_clock::now() < bound) {
@@ -110,7 +111,7 @@ int moves(const Words& arguments) {
 
 int first_of(mobula::View<std::vector<double>> block) { return static_cast<int>(block[0]); }
 
-// Large values outlive the agent in whose store they lay.
+// Large values outlive the agent in whose store they were.
 int keeps_values(const Words&) {
   Report report;
   std::vector<mobula::ObjectRef<std::vector<double>>> blocks;
@@ -130,7 +131,7 @@ int keeps_values(const Words&) {
   return report.exit_code();
 }
 
-// Holds tasks, an actor and objects until it is killed.
+// Holds tasks, an actor, and objects until it is killed.
 int holds(const Words&) {
   auto actor = mobula::actor<Counter>.remote();
   mobula::get(actor.call<&Counter::add>(1), seconds(30));

@@ -13,7 +13,7 @@ std::string bundle_devices() {
   for (const auto& id : mobula::current().gpu_ids()) ids += id + ",";
   return ids + std::getenv("CUDA_VISIBLE_DEVICES");
 }
-// A group that came as an argument, and that this process did not make.
+// Uses a group from an argument, which another process has made.
 int uses(mobula::PlacementGroup group) {
   if (!group.wait(seconds(30))) return -1;
   return mobula::get(mobula::task<one>.options({.num_cpus = 1,
@@ -70,7 +70,7 @@ int group_basics(const Words&) {
   return report.exit_code();
 }
 
-// Needs one GPU of 80 GiB; waits for the test while a second group wants more than is left.
+// Needs one GPU of 80 GiB. Waits for the test while a second group requests more than is free.
 int group_memory(const Words&) {
   constexpr std::int64_t gib = std::int64_t{1} << 30;
   Report report;
@@ -161,7 +161,7 @@ int group_bad_requests(const Words&) {
   return report.exit_code();
 }
 
-// A group over two nodes, of which the test kills one and starts it again.
+// A group over two nodes. The test kills one node and starts it again.
 int group_over_nodes(const Words&) {
   Report report;
   auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::strict_spread);

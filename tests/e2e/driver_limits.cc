@@ -19,7 +19,7 @@ int rests(int for_ms) {
   return 1;
 }
 
-// Many refs that others have seen, dropped at once.
+// Drops many exported refs at once.
 int drops_refs(const Words& arguments) {
   Report report;
   const int count = std::stoi(arguments.at(0));
@@ -37,8 +37,8 @@ int drops_refs(const Words& arguments) {
   return report.exit_code();
 }
 
-// So many actors, each called once. Those that have answered are let go of, so that there is room for the
-// others; says how many answered at first.
+// Makes the given number of actors and calls each once. Releases the actors that have replied, to
+// free capacity for the others. Prints how many replied at first.
 int makes_actors(const Words& arguments) {
   Report report;
   const auto count = static_cast<std::size_t>(std::stoi(arguments.at(0)));
@@ -67,7 +67,7 @@ int makes_actors(const Words& arguments) {
   return report.exit_code();
 }
 
-// More tasks at once than processes can be made; all of them end.
+// More concurrent tasks than processes can be started. All of them complete.
 int makes_processes(const Words& arguments) {
   Report report;
   std::vector<mobula::ObjectRef<int>> refs;
@@ -99,7 +99,8 @@ class Turnstile {
   int calls_ = 0;
 };
 
-// Arguments: a file to be. More calls at an actor that waits for the file than its executor lets wait.
+// Arguments: a file that does not exist yet. Makes more calls than the executor's queue holds, on
+// an actor that waits for the file.
 int calls_without_room(const Words& arguments) {
   Report report;
   constexpr int count = 103'000;

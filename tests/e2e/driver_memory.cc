@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Memory that is there: every page of it is written.
+// Resident memory: every page is written.
 class Room {
  public:
   void take(int mib) {
@@ -25,7 +25,8 @@ class Room {
   std::vector<std::unique_ptr<char[]>> parts_;
 };
 
-// Takes half of it at once and the rest bit by bit, slowly enough to be seen, and keeps it for a while.
+// Takes half of the memory at once and the rest in small steps, slowly enough to be sampled. Then
+// keeps it for a while.
 int eats(int mib) {
   Room room;
   room.take(mib / 2);
@@ -37,7 +38,7 @@ int eats(int mib) {
   return mib;
 }
 
-// Takes so much at once, and keeps it until the pipe is written to.
+// Takes the memory at once and keeps it until the pipe is written.
 int eats_and_holds(int mib, const std::string& pipe) {
   Room room;
   room.take(mib);
@@ -60,7 +61,8 @@ void contains(Report& report, const std::string& text, const std::string& part) 
   if (text.find(part) == std::string::npos) report.fail("'" + part + "' is not in: " + text);
 }
 
-// Arguments: MiB that are too much, and what is said of it. With a fourth all of it is taken at once.
+// Arguments: MiB that exceed the limit, and two parts of the error text. With a fourth argument,
+// takes the whole amount at once.
 int eats_too_much(const Words& arguments) {
   Report report;
   const auto beside = mobula::task<works>.options({.max_retries = 0}).remote(4000);
@@ -97,7 +99,7 @@ int holds_memory(const Words& arguments) {
   return report.exit_code();
 }
 
-// More than the store takes, in values of 8 MiB; says how many it took.
+// Puts values of 8 MiB until the store rejects one. Prints how many it accepted.
 int fills_the_store(const Words&) {
   Report report;
   std::vector<mobula::ObjectRef<std::vector<double>>> kept;

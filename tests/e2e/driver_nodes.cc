@@ -1,4 +1,4 @@
-// Scenarios about what jobs, nodes and their output have to do with each other.
+// Scenarios about jobs, their nodes, and their output.
 #include <chrono>
 #include <fstream>
 #include <set>
@@ -16,7 +16,7 @@ int prints(std::string what, int lines) {
   return lines;
 }
 
-// The words this process was started with, one after the other.
+// The command line of this process, without separators.
 std::string own_words() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -49,7 +49,7 @@ int spread_bursts(const Words& arguments) {
   return report.exit_code();
 }
 
-// While another driver does the same: tasks of each see its own words.
+// While another driver does the same, tasks of each see their own command line.
 int sees_own_words(const Words& arguments) {
   Report report;
   report.holds("before", mobula::get(mobula::task<own_words>.remote(), seconds(30)) == own_words());
@@ -63,7 +63,7 @@ int sees_own_words(const Words& arguments) {
   return report.exit_code();
 }
 
-// Ends as soon as it has the result: what was printed must not be lost.
+// Exits as soon as it has the result: the printed output must not be lost.
 int prints_and_ends(const Words& arguments) {
   mobula::TaskOptions options;
   if (arguments.size() > 1) options.scheduling = mobula::NodeAffinity{arguments.at(1), false};
@@ -91,7 +91,7 @@ int use_detached_parent(const Words&) {
   return report.exit_code();
 }
 
-// An actor that may not be restarted, on a node that is drained meanwhile.
+// An actor without restarts, on a node that is drained while it runs.
 int stays_on_a_draining_node(const Words& arguments) {
   Report report;
   auto actor = mobula::actor<Counter>
@@ -118,8 +118,8 @@ Kibi128 numbers_from(std::uint64_t first) {
   return numbers;
 }
 
-// results_of NODE...: on each of them twelve results that may not be made again; says how many of each are there
-// after what happens meanwhile.
+// results_of NODE...: makes twelve results that cannot be recomputed on each node. Prints how many
+// of each are readable after the test's intervention.
 int results_of(const Words& nodes) {
   constexpr std::uint64_t count = 12;
   std::map<std::string, std::vector<mobula::ObjectRef<Kibi128>>> made;

@@ -5,7 +5,7 @@
 namespace mobula::e2e {
 namespace {
 
-// Asks for what the cluster has not, and waits until the test has looked.
+// Requests more than the cluster has, and waits until the test has inspected it.
 int ask_for_more(const Words&) {
   std::vector<mobula::ObjectRef<int>> waiting;
   for (int i = 0; i < 3; ++i) {

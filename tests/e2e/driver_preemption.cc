@@ -7,13 +7,13 @@ namespace {
 
 using std::chrono::seconds;
 
-// Returns which attempt it was, once the pipe is written to.
+// Returns the number of its attempt once the pipe is written.
 int hold_until_told(const std::string& pipe) {
   hold(pipe);
   return static_cast<int>(mobula::current().attempt);
 }
 
-// One task named "holds" with one CPU and so many retries; says which attempt ended.
+// One task named "holds" with one CPU and the given number of retries. Prints which attempt ended.
 int holds_a_cpu(const Words& arguments) {
   mobula::TaskOptions options;
   options.name = "holds";
@@ -25,7 +25,7 @@ int holds_a_cpu(const Words& arguments) {
   return 0;
 }
 
-// One named "urgent", likewise.
+// The same for a task named "urgent".
 int wants_a_cpu(const Words& arguments) {
   const auto urgent =
       mobula::task<hold_until_told>.options({.name = "urgent"}).remote(arguments.at(0));
@@ -34,7 +34,8 @@ int wants_a_cpu(const Words& arguments) {
   return 0;
 }
 
-// Two named "holds", one behind each pipe given; the second may run again as often as the third argument says.
+// Two tasks named "holds", one per given pipe. The third argument is the number of retries of the
+// second task.
 int holds_two_cpus(const Words& arguments) {
   const auto first = mobula::task<hold_until_told>.options({.name = "holds", .max_retries = 1}).remote(arguments.at(0));
   mobula::TaskOptions options;
@@ -48,7 +49,7 @@ int holds_two_cpus(const Words& arguments) {
   return 0;
 }
 
-// A placement group of two CPUs, held until it is told to let it go.
+// Holds a placement group of two CPUs until the test ends it.
 int wants_a_group(const Words&) {
   const auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 1}}}, mobula::Strategy::pack);
   tell("ready");

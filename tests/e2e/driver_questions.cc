@@ -14,7 +14,7 @@ std::string again(const std::string& text) { return text + " " + text; }
 int refuse() { throw std::runtime_error("not today"); }
 int idle() { return 1; }
 
-// One task in each state, until the pipe, on a cluster of two CPUs, is written to.
+// One task in each state on a cluster of two CPUs, until the pipe is written.
 int each_state(const Words& arguments) {
   Report report;
   const std::string pipe = arguments.at(0);
@@ -40,12 +40,13 @@ int each_state(const Words& arguments) {
 
 int says(std::string what) {
   std::cout << what << std::endl;
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // so that the lines of two are apart
+  // Separates the lines of two tasks in time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   return 0;
 }
 
-// Tasks that print one after the other, on the node of each argument, and then waits: what ran is known as long as
-// it does.
+// Runs a printing task on the node of each argument, one after the other, and then waits. The tasks
+// are known while this process lives.
 int prints_by_turns(const Words& arguments) {
   Report report;
   for (const auto& node : arguments) {

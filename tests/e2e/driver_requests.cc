@@ -13,7 +13,7 @@ class Other {
   int nothing() { return 0; }
 };
 
-// Every request of the list is refused before anything is sent, with its field and its rule.
+// Every request of the list is rejected before any message is sent, with its field and its rule.
 int bad_requests(const Words&) {
   Report report;
   const auto refused = [&](const char* what, const mobula::TaskOptions& options) {

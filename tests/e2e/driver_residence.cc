@@ -1,4 +1,4 @@
-// Scenarios about results that stay in the executors that made them, and about GPUs that are shared.
+// Scenarios about results that stay in their executors, and about shared GPUs.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,7 +24,7 @@ using std::chrono::seconds;
 
 constexpr int elements_of_a_result = 1 << 20;  // floats
 
-// Its first element says which process made it.
+// The first element is the id of the process that made the tensor.
 Tensor made_here() {
   Tensor tensor = Tensor::zeros({elements_of_a_result});
   tensor.mutable_view<float>()[0] = static_cast<float>(::getpid());
@@ -47,7 +47,8 @@ mobula::TaskOptions gpu(double gpus, double cpus = 1) {
   return options;
 }
 
-// One GPU: a producer's result is needed by who wants all of that GPU, in another class and in the same one.
+// One GPU: tasks that need the whole GPU read a producer's result, in another class and in the same
+// class.
 int resident_on_one_gpu(const Words&) {
   Report report;
   const auto made = mobula::task<made_here>.options(gpu(1)).remote();
@@ -62,7 +63,7 @@ int resident_on_one_gpu(const Words&) {
   return report.exit_code();
 }
 
-// max_calls = 1 of GPU tasks counts from when the results are freed.
+// max_calls = 1 of GPU tasks takes effect when the results are freed.
 int resident_until_freed(const Words&) {
   Report report;
   auto made = mobula::task<made_here>.options(gpu(1)).remote();
@@ -77,7 +78,7 @@ int resident_until_freed(const Words&) {
   return report.exit_code();
 }
 
-// A result lies in its executor until the test has looked; then somebody else wants the GPU.
+// A result stays in its executor until the test has inspected it. Then another task needs the GPU.
 int resident_shown(const Words&) {
   Report report;
   const auto made = mobula::task<made_here>.options(gpu(1)).remote();
@@ -90,7 +91,7 @@ int resident_shown(const Words&) {
   return report.exit_code();
 }
 
-// Processes of this one, each with a context on the GPU, for as long as it lives.
+// Child processes, each with a context on the GPU while this object lives.
 class Contexts {
  public:
   Contexts(const std::string& program, int count) {
@@ -121,7 +122,7 @@ class Contexts {
   std::vector<pid_t> pids_;
 };
 
-// Until it is cancelled, or half a minute.
+// Holds the contexts until it is cancelled, at most 30 s.
 int takes_contexts(const std::string& program, int count) {
   const Contexts contexts(program, count);
   for (const auto end = std::chrono::steady_clock::now() + seconds(30); std::chrono::steady_clock::now() < end;) {
@@ -140,7 +141,8 @@ std::string program_beside_this() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mobula";
 }
 
-// Arguments: how many contexts, what is to become of it ("error", "fine"), and words of the error.
+// Arguments: the number of contexts, the expected outcome ("error" or "fine"), and parts of the
+// error.
 int over_share(const Words& arguments) {
   Report report;
   mobula::TaskOptions options = gpu(0.25);

@@ -10,7 +10,7 @@ using MebiBlock = std::vector<std::uint64_t>;
 
 constexpr std::size_t words_per_mib = (std::size_t{1} << 20) / sizeof(std::uint64_t);
 
-// One MiB that no other number makes.
+// One MiB of content unique to the number.
 MebiBlock mebi_block(std::uint64_t number) {
   MebiBlock block(words_per_mib);
   for (std::size_t i = 0; i < block.size(); ++i) block[i] = number * 1'000'003 + i;
@@ -31,7 +31,8 @@ std::vector<mobula::ObjectRef<MebiBlock>> put_mebi_blocks(std::uint64_t count) {
   return refs;
 }
 
-// hoards COUNT: puts so many MiB, says "ready", and reads all of it, twice; tasks read some of it.
+// hoards COUNT: puts COUNT MiB, prints "ready", and reads every value twice. Tasks read some of the
+// values.
 int hoards(const Words& words) {
   Report report;
   const std::uint64_t count = std::stoull(words.at(0));
@@ -50,7 +51,7 @@ int hoards(const Words& words) {
   return report.exit_code();
 }
 
-// makes COUNT: tasks make so many MiB, tasks read them, and the driver does.
+// makes COUNT: tasks make COUNT MiB. Tasks and the driver read them.
 int makes(const Words& words) {
   Report report;
   const std::uint64_t count = std::stoull(words.at(0));
@@ -69,7 +70,7 @@ int makes(const Words& words) {
   return report.exit_code();
 }
 
-// views COUNT: looks at the first value where it lies, while others push it out of memory.
+// views COUNT: maps the first value while other values push it out of memory.
 int views(const Words& words) {
   Report report;
   const auto first = mobula::put(mebi_block(0));
@@ -83,8 +84,8 @@ int views(const Words& words) {
   return report.exit_code();
 }
 
-// loses COUNT: so many results and as many values that were put; those of which the files are
-// damaged while it waits are made again, or said to be lost.
+// loses COUNT: makes COUNT results and puts COUNT values. The test damages files while it waits.
+// The affected results are recomputed, and the affected values are reported as lost.
 int loses(const Words& words) {
   Report report;
   const std::uint64_t count = std::stoull(words.at(0));
@@ -112,7 +113,8 @@ int loses(const Words& words) {
   return report.exit_code();
 }
 
-// overfills: puts until the store refuses, and prints why; what it has put stays.
+// overfills: puts until the store rejects a value, and prints the reason. Earlier values stay
+// readable.
 int overfills(const Words&) {
   Report report;
   std::vector<mobula::ObjectRef<MebiBlock>> refs;

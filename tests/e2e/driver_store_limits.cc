@@ -1,4 +1,4 @@
-// Values that are larger than the node's store together, and calls that wait for memory.
+// Values that together exceed the node's store, and calls that wait for memory.
 #include <chrono>
 #include <fstream>
 
@@ -14,7 +14,7 @@ constexpr std::size_t words_per_block = (std::size_t{4} << 20) / sizeof(std::uin
 
 StoreBlock block_of(std::uint64_t number) { return StoreBlock(words_per_block, number); }
 
-// COUNT blocks, put by the driver and made by tasks: waits for all together, and reads all together.
+// COUNT blocks, put by the driver and made by tasks. Waits for all and reads all.
 int reads_more_than_fits(const Words& words) {
   Report report;
   const auto count = static_cast<std::size_t>(std::stoul(words.at(0)));
@@ -57,7 +57,7 @@ int counts_large_arguments(const Words& words) {
   return report.exit_code();
 }
 
-// Views keep the whole store; the next one reports why it does not return.
+// Views pin the whole store. The next view reports why it does not return.
 int views_fill_store(const Words&) {
   Report report;
   std::vector<mobula::View<StoreBlock>> views;
@@ -77,7 +77,7 @@ int views_fill_store(const Words&) {
 
 int first_of(const StoreBlock& block) { return static_cast<int>(block.front()); }
 
-// Writes the outcome of a call that waits for memory into the file.
+// Writes the outcome of a call that waits for memory to the file.
 template <class F>
 int outcome(const std::string& file, const F& blocked) {
   std::string text = "finished";
@@ -100,7 +100,7 @@ int submits_block(const std::string& file) {
   return outcome(file, [] { (void)mobula::task<first_of>.remote(block_of(9)); });
 }
 
-// FILE: tasks wait for memory that views of the driver keep, and are cancelled.
+// FILE: tasks wait for memory that views of the driver pin, and are cancelled.
 int cancels_writers(const Words& words) {
   Report report;
   std::vector<mobula::View<StoreBlock>> views;

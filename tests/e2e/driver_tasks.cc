@@ -42,15 +42,15 @@ std::vector<std::string> nodes_alive() {
   return ids;
 }
 
-// One large result with the ref of a task that its executor, which ends after this call, has not
-// finished; and with one on a value that this executor has put.
+// A large result with two refs: on an unfinished task of its executor, which exits after this call,
+// and on a value that this executor has put.
 struct Promise {
   std::vector<double> block;
   mobula::ObjectRef<int> later;
   mobula::ObjectRef<int> now;
 };
 int slow_sum(int a, int b) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // longer than its parent lives
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // outlives its parent
   return a + b;
 }
 Promise promises() {
@@ -76,7 +76,7 @@ int hello(const Words&) {
   return report.exit_code();
 }
 
-// A task by affinity on every node, and objects of 8 MiB made on each and read on all others.
+// A task by affinity on every node, and objects of 8 MiB made on each node and read on all others.
 int across_nodes(const Words&) {
   Report report;
   const auto ids = nodes_alive();
@@ -114,13 +114,13 @@ int nested(const Words& arguments) {
 
 int one_more(int value) { return value + 1; }
 
-// Asks for its child when others have begun to wait for the whole device.
+// Submits its child after other tasks have begun to wait for the whole device.
 int parent_on_a_gpu(int value) {
   std::this_thread::sleep_for(seconds(3));
   return mobula::task<one_more>.options({.num_cpus = 0, .num_gpus = 0.25}).remote(value).get();
 }
 
-// A parent with a part of a GPU, whose child wants another, beside a request for all of it.
+// A parent with part of a GPU whose child needs another part, next to a request for the whole GPU.
 int family_beside_a_large_request(const Words&) {
   Report report;
   const auto parent = mobula::task<parent_on_a_gpu>.options({.num_gpus = 0.25}).remote(1);
@@ -150,7 +150,7 @@ int many_tasks(const Words& arguments) {
   return report.exit_code();
 }
 
-// A process of its own for every task with a GPU, one for many without.
+// A separate process for every task with a GPU, and one process for many tasks without.
 int gpu_processes(const Words&) {
   Report report;
   std::set<std::int64_t> fresh, shared;

@@ -1,5 +1,5 @@
-// What makers may do with tensors that they have returned or put, and that tensors are the same memory in their maker,
-// however small they are.
+// Producers may change tensors that they have returned or put, by the tensor's policy. Within the
+// producer, tensors share memory at every size.
 #include <numeric>
 #include <optional>
 #include <string>
@@ -26,7 +26,7 @@ class PolicyMaker {
     kept_ = Tensor::zeros({count});
     return kept_;
   }
-  // Of a matrix its transposed one, and every second element of it.
+  // The transpose of a matrix, and every second element of it.
   Looks make_looks() {
     kept_ = Tensor::zeros({4, 6});
     return {"looks", kept_.transpose(0, 1), {kept_, Tensor::zeros({3})}};
@@ -36,7 +36,7 @@ class PolicyMaker {
   }
   bool is_mine(const Tensor& tensor) { return tensor.data() == kept_.data(); }
   bool is_mine_by_ref(const std::vector<mobula::ObjectRef<Tensor>>& refs) { return is_mine(mobula::get(refs.at(0))); }
-  // What becomes of adding one to each element.
+  // The outcome of adding one to each element.
   std::string write() {
     try {
       for (float& each : kept_.mutable_view<float>()) each += 1;
@@ -45,7 +45,7 @@ class PolicyMaker {
       return "shared";
     }
   }
-  // The same of a parameter.
+  // The same for a parameter.
   std::string write_given(const Tensor& given) {
     Tensor tensor = given;
     try {
@@ -89,7 +89,7 @@ int direct_same_memory(const Words&) {
   auto maker = mobula::actor<PolicyMaker>.remote();
   auto other = mobula::actor<PolicyMaker>.remote();
   const auto stays = by_policy(TensorPolicy::freeze);
-  // 4 B, 4 KiB, 20 KiB, 64 KiB and what lies about that; 4 MiB.
+  // Sizes of 4 B, 4 KiB, 20 KiB, around 64 KiB, and 4 MiB.
   for (const int count : {1, 1000, 5000, 16 * 1024, 16 * 1024 + 50, 16 * 1024 + 65, a_million}) {
     const auto made = maker.method<&PolicyMaker::make>().options(stays).remote(count);
     report.holds("the same memory in its maker", in_time(maker.call<&PolicyMaker::is_mine>(made)));
@@ -102,20 +102,21 @@ int direct_same_memory(const Words&) {
   report.holds("several small ones, transposed", in_time(maker.call<&PolicyMaker::are_mine>(looks)));
   report.equal("the rest of the value", in_time(looks).name, "looks");
 
-  // A small one travels with its value, so its maker may go on with it: what was returned stays what it was.
+  // A small tensor travels inside its value. Its producer may change it afterwards, and the
+  // returned value does not change.
   const auto small = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("a small one is its maker's", in_time(maker.call<&PolicyMaker::write>()), "written");
   report.equal("and is not what was returned then", in_time(maker.call<&PolicyMaker::is_mine>(small)), false);
   report.equal("what was returned", in_time(maker.call<&PolicyMaker::first>(small)), 0);
   report.equal("what was returned, elsewhere", in_time(other.call<&PolicyMaker::first>(small)), 0);
-  // While the same memory is looked at as a value, it is not written.
+  // While a value shares the memory, the memory cannot be written.
   const auto again = maker.method<&PolicyMaker::make>().options(stays).remote(100);
   report.equal("kept as a value", in_time(maker.call<&PolicyMaker::hold>(again)), 0);
   report.equal("a small one that is looked at", in_time(maker.call<&PolicyMaker::write>()), "shared");
   in_time(maker.call<&PolicyMaker::let_go>());
   report.equal("a small one that is not any more", in_time(maker.call<&PolicyMaker::write>()), "written");
 
-  // Of the driver's own as well.
+  // The same for a tensor of the driver.
   const Tensor mine = Tensor::zeros({100});
   const auto put = mobula::put(mine, {.tensor_transport = Transport::automatic});
   report.holds("the driver's own", in_time(put).data() == mine.data());
@@ -129,7 +130,7 @@ int direct_policies(const Words&) {
   auto maker = mobula::actor<PolicyMaker>.remote();
   auto other = mobula::actor<PolicyMaker>.remote();
   for (const int count : {100, a_million}) {
-    // A copy, which nobody writes to, and memory that stays its maker's.
+    // A snapshot, which no process writes to. The original memory stays with its producer.
     const auto copy = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::snapshot)).remote(count);
     report.equal("seen as it was", in_time(other.call<&PolicyMaker::hold>(copy)), 0);
     report.equal("after a snapshot", in_time(maker.call<&PolicyMaker::write>()), "written");
@@ -140,7 +141,7 @@ int direct_policies(const Words&) {
     report.equal("nobody waits for readers of a copy", in_time(maker.call<&PolicyMaker::wait_freed>(0.1)), "freed");
     in_time(other.call<&PolicyMaker::let_go>());
 
-    // The maker's memory itself, which it may write to, in a parameter as well.
+    // The producer's memory itself, which it may write to, also through a parameter.
     const auto shared = maker.method<&PolicyMaker::make>().options(by_policy(TensorPolicy::alias)).remote(count);
     report.equal("before the change", in_time(other.call<&PolicyMaker::hold>(shared)), 0);
     report.equal("a shared one", in_time(maker.call<&PolicyMaker::write>()), "written");
@@ -167,7 +168,8 @@ int direct_policies(const Words&) {
   return report.exit_code();
 }
 
-// What is changed after it was returned is noticed by who reads it, where that is looked for. Aliasing changes it here.
+// If checks are enabled, a reader detects a change after the return. Aliasing causes the change
+// here.
 int direct_checked(const Words&) {
   Report report;
   auto maker = mobula::actor<PolicyMaker>.remote();

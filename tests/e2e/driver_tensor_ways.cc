@@ -1,5 +1,6 @@
-// Scenarios that every way of a tensor has to stand, whatever it is: each has the way as its first argument, one of
-// inproc, shm, tcp, store, gloo, ucx for memory of the host, cuda_ipc, nccl, staged for that of GPUs.
+// Scenarios that every transport path of tensors must pass. The first argument names the path:
+// inproc, shm, tcp, store, gloo, or ucx for host memory, and cuda_ipc, nccl, or staged for GPU
+// memory.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -31,7 +32,7 @@ Tensor filled(const mobula::Extents& shape, DType type, int seed) {
   return made;
 }
 
-// What both sides know, on the host.
+// The tensors that both sides expect, on the host.
 std::vector<Tensor> made_of(int kind) {
   std::vector<Tensor> all;
   if (kind == sizes) {
@@ -59,7 +60,7 @@ std::int64_t checksum(const Tensor& tensor) {
   const Tensor here = tensor.to(mobula::Device{}).contiguous();
   std::uint64_t sum = 0;
   for (const std::byte each : here.view<std::byte>()) sum = sum * 31 + static_cast<std::uint64_t>(each);
-  return static_cast<std::int64_t>(sum >> 8);  // several together do not overflow
+  return static_cast<std::int64_t>(sum >> 8);  // several sums together do not overflow
 }
 
 struct Nest {
@@ -78,7 +79,7 @@ class Keeper {
     }
     return all;
   }
-  // What is not as it was made, in words.
+  // Describes the differences.
   std::string check_all(int kind, const std::vector<Tensor>& all) {
     const std::vector<Tensor> expected = made_of(kind);
     if (all.size() != expected.size()) return "another number of them";
@@ -114,7 +115,7 @@ class Keeper {
       return false;
     }
   }
-  // User code that computes and allocates, and never calls into the runtime.
+  // User code that computes and allocates, and never calls the runtime.
   int busy_until(const std::string& file) {
     while (!std::filesystem::exists(file)) std::vector<char>(100'000, 'x').swap(*std::make_unique<std::vector<char>>());
     return 1;
@@ -134,7 +135,7 @@ class Keeper {
   Tensor kept_;
 };
 
-// A maker and a user of one way.
+// A producer and a reader that use one path.
 class Way {
  public:
   explicit Way(const std::string& name) : name_(name), on_gpu_(name == "cuda_ipc" || name == "nccl" || name == "staged") {
@@ -153,7 +154,8 @@ class Way {
     return mobula::actor<Keeper>.options(options).remote(on_gpu_);
   }
   bool on_gpu() const { return on_gpu_; }
-  // Everything that the user got has come this way; small ones of GPUs lie in their values, so in the store.
+  // Expects that the reader received all tensors over this path. Small GPU tensors are inside their
+  // values and go through the store.
   void expect_paths(Report& report) const {
     const auto paths = mobula::get(user->call<&Keeper::paths>(), seconds(60));
     if (name_ == "inproc") report.holds("nothing was moved", paths.empty());
@@ -219,7 +221,7 @@ int way_refs(const Words& arguments) {
   return report.exit_code();
 }
 
-// Arguments: the way, a folder.
+// Arguments: the path, a directory.
 int way_life(const Words& arguments) {
   Report report;
   const Way way(arguments.at(0));
@@ -253,7 +255,7 @@ int way_life(const Words& arguments) {
   return report.exit_code();
 }
 
-// Eight in a ring, pairs in both directions and at random, all at once.
+// Eight transfers in a ring, and pairs in both directions and at random, all at once.
 int way_graph(const Words& arguments) {
   Report report;
   const Way way(arguments.at(0));
@@ -272,7 +274,8 @@ int way_graph(const Words& arguments) {
   return report.exit_code();
 }
 
-// A thousand times; then it says so, and waits.
+// Runs a thousand cycles. Prints "warm" after 50 cycles and "done" at the end, and waits for the
+// test each time.
 int way_cycles(const Words& arguments) {
   Report report;
   {

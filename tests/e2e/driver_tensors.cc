@@ -1,4 +1,4 @@
-// Scenarios about tensors that go by way of the object store.
+// Scenarios about tensors that go through the object store.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -32,7 +32,7 @@ Tensor doubled(const Tensor& tensor) {
   return result;
 }
 
-// What a task may say of its argument.
+// The outcome of writing to an argument in a task.
 std::string write_to_argument(Tensor tensor) {
   try {
     tensor.mutable_view<float>()[0] = 1;
@@ -62,7 +62,7 @@ std::tuple<Tensor, Tensor> halves(const Tensor& tensor) {
   return {counted({tensor.shape()[0] / 2}), tensor};
 }
 
-// State that is a tensor: first an argument as it came, then one of its own.
+// An actor whose state is a tensor: first the argument as received, then its own tensor.
 class Weights {
  public:
   explicit Weights(Tensor start) : value_(std::move(start)) {}
@@ -86,7 +86,7 @@ class Weights {
   Tensor value_;
 };
 
-// Whether an address lies in memory of the store.
+// True if the address is in memory of the store.
 bool is_in_store(const void* address) {
   std::ifstream maps("/proc/self/maps");
   const auto place = reinterpret_cast<std::uintptr_t>(address);
@@ -100,7 +100,7 @@ bool is_in_store(const void* address) {
   return false;
 }
 
-// A large argument: where it lies, and that it lies there whoever reads it.
+// For a large argument: whether it is in the store, and at the same address for every reader.
 std::string place_of(const Tensor& tensor, std::vector<mobula::ObjectRef<Tensor>> again) {
   if (!is_in_store(tensor.data())) return "copied";
   if (reinterpret_cast<std::uintptr_t>(tensor.data()) % 64 != 0) return "not aligned";
@@ -162,7 +162,7 @@ int tensors_are_frozen(const Words&) {
       report.holds("the error names its type",
                    error.remote_type().find("TensorSharedError") != std::string::npos);
     }
-    mine.mutable_view<float>()[0] = 5;  // sent by value: it is the driver's own still
+    mine.mutable_view<float>()[0] = 5;  // sent by value: the driver still owns it
     auto ref = mobula::put(mine);
     mine.mutable_view<float>()[0] = 6;
     Tensor got = mobula::get(ref);
@@ -189,7 +189,7 @@ int tensors_in_actors(const Words&) {
   return report.exit_code();
 }
 
-// 64 MiB: read where they lie, kept as long as somebody looks, and no longer.
+// 64 MiB, read in place, pinned exactly while a view exists.
 int tensors_in_place(const Words&) {
   Report report;
   constexpr std::int64_t elements = 16 << 20;
@@ -202,7 +202,7 @@ int tensors_in_place(const Words&) {
     report.holds("in the driver",
                  is_in_store(kept->data()) && mobula::get(ref).data() == kept->data());
   }
-  // The store has room for four of them.
+  // The store has space for four of them.
   for (int i = 0; i < 12; ++i) {
     const Tensor next = mobula::get(mobula::put(Tensor::zeros({elements})));
     report.equal("the last of zeros", next.view<float>().back(), 0.f);
@@ -216,7 +216,7 @@ void write_by_raw_pointer(const Tensor& tensor) {
   const_cast<float&>(tensor.view<float>()[70'000]) = 1;
 }
 
-// Objects are mapped read-only: a pointer is no way around it.
+// Objects are mapped read-only: a raw pointer cannot change them.
 int tensors_are_protected(const Words&) {
   Report report;
   const auto ref = mobula::put(counted({100'000}));

@@ -1,4 +1,4 @@
-// Scenarios about what is said of tensors that go between processes, and about those that are lost on the way.
+// Scenarios about transfer reports, and about tensors that are lost in transit.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -32,12 +32,12 @@ double sum_of(const Tensor& tensor) {
 
 double ramp_sum(double count) { return count * (count - 1) / 2; }
 
-// A line in `log` for each time that it runs; says so with its process.
+// Appends its process id to `log` on each run.
 Tensor made_again(const std::string& log, int count) {
   std::ofstream(log, std::ios::app) << ::getpid() << std::endl;
   return ramp(count);
 }
-// Keeps the process that runs it from ending on purpose, until the file is there.
+// Keeps its process from a planned exit until the file exists.
 int stay_until(const std::string& file) {
   while (!std::filesystem::exists(file)) std::this_thread::yield();
   return 1;
@@ -57,7 +57,7 @@ class Sharer {
   Tensor make_logged(const std::string& log, int count) { return made_again(log, count); }
   double sum(const Tensor& tensor) { return sum_of(tensor); }
   std::int64_t pid() const { return ::getpid(); }
-  // "PATH encrypted" or "PATH plain" of the latest one.
+  // "PATH encrypted" or "PATH plain" of the latest transfer.
   std::string latest() {
     const auto log = mobula::transfer_log();
     return log.empty() ? "none" : log.back().path + (log.back().encrypted ? " encrypted" : " plain");
@@ -78,8 +78,8 @@ class Counting {
 const mobula::CallOptions stays{.tensor_transport = Transport::automatic};
 const mobula::CallOptions by_tcp{.tensor_transport = Transport::tcp};
 
-// Arguments: a resource that the second actor needs. Some transfers by two paths, and one that fails; then the user
-// leaves, and what it knew with it.
+// Arguments: a resource that the second actor needs. Some transfers over two paths, and one that
+// fails. Then the reader exits, and its log is lost.
 int transfers_told(const Words& arguments) {
   Report report;
   mobula::ActorOptions here, elsewhere;
@@ -111,7 +111,7 @@ int transfers_told(const Words& arguments) {
   return report.exit_code();
 }
 
-// A tensor is read from a process that the test stops and lets go on.
+// Reads a tensor from a process that the test stops and continues.
 int read_from_a_stopped_process(const Words&) {
   Report report;
   auto maker = mobula::actor<Sharer>.remote();
@@ -129,8 +129,8 @@ int read_from_a_stopped_process(const Words&) {
   return report.exit_code();
 }
 
-// A task's tensor whose process is killed as soon as it is made. Another task of its class, so in the same process,
-// keeps that from ending on purpose before, which would store the elements.
+// A task's tensor whose process is killed right after making it. A task of the same class in the
+// same process prevents an earlier planned exit, which would store the elements.
 mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retries) {
   const mobula::TaskOptions alone{.resources = {{"one", 1}}, .max_retries = retries,
                                   .tensor_transport = Transport::automatic};
@@ -145,8 +145,8 @@ mobula::ObjectRef<Tensor> of_a_killed_process(const std::string& log, int retrie
   return made;
 }
 
-// Arguments: a folder. Calls of one actor, some with tensors whose elements have to be made again first: they start
-// in their order all the same, also behind one whose elements are lost for good.
+// Arguments: a directory. Some calls of one actor have tensors whose elements must be recomputed
+// first. All calls still start in order, also behind one whose elements are lost forever.
 int calls_behind_lost_elements(const Words& arguments) {
   Report report;
   const std::string folder = arguments.at(0) + "/";
@@ -173,8 +173,9 @@ int calls_behind_lost_elements(const Words& arguments) {
   return report.exit_code();
 }
 
-// Arguments: a folder. A task's tensor whose process is killed is made again: for who reads it here, and for who
-// gets it as an argument; likewise an actor's that restarts. Where nothing can run again they are lost.
+// Arguments: a directory. A task's tensor whose process is killed is recomputed, both for a reader
+// here and for an argument. So is the tensor of an actor that restarts. If nothing can run again,
+// the tensors are lost.
 int lost_elements(const Words& arguments) {
   Report report;
   auto user = mobula::actor<Sharer>.remote();

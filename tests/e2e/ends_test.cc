@@ -1,4 +1,5 @@
-// Planned ends of executors: work that was submitted and not awaited, refs and actors that outlive their maker.
+// Planned exits of executors: submitted work that no task awaited, and refs and actors that outlive
+// their maker.
 #include <sys/stat.h>
 
 #include <csignal>
@@ -55,7 +56,7 @@ TEST_F(PlannedEnds, DrainBoundsTheWaitAndReportsIt) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"stuck_call", node_id("a"), node_id("b"), pipe});
   ASSERT_TRUE(driver.prints("submitted")) << driver.err();
-  // Its task has returned, and its executor awaits the call.
+  // The task has returned, and its executor awaits the call.
   EXPECT_EQ(mobula({"drain", node_id("b"), "--deadline", "1"}).code, 0);
   const Ended events = mobula({"events", "--kind", "EXECUTOR_CALLS_CUT", "-o", "json"});
   EXPECT_NE(events.out.find("not finished: 1"), std::string::npos) << events.out << events.err;

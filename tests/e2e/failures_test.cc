@@ -1,4 +1,4 @@
-// What happens to the others when a process of the cluster is killed.
+// Effects on the cluster when one of its processes is killed.
 #include <csignal>
 
 #include "e2e/cluster.h"
@@ -36,7 +36,7 @@ TEST_F(Failures, AKilledDriverReleasesEverythingWithinASecond) {
   const auto took = std::chrono::steady_clock::now() - begin;
   std::cout << "released after "
             << std::chrono::duration_cast<Milliseconds>(took).count() << " ms\n";
-  EXPECT_LT(took, Milliseconds(1'500));  // with the time that asking takes
+  EXPECT_LT(took, Milliseconds(1'500));  // includes the time of the queries
 }
 
 TEST_F(Failures, WorkOfAKilledNodeIsDoneElsewhere) {
@@ -120,7 +120,7 @@ TEST_F(Failures, ANodeThatWasTakenBackIsSoForTheNextHead) {
   EXPECT_NE(mobula({"undrain", node_id("b")}).out.find("was not draining"), std::string::npos);
 }
 
-// Nodes look for a head where they were told.
+// Nodes connect to the head at its last known address.
 TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
   start_head({"--num-cpus", "2", "--bind", "127.0.0.2", "--http", "127.0.0.1:0"});
   const std::string before = address();

@@ -1,4 +1,5 @@
-// A cluster of real processes on a machine with simulated GPUs. Test thread.
+// A cluster of real processes on a machine with simulated GPUs.
+// Thread: the test thread.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace mobula::e2e {
 
 class GpuClusterTest : public ClusterTest {
  protected:
-  // Every process is one of a machine with so many GPUs of 4 GiB.
+  // Gives every process the same machine, with `count` GPUs of 4 GiB.
   void have_gpus(int count, const std::string& words = {}) {
     more_environment["MOBULA_SIMULATED_GPU"] =
         machine_.environment("count=" + std::to_string(count) + " memory=4294967296 " + words);
@@ -22,7 +23,7 @@ class GpuClusterTest : public ClusterTest {
     have_gpus(count, words);
     start_head({"--num-cpus", "4"});
   }
-  // GPUs that do not reach each other, on a machine without NCCL.
+  // GPUs without peer access, on a machine without NCCL.
   void start_without_ways() {
     have_gpus(2, "peers=none");
     more_environment["MOBULA_NCCL_LIBRARY"] = "libno-such-nccl.so";

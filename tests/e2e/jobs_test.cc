@@ -1,4 +1,4 @@
-// Commands that are submitted to a cluster of real processes: `mobula submit`, `run`, `wait` and `job …`.
+// Commands submitted to a cluster of real processes: `mobula submit`, `run`, `wait` and `job …`.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +16,7 @@ class Jobs : public ClusterTest {
     words.insert(words.end(), arguments.begin(), arguments.end());
     return mobula(words);
   }
-  // `sh -c TEXT` is submitted, with these flags before it; its id.
+  // Submits `sh -c TEXT` with these flags, and returns the job's id.
   std::string submit(const std::string& text, Words flags = {}) {
     Words words{"submit", "--no-wait"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -124,7 +124,8 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
 
 TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
   start_head();
-  // A session of its own whose parent is gone, and one left behind by a program that ends by itself.
+  // A process in its own session whose parent has exited, and one left by a program that exits by
+  // itself.
   const std::string escapes = "setsid sh -c 'sh -c \"trap \\\"echo far >> " + file("told") + "; exit\\\" TERM; echo x > " + file("far") +
                               "; while :; do sleep 0.1; done\" &' ; ";
   const auto id = submit(escapes + "trap 'exit 0' TERM; while :; do sleep 0.1; done", {"--grace", "30"});
@@ -138,7 +139,8 @@ TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
   EXPECT_EQ(read_text(file("told")), "far\nfar\n");
 }
 
-// With a session of its own, forked twice and with an empty environment, while another job of the node goes on.
+// The process has its own session, a double fork, and an empty environment. Another job on the node
+// continues.
 TEST_F(Jobs, WhatHasDetachedItselfEndsWithItsJobAndNoOther) {
   start_head();
   const auto detaches = [&](const std::string& name) {
@@ -310,7 +312,7 @@ TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
   EXPECT_TRUE(becomes("left", "STOPPED"));
 }
 
-// On the second node, whose agent is killed with all it runs.
+// The job runs on the second node. Its agent is killed with all its processes.
 TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   start_head();
   start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
@@ -330,7 +332,8 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
   EXPECT_NE(ended.out.find("attempt 2\n"), std::string::npos) << ended.out;
 }
 
-// The head has ordered it, the node has started it, and the word of that is on its way when both are killed.
+// The head has ordered the start, the node has started the job, and the report is in transit when
+// both are killed.
 TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
   start_head({"--num-cpus", "1"});
   const Words two{"--num-cpus", "2", "--resources", R"({"here": 2})"};
@@ -344,7 +347,7 @@ TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
     return Process(words, environment_of("a"), folder() + "/log/submits-" + name);
   };
   relay.hold_what_goes_to_target();
-  // Together: a node that is silent for 3 s gets nothing more.
+  // Submits both at once: a node that is silent for 3 s gets no more work.
   Process first = begin_submitting("once", "exec sleep 600", {"--resources", R"({"here": 1})"});
   Process second = begin_submitting("again", "test $MOBULA_SUBMISSION_ATTEMPT = 2 || exec sleep 600",
                                     {"--retries", "1", "--resources", R"({"here": 1})"});
@@ -392,7 +395,7 @@ TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
   ASSERT_TRUE(becomes(short_one, "RUNNING"));
   ASSERT_TRUE(becomes(long_one, "RUNNING"));
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
-  std::ofstream(file("go")) << "x";  // the short one ends while there is no head
+  std::ofstream(file("go")) << "x";  // the short job ends while no head runs
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return exists("ended"); }));
   start_head({"--no-worker"});
   EXPECT_EQ(job("before")["state"], "FAILED");

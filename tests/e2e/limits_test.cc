@@ -1,4 +1,4 @@
-// Clusters at the limits of their machine: of refs at once, of descriptors, of processes.
+// Clusters at the limits of their machine: refs, descriptors, and processes.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 class Limits : public ClusterTest {
  protected:
-  // The number behind `what` in what the driver has printed; -1 without.
+  // Returns the number after `what` in the driver's output, or -1.
   static int told(const std::string& out, const std::string& what) {
     const auto at = out.find(what);
     return at == std::string::npos ? -1 : std::stoi(out.substr(at + what.size()));
   }
 };
 
-// A hundred thousand calls are too many to record and replay in each run.
+// Recording is off: a hundred thousand calls are too many to record and replay in each run.
 class CrowdedActors : public ClusterTest {
  protected:
   CrowdedActors() { more_environment["MOBULA_RECORD"] = ""; }
@@ -61,7 +61,7 @@ TEST_F(Limits, TenThousandRefsDroppedAtOnceLeaveNothing) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-// Of the test's process and all that it starts.
+// Limits the test process and all its children.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t most) {
@@ -71,7 +71,7 @@ class DescriptorLimit {
     const rlimit hard{most, most};
     usable_ = usable_ && ::setrlimit(RLIMIT_NOFILE, &hard) == 0;
   }
-  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }  // root may
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }  // root may raise it again
   DescriptorLimit(const DescriptorLimit&) = delete;
   DescriptorLimit& operator=(const DescriptorLimit&) = delete;
 
@@ -80,7 +80,7 @@ class DescriptorLimit {
   bool usable_ = false;
 };
 
-// Some actors have no ring, then some cannot be started until others have ended; nothing is lost.
+// Some actors get no ring, and some cannot start until others have ended. No call is lost.
 TEST_F(Limits, WithoutDescriptorsCallsGoBySocketAndActorsWait) {
   const DescriptorLimit limit(1'024);
   start_head({"--num-cpus", "4"});
@@ -91,7 +91,7 @@ TEST_F(Limits, WithoutDescriptorsCallsGoBySocketAndActorsWait) {
   EXPECT_EQ(alive_nodes(), 1u);
   const std::string said = "no descriptors are left for rings";
   std::string log;
-  // Reading a log takes descriptors too, which actors that have been dropped may still have.
+  // Reading a log needs descriptors, which dropped actors may still hold.
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] {
     const Ended asked = mobula({"logs", "agent"});
     log = asked.out;
@@ -100,7 +100,7 @@ TEST_F(Limits, WithoutDescriptorsCallsGoBySocketAndActorsWait) {
   EXPECT_EQ(log.find(said), log.rfind(said)) << "said once";
 }
 
-// A group in which there can be so many processes and threads.
+// A control group that limits the number of processes and threads.
 class ProcessLimit {
  public:
   ProcessLimit() {
@@ -154,13 +154,13 @@ class ProcessLimit {
 
 class LimitsOfAGroup : public Limits {
  protected:
-  ProcessLimit group_;  // outlives the processes in it
+  ProcessLimit group_;  // outlives its processes
 };
 
 TEST_F(LimitsOfAGroup, WhatCannotBeForkedIsForkedLater) {
   if (!group_.usable()) GTEST_SKIP() << "no group with a limit of processes can be made here";
   group_.inside([&] { start_head({"--num-cpus", "8"}); });
-  // The nursery is there, and one executor or so.
+  // The fork server runs, and about one executor.
   ASSERT_EQ(drive({"makes_processes", "1"}).code, 0);
   ASSERT_TRUE(group_.set_beyond_what_is_there(6));
   Process driver = start_driver({"makes_processes", "24"});

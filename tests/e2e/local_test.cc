@@ -1,4 +1,4 @@
-// A program alone: init starts a cluster on this machine and ends it.
+// A standalone program: init starts a cluster on this machine and ends it.
 #include <csignal>
 
 #include "e2e/cluster.h"
@@ -42,7 +42,7 @@ TEST_F(Local, AKilledDriverTakesItsClusterWithIt) {
 
 TEST_F(Local, LimitsLibraryThreadsToGrantedCpus) { drive({"thread_variables", "--mobula-num-cpus=2"}); }
 
-// Programs that name no address, with a cluster that runs from their state directory.
+// Programs without an address, next to a cluster that runs from their state directory.
 class WithoutAddress : public ClusterTest {
  protected:
   Ended run(Words flags, const std::map<std::string, std::string>& variables = {}) {

@@ -1,4 +1,4 @@
-// Nodes that are short of memory: by a limit that their executors have, and in a memory control group.
+// Nodes that are short of memory: by a limit on their executors, and in a memory control group.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,13 +50,13 @@ TEST_F(Memory, WithTheThresholdOffNobodyIsEnded) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   Process driver = start_driver({"holds_memory", "200", pipe});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
-  std::ofstream(pipe) << "go\n";  // waits until somebody reads
+  std::ofstream(pipe) << "go\n";  // blocks until a reader opens the pipe
   driver.say("end");
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
-// A memory control group with a limit, below that of the test, where one can be made. Processes that
-// are started while the test is `inside` stay in it.
+// A limited memory control group below the group of the test, if the test may create one. Processes
+// started from within `inside` stay in the group.
 class MemoryGroup {
  public:
   explicit MemoryGroup(std::int64_t limit_bytes) {
@@ -115,7 +115,7 @@ class MemoryOfAGroup : public Memory {
     group_.inside([&] { start_head({"--num-cpus", "2", "--object-spilling-directory", "none"}); });
   }
 
-  MemoryGroup group_{std::int64_t{400} << 20};  // outlives the processes in it
+  MemoryGroup group_{std::int64_t{400} << 20};  // outlives its processes
 };
 
 TEST_F(MemoryOfAGroup, TheStoreRefusesBeforeTheKernelKills) {
@@ -133,7 +133,7 @@ TEST_F(MemoryOfAGroup, TheAgentEndsAnExecutorBeforeTheKernelDoes) {
   EXPECT_EQ(alive_nodes(), 1u);
 }
 
-// Mostly the kernel is faster than the agent looks.
+// The kernel usually acts before the agent's next sample.
 TEST_F(MemoryOfAGroup, WhatTheKernelEndsFirstIsToldWithTheNumbersToo) {
   const Ended ended = drive({"eats_too_much", "2000", "of 400 MiB", "killed for memory", "at once"});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;

@@ -1,4 +1,4 @@
-// What jobs on shared nodes see of each other, where their output goes, and nodes that are drained.
+// Visibility between jobs on shared nodes, destinations of output, and drained nodes.
 #include <csignal>
 #include <sstream>
 
@@ -85,7 +85,7 @@ TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
   EXPECT_EQ(stayed.code, 0) << stayed.err;
 }
 
-// The agents are killed, so that what is there afterwards was copied before.
+// The agents are killed, so that every value still available was copied earlier.
 TEST_F(Nodes, ADrainCopiesResultsThatOthersHold) {
   start_head();
   start_node("b");
@@ -103,7 +103,8 @@ TEST_F(Nodes, ADrainCopiesResultsThatOthersHold) {
   EXPECT_NE(driver.out().find("there 0 of " + node_id("c")), std::string::npos) << driver.out();
 }
 
-// What is withheld for a large request opens to what a task waits for that has to end before it.
+// Capacity reserved for a large request stays open to tasks that must end before it: here the child
+// of a running parent.
 TEST_F(Nodes, AChildIsNotKeptOutForEverByWhatWaitsForItsParent) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});
   EXPECT_EQ(drive({"family_beside_a_large_request"}).code, 0);

@@ -1,4 +1,4 @@
-// `mobula plan` at a real cluster: what it would launch and give back.
+// `mobula plan` on a real cluster: the nodes that it would launch and return.
 #include <fstream>
 
 #include "e2e/cluster.h"
@@ -40,7 +40,8 @@ TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
   start_node("b", {"--num-cpus", "2", "--labels", "mobula.io/node-group=cpu"});
   Process driver = start_driver({"ask_for_more"});
   ASSERT_TRUE(driver.prints("asked")) << driver.err();
-  // Three tasks of 4 CPUs share what the group leaves of its two nodes; the actor needs a GPU.
+  // Three tasks of 4 CPUs share the capacity that the group leaves on its two nodes. The actor
+  // needs a GPU.
   const auto wanted = plan(types("1000"), 6);
   EXPECT_EQ(count(wanted, "cpu"), 3) << wanted.dump(2);
   EXPECT_EQ(count(wanted, "gpu"), 1) << wanted.dump(2);

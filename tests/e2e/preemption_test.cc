@@ -10,8 +10,8 @@ namespace {
 
 class Preemption : public ClusterTest {
  protected:
-  // A cluster of one CPU, which a task of priority 0 holds until `release("holds")`, and a task of
-  // priority 1 that wants it until `release("urgent")`.
+  // Starts a cluster of one CPU. A task of priority 0 holds the CPU until `release("holds")`. A
+  // task of priority 1 requests it and runs until `release("urgent")`.
   void start(Words flags, const std::string& max_retries) {
     Words all{"--num-cpus", "1"};
     all.insert(all.end(), flags.begin(), flags.end());
@@ -26,7 +26,7 @@ class Preemption : public ClusterTest {
     ASSERT_TRUE(high_->prints("ready")) << high_->err();
   }
   std::string pipe_of(const std::string& task) const { return folder() + "/" + task + ".pipe"; }
-  // The task runs: somebody reads.
+  // Releases a running task, which reads the pipe.
   void release(const std::string& task) const { std::ofstream(pipe_of(task)) << "go\n"; }
   Json task(const std::string& name) {
     const Ended ended = mobula({"list", "tasks", "--filter", "name=" + name, "-o", "json"});
@@ -91,7 +91,8 @@ TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAlone) {
   low_ends();
 }
 
-// Both tasks have to end for the group; neither is ended while one of them may not run again.
+// The group needs the capacity of both tasks. Neither task is preempted while one of them may not
+// run again.
 TEST_F(Preemption, AGroupGetsAllItsRoomOrNothingIsEnded) {
   Words all{"--num-cpus", "2"};
   all.insert(all.end(), on_.begin(), on_.end());

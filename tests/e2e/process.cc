@@ -19,7 +19,7 @@ bool eventually(Milliseconds within, const std::function<bool()>& holds) {
   const auto deadline = std::chrono::steady_clock::now() + within;
   while (!holds()) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
-    ::poll(nullptr, 0, 10);  // between two looks at the condition
+    ::poll(nullptr, 0, 10);  // interval between two checks
   }
   return true;
 }

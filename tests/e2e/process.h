@@ -1,5 +1,6 @@
-// Programs as tests start them: with an environment of their own, their output kept in a file, and
-// ended with this object. Test thread.
+// Programs started by tests, with their own environment and output files. An object terminates its
+// process on destruction.
+// Thread: the test thread.
 #pragma once
 
 #include <sys/types.h>
@@ -14,24 +15,24 @@ namespace mobula::e2e {
 
 using Milliseconds = std::chrono::milliseconds;
 
-// Asks `holds` until it is true or the time is over; whether it was.
+// Polls `holds` until it is true or the timeout expires. Returns the last result.
 bool eventually(Milliseconds within, const std::function<bool()>& holds);
 
 struct Ended {
-  int code = -1;  // 128 + signal where it was one
+  int code = -1;  // 128 + signal number after a signal
   std::string out;
   std::string err;
 };
 
 class Process {
  public:
-  // stdin is a pipe; stdout and stderr are `log`.out and `log`.err.
+  // stdin is a pipe. stdout and stderr are `log`.out and `log`.err.
   Process(std::vector<std::string> command, const std::map<std::string, std::string>& environment,
           std::string log);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
   Process(const Process&) = delete;
-  // Kills it where it still runs.
+  // Kills the process if it still runs.
   ~Process();
 
   pid_t pid() const { return pid_; }
@@ -39,9 +40,9 @@ class Process {
   void signal(int number) const;
   std::string out() const;
   std::string err() const;
-  // Waits until it has printed `text`; false where it has ended or the time is over.
+  // Waits until the process has printed `text`. False if it has exited or the timeout expires.
   bool prints(const std::string& text, Milliseconds within = Milliseconds(30'000)) const;
-  // Waits for its end; kills it, with code 137, where the time is over.
+  // Waits for the exit. On timeout, kills the process and returns code 137.
   Ended wait(Milliseconds within = Milliseconds(60'000));
 
  private:

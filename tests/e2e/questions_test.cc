@@ -1,4 +1,4 @@
-// Questions about single tasks, from the command line to the process that owns them and back.
+// Queries about single tasks, from the command line to the owner process and back.
 #include <sys/stat.h>
 
 #include <csignal>
@@ -11,7 +11,7 @@ namespace {
 
 class Questions : public ClusterTest {
  protected:
-  // The one task of this name; nothing where there is not exactly one.
+  // The only task of this name; empty unless exactly one exists.
   Json task(const std::string& name) {
     const Ended ended = mobula({"list", "tasks", "--filter", "name=" + name, "-o", "json"});
     const Json list = Json::parse(ended.out, nullptr, false);
@@ -77,12 +77,12 @@ TEST_F(Questions, GoToTheOwnersOfTasks) {
   EXPECT_TRUE(has(mobula({"explain", refuses}).out, "not today"));
   EXPECT_TRUE(has(mobula({"get", "task", refuses}).out, "not today"));
 
-  // A result's id leads to its task.
+  // The id of a result identifies its task.
   const std::string line = driver.out().substr(driver.out().find("result of waits ") + 16);
   const std::string result = line.substr(0, line.find('\n'));
   EXPECT_EQ(explained(result)["subject"]["name"], "waits");
 
-  // Tables, filters and counts.
+  // Tables, filters, and counts.
   const std::string table = mobula({"list", "tasks"}).out;
   EXPECT_TRUE(has(table, "TASK_ID")) << table;
   EXPECT_TRUE(has(table, holds)) << table;
@@ -91,7 +91,7 @@ TEST_F(Questions, GoToTheOwnersOfTasks) {
   EXPECT_EQ(mobula({"list", "tasks", "--filter", "state=walking"}).code, 2);
   EXPECT_TRUE(has(mobula({"summary"}).out, "FAILED")) << "of tasks";
 
-  // An owner that stands still is named, and nobody waits for it for ever.
+  // A stopped owner is named in the error, and no query waits for it forever.
   ASSERT_EQ(::kill(driver.pid(), SIGSTOP), 0);
   const Ended silent = mobula({"get", "task", holds});
   EXPECT_EQ(silent.code, 5) << silent.out;
@@ -109,7 +109,8 @@ TEST_F(Questions, GoToTheOwnersOfTasks) {
   const Ended ended = driver.wait();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] {
-    return mobula({"get", "task", holds}).code == 7;  // forgotten with its owner
+    // The task is unknown once its owner has exited.
+    return mobula({"get", "task", holds}).code == 7;
   }));
   EXPECT_EQ(mobula({"explain", holds}).code, 7);
 }

@@ -82,7 +82,8 @@ bool Relay::pass_on(int from, int to) {
 void Relay::work() {
   while (!ends_) {
     std::vector<pollfd> waits{{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
-    // A held side is not looked at; the hold is seen at the latest with what comes next, before it is passed on.
+    // A held side is not polled. A thread that is already polling notices the hold before it relays
+    // the next bytes.
     for (const Pair& pair : pairs_) {
       waits.push_back({held_ ? -1 : pair.client, POLLIN, 0});
       waits.push_back({pair.target, POLLIN, 0});

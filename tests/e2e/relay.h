@@ -1,6 +1,6 @@
-// A TCP relay on loopback between one listener of a cluster and those who are told to reach it here: what goes
-// towards the listener can be held, as in a network that fails one way. A thread of its own; the test's thread
-// makes and ends it.
+// A TCP relay on loopback between one listener of a cluster and its clients. It can hold the bytes
+// toward the listener, like a network that fails in one direction.
+// Thread: the test thread constructs and destroys it. It runs one thread.
 #pragma once
 
 #include <atomic>
@@ -12,14 +12,14 @@ namespace mobula::e2e {
 
 class Relay {
  public:
-  // `target`: HOST:PORT, in numbers.
+  // `target`: numeric HOST:PORT.
   explicit Relay(const std::string& target);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
   const std::string& address() const { return address_; }
-  // From now on no byte reaches the target; what comes from it goes on.
+  // Stops the bytes to the target. Bytes from the target still pass.
   void hold_what_goes_to_target() { held_ = true; }
 
  private:
@@ -29,14 +29,14 @@ class Relay {
   };
   void work();
   void accept_one();
-  // False where the connection has ended.
+  // False if the connection has ended.
   static bool pass_on(int from, int to);
 
   std::string target_host_;
   int target_port_ = 0;
   std::string address_;
   int listener_ = -1;
-  std::list<Pair> pairs_;  // of the thread
+  std::list<Pair> pairs_;  // relay thread only
   std::atomic<bool> held_{false};
   std::atomic<bool> ends_{false};
   int wake_ = -1;

@@ -1,5 +1,5 @@
-// Results that stay in the executors that made them while others want their GPU, and executors that take more of a
-// simulated GPU than their share.
+// Results that stay in their executors while other tasks need the GPU, and executors that exceed
+// their share of a simulated GPU.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ using testing::Not;
 
 class Resident : public ClusterTest {
  protected:
-  // Of the only lease that holds results.
+  // The only lease with resident results.
   Json resident_lease() {
     Json found;
     eventually(Milliseconds(30'000), [&] {
@@ -84,7 +84,7 @@ TEST_F(SimulatedGpuBytes, TheFieldsAreWhatTheAgentSawAtItsStart) {
   EXPECT_THAT(mobula({"status"}).out, HasSubstr("per process"));
 }
 
-// Each node says what its own programs find.
+// Each node reports the library that its own programs find.
 TEST_F(SimulatedGpuBytes, NcclThatDiffersBetweenNodesIsNamedByDoctor) {
   more_machine = {{"MOBULA_NCCL_LIBRARY", SIMULATED_NCCL}};
   start_with({}, "nccl=22105");
@@ -131,7 +131,7 @@ TEST_F(SimulatedGpuBytes, WithTheWatchOffNobodyLooks) {
 TEST_F(SimulatedGpuBytes, ATaskWhoseChildrenTakeTooMuchEndsWithATypedError) {
   start_with({});
   EXPECT_EQ(isolation()["reacts"], "error");
-  // The last of them is one too many: however soon it is seen, that is what they have.
+  // The last context exceeds the share. Whenever the agent samples it, the total is the same.
   const std::string out = drive({"over_share", "3", "error"}, Milliseconds(120'000)).out;
   EXPECT_THAT(out, HasSubstr("greedy"));
   EXPECT_THAT(out, HasSubstr("has 300 MiB of GPU 0"));

@@ -1,4 +1,4 @@
-// More values than a node's store holds, on real disks; and disks that fail.
+// More values than a node's store holds, on real disks, and failing disks.
 #include <sched.h>
 #include <sys/mount.h>
 
@@ -130,7 +130,7 @@ TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
   EXPECT_NE(refused.code, 0);
   EXPECT_NE(refused.err.find("--object-spilling-directory"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("/proc/version/none"), std::string::npos) << refused.err;
-  // One that is made at the start, and is none later.
+  // The directory exists at the start and is replaced by a file later.
   const std::string given = folder() + "/made/spill";
   start_head({"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
   EXPECT_TRUE(fs::is_directory(given));
@@ -159,7 +159,7 @@ TEST_F(Spilling, WithoutSpillingTheStoreIsFullAtItsCapacity) {
 TEST_F(Spilling, AFullDiskLosesNothing) {
   const std::string disk = folder() + "/disk";
   fs::create_directory(disk);
-  // In a namespace of this process and its children alone.
+  // Mounts in a namespace of this process and its children.
   const bool mounted = ::unshare(CLONE_NEWNS) == 0 &&
                        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                        ::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12m") == 0;

@@ -1,4 +1,4 @@
-// What has happened and when: events, descriptions, timelines and logs of a real cluster.
+// State and history of a real cluster: events, descriptions, timelines, and logs.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TEST_F(StatePages, ATimelineHasWhatRanAndWhereItWasSubmitted) {
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
   const std::string file = folder() + "/trace.json";
   Json trace;
-  std::map<std::string, std::string> flows;  // by call: the phases there are
+  std::map<std::string, std::string> flows;  // phases by call
   const bool there = eventually(Milliseconds(30'000), [&] {
     if (mobula({"timeline", "--output", file}).code != 0) return false;
     std::ifstream stream(file);
@@ -86,7 +86,7 @@ TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
   start_node("b", {"--num-cpus", "2"});
   drive({"makes", "6"});
 
-  // Six results of 1 MiB and a little came from where they were made to where the driver was.
+  // Six results of slightly more than 1 MiB moved from their producers to the driver's node.
   const Ended listed = mobula({"list", "transfers", "--filter", "path=store", "-o", "json"});
   const Json list = Json::parse(listed.out, nullptr, false);
   ASSERT_EQ(list["items"].size(), 6u) << listed.out << listed.err;
@@ -98,7 +98,7 @@ TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
     EXPECT_EQ(each["state"], "FINISHED");
   }
 
-  // Agents state sums in their heartbeats.
+  // Heartbeats of agents carry the totals.
   Json counted;
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
     counted = Json::parse(mobula({"status", "-o", "json"}).out, nullptr, false)["transfers"];
@@ -125,7 +125,7 @@ TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
   const std::string job = list["items"][0]["job_id"];
   EXPECT_EQ(count({"--job", job})["transfers"], 6);
 
-  // Another job's timeline has none of them.
+  // The timeline of another job contains none of them.
   drive({"makes", "1"});
   const auto latest = mobula({"list", "transfers", "--filter", "path=store", "-o", "json"});
   const std::string other = Json::parse(latest.out, nullptr, false)["items"][0]["job_id"];
@@ -150,7 +150,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   ASSERT_TRUE(jobs.has_value());
   const std::string job = (*jobs)[0]["job_id"];
 
-  // Of a job: from both nodes, by time, each line with its place.
+  // Logs of a job: from both nodes, ordered by time, each line with its source.
   const Ended all = mobula({"logs", job});
   EXPECT_EQ(all.code, 0) << all.err;
   std::vector<std::string> printed;
@@ -167,7 +167,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   EXPECT_EQ(lines_of(mobula({"logs", job, "--tail", "1"}).out).size(), 1u);
   EXPECT_EQ(lines_of(mobula({"logs", job, "--grep", "first " + node_id("b")}).out).size(), 1u);
 
-  // Of one task alone, though another one printed in the same process.
+  // Logs of one task only, although another task printed in the same process.
   std::string second;
   for (const auto& line : lines_of(driver.out())) {
     if (line.starts_with("second ")) second = line.substr(7);
@@ -178,7 +178,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   ASSERT_EQ(lines_of(of_task.out).size(), 1u) << of_task.out << of_task.err;
   EXPECT_TRUE(lines_of(of_task.out)[0].ends_with("second " + node_id("b"))) << of_task.out;
 
-  // Of another node's agent, and of all there are.
+  // Logs of another node's agent, and the list of all logs.
   EXPECT_NE(mobula({"logs", node_id("b")}).out.find("agent"), std::string::npos);
   const Ended listed = mobula({"logs", "-o", "json"});
   const Json items = Json::parse(listed.out, nullptr, false)["items"];
@@ -188,7 +188,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   }
   EXPECT_EQ(nodes.size(), 2u) << listed.out;
 
-  // A follower goes on until the job is over.
+  // A follower continues until the job ends.
   Process follower({programs + "/mobula", "logs", job, "--follow"}, environment_of("a"), folder() + "/follower");
   ASSERT_TRUE(follower.prints("first " + node_id("a")));
   driver.say("end");
@@ -197,7 +197,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   EXPECT_EQ(followed.code, 0) << followed.err;
   EXPECT_NE(followed.out.find("second " + node_id("b")), std::string::npos);
 
-  // The executors are gone; their files are not.
+  // The executors have exited. Their files remain.
   std::string process;
   for (const auto& event : events({"--about", job, "--severity", "debug", "--kind", "EXECUTOR_*"})) {
     if (event["node_id"] == node_id("b")) process = event["process_id"];

@@ -1,4 +1,4 @@
-// Values that are larger than the node's store together, and calls that wait for memory.
+// Values that together exceed the node's store, and calls that wait for memory.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// What strangers, broken programs and wrong keys meet: an error, and a cluster that works on.
+// Foreign peers, broken programs, and wrong keys receive an error, and the cluster continues to
+// work.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
@@ -64,7 +65,7 @@ void send_to(std::uint16_t port, const std::string& bytes) {
 TEST_F(Strangers, GarbageOnEveryPortChangesNothing) {
   start_head();
   const auto ports = listening_ports(processes());
-  ASSERT_GE(ports.size(), 2u);  // of the head and of the agent
+  ASSERT_GE(ports.size(), 2u);  // ports of the head and of the agent
   const auto head_before = resident_bytes(head_pid());
   std::mt19937 random(1);
   std::string noise(4096, '\0');
@@ -113,7 +114,7 @@ TEST_F(Strangers, SilentConnections_ClusterServesOn) {
   EXPECT_NE(log.out.find("connections from there have not proven a key"), std::string::npos) << log.out;
 }
 
-// A peer with an admitted key that asks without reading the answers.
+// A peer with an admitted key that sends requests and never reads the replies.
 TEST_F(Strangers, UnreadFloods_HeadServesOn) {
   start_head();
   const Json key = Json::parse(read_text(state_of("a") + "/default/default.key"));
@@ -135,7 +136,7 @@ TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {
   start_head();
   auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
   const std::string other = folder() + "/other.key";
-  // A pair that the head has never heard of, well formed.
+  // A well-formed key pair that the head does not know.
   key["public_key"] = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
   key["secret_key"] = "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs";
   std::ofstream(other) << key.dump();
@@ -146,10 +147,10 @@ TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {
   EXPECT_EQ(asked.code, 4) << asked.err;
 }
 
-// A driver on a machine without an agent, which starts one of its own.
+// A driver on a machine without an agent. The driver starts its own.
 class LostDrivers : public ClusterTest {
  protected:
-  // What it says in the end. The state folder of "b" knows no cluster.
+  // Returns the final error. The state directory of "b" contains no cluster.
   std::string fails_to_join(const std::string& address, const std::string& key_file = {}) {
     auto environment = environment_of("b");
     environment["MOBULA_ADDRESS"] = address;

@@ -1,4 +1,4 @@
-// What every way of a tensor has to stand in programs, with the way as the parameter.
+// Tests that every transport path of tensors must pass, with the path as the parameter.
 #include <cstdlib>
 #include <ostream>
 
@@ -47,7 +47,7 @@ std::string way_name(const ::testing::TestParamInfo<WayCase>& each) { return eac
 TEST_P(TensorWays, CarryEverySizeTypeAndLayout) {
   for (const Part each : {Part::sizes, Part::layouts, Part::regions}) proves(each);
   if (on_gpus()) proves(Part::mixed_devices);
-  if (name() == "inproc") proves(Part::budget);  // nothing is received, however much it is
+  if (name() == "inproc") proves(Part::budget);  // no size limit applies: nothing is received
   start();
   drive({"way_layouts", name()}, Milliseconds(120'000));
 }
@@ -87,7 +87,7 @@ TEST_P(StoreWay, LeavesNothingAfterAThousandCycles) {
   ASSERT_TRUE(driver.prints("done", Milliseconds(120'000))) << driver.err();
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] {
     const auto objects = list("objects");
-    return objects && objects->size() <= 4;  // the latest ones
+    return objects && objects->size() <= 4;  // the latest objects only
   })) << mobula({"list", "objects"}).out;
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return descriptors(agent_pid("a")) <= descriptors_before + 4; }));
   EXPECT_LT(resident_bytes(agent_pid("a")), bytes_before + (std::size_t{32} << 20));

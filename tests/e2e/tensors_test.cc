@@ -1,4 +1,4 @@
-// Tensors by way of the object store, between real processes.
+// Tensors through the object store, between real processes.
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {

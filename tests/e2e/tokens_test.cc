@@ -1,5 +1,5 @@
-// Tokens, tickets and HTTP pages of real processes: who comes in by what, what each may, and that it
-// is all still so after the head was killed.
+// Tokens, tickets, and HTTP pages of real processes: which credential admits whom, with which
+// permissions, also after the head was killed.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ class TokenCluster : public ClusterTest {
     EXPECT_EQ(made.code, 0) << made.err;
     return made.out.substr(0, made.out.find('\n'));
   }
-  // The program on a machine that knows nothing but the token.
+  // Runs the program on a machine that has only the token.
   Ended by_token(const std::string& token, const Words& words) {
     more_environment["MOBULA_TOKEN"] = token;
     const Ended ended = mobula(words, "elsewhere");
@@ -36,7 +36,7 @@ class TokenCluster : public ClusterTest {
     const Json status = Json::parse(mobula({"status", "-o", "json"}).out, nullptr, false);
     return status.is_object() ? status.value("http", Json::object()) : Json::object();
   }
-  // Status and body of a page; status 0 where nobody answers.
+  // Returns the status and body of a page. Status 0 means that no server replied.
   std::pair<int, std::string> page(const std::string& path, const std::string& token = {}) {
     const std::string url = http().value("url", "");
     const auto port = static_cast<std::uint16_t>(std::atoi(url.substr(url.rfind(':') + 1).c_str()));
@@ -82,7 +82,7 @@ TEST_F(TokenCluster, PagesAreForThoseWithATokenAndSayWhatTheCommandsSay) {
   EXPECT_EQ(page("/api/v1/nodes/" + node_id("a"), own).first, 200);
   EXPECT_EQ(page("/api/v1/nodes/ffffffff", own).first, 404);
   EXPECT_EQ(page("/api/v1/unicorns", own).first, 404);
-  // No page and no log has the token.
+  // Neither a page nor a log contains the token.
   EXPECT_EQ(read_text(state_of("a") + "/default/head/head.log").find(own), std::string::npos);
 }
 
@@ -97,7 +97,7 @@ TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) 
   EXPECT_EQ(second.code, 4) << second.out;
   EXPECT_NE(second.err.find("'hands'"), std::string::npos) << second.err;
   EXPECT_NE(second.err.find("was used by"), std::string::npos) << second.err;
-  // Such a machine looks, and submits nothing.
+  // A machine that joined with a ticket can list but not submit.
   EXPECT_EQ(mobula({"list", "nodes"}, "b").code, 0);
   EXPECT_EQ(mobula({"submit", "--no-wait", "--", "true"}, "b").code, 4);
 
@@ -108,7 +108,7 @@ TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) 
   EXPECT_EQ(mobula({"start", "--join", ticket}, "c").code, 4);
   const Ended list = mobula({"token", "list"});
   EXPECT_NE(list.out.find("USED"), std::string::npos) << list.out;
-  // Taken back, its node is nobody any more.
+  // After the revocation, its node is no longer a member.
   EXPECT_EQ(mobula({"token", "revoke", "hands"}).code, 0);
   EXPECT_TRUE(eventually(Milliseconds(60'000), [&] { return alive_nodes() == 1; }));
   const std::string own = state_of("b") + "/default/default.key";
@@ -142,7 +142,8 @@ TEST_F(TokenCluster, NobodyTakesAnotherNodesPlace) {
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return alive_nodes() == 2; }));
   const std::string place = "/default/agent/node";
   const std::string id = read_text(state_of("b") + place).substr(0, 32);
-  // Its id, in the folder of a machine that comes by another ticket, as that of an earlier release.
+  // Writes the first node's id into the directory of a machine with another ticket, in the format
+  // of an earlier release.
   std::filesystem::create_directories(state_of("c") + "/default/agent");
   for (const char* each : {"", "/default", "/default/agent"}) ::chmod((state_of("c") + each).c_str(), 0700);
   std::ofstream(state_of("c") + place) << id << "\n";
@@ -150,7 +151,7 @@ TEST_F(TokenCluster, NobodyTakesAnotherNodesPlace) {
   EXPECT_EQ(thief.code, 4) << thief.out << thief.err;
   EXPECT_NE(thief.err.find("belongs to the key"), std::string::npos) << thief.err;
   EXPECT_EQ(alive_nodes(), 2);
-  // Its own machine comes back, and so does the other, under an id of its own.
+  // The original machine joins again. The other machine joins too, under its own id.
   EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
   EXPECT_EQ(mobula({"start", "--join", first, "--num-cpus", "1"}, "b").code, 0);
   EXPECT_EQ(read_text(state_of("b") + place).substr(0, 32), id);
@@ -191,7 +192,7 @@ TEST_F(TokenCluster, DriversAndObserversDoWhatTheyMay) {
   EXPECT_EQ(by_token(wheel, {"drain", node_id("a")}).code, 4);
   EXPECT_EQ(by_token(wheel, {"start", "--join", wheel}).code, 2);
   EXPECT_EQ(by_token(wheel.substr(0, wheel.size() - 5), {"status"}).code, 2);
-  // A program on that machine joins by it, with an agent of its own.
+  // A program on that machine joins with the token and starts its own agent.
   auto environment = environment_of("elsewhere");
   environment["MOBULA_TOKEN"] = wheel;
   Process driver({programs + "/e2e_driver", "nested", "6"}, environment, folder() + "/log/by-token");

@@ -1,4 +1,4 @@
-// What the cluster says of tensors that went between its processes: which way, how much, sealed or not.
+// The cluster's report on tensor transfers between its processes: path, bytes, and encryption.
 #include "e2e/cluster.h"
 
 namespace mobula::e2e {
@@ -14,14 +14,14 @@ class Transfers : public ClusterTest {
     return Json::parse(ended.out, nullptr, false);
   }
   Json status() { return Json::parse(mobula({"status", "-o", "json"}).out, nullptr, false); }
-  // Of a path, as `status` has it; null where there were none.
+  // Returns the counters of a path in `status`; null if no transfer used it.
   static Json of_path(const Json& counts, const std::string& path) {
     for (const auto& each : counts) {
       if (each.value("path", "") == path) return each;
     }
     return {};
   }
-  // Until the counts, which processes tell now and then, have come.
+  // Waits for the counters, which processes report periodically.
   bool counts_come_to(const std::string& path, std::uint64_t transfers) {
     return eventually(Milliseconds(30'000), [&] {
       const Json counts = of_path(status()["transfers"], path);
@@ -71,7 +71,7 @@ TEST_F(Transfers, AreListedAndCountedByPath) {
   EXPECT_NE(mobula({"status"}).out.find("TRANSFERS"), std::string::npos);
   EXPECT_NE(mobula({"summary"}).out.find("transfers"), std::string::npos);
 
-  // What it counted is handed on; what it remembered is gone with it.
+  // The counters of an exited process are kept. Its log is lost.
   driver.say("go on");
   ASSERT_TRUE(driver.prints("left", Milliseconds(60'000))) << driver.err();
   EXPECT_TRUE(eventually(Milliseconds(30'000), [&] { return listed({"path=tcp"})["items"].empty(); }));

@@ -1,4 +1,5 @@
-// Bad input from outside, end to end: other protocol versions, folders, files and words that are wrong.
+// Invalid input from outside, end to end: other protocol versions, and wrong directories, files,
+// and arguments.
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,14 +21,14 @@ using namespace mobula::internal;
 using BadInput = ClusterTest;
 constexpr std::uint32_t other_version = protocol_version + 98;
 
-// Both versions are named.
+// The error names both versions.
 void expect_versions(const std::string& text) {
   EXPECT_NE(text.find(std::to_string(other_version)), std::string::npos) << text;
   EXPECT_NE(text.find(std::to_string(protocol_version)), std::string::npos) << text;
   EXPECT_NE(text.find("protocol version"), std::string::npos) << text;
 }
 
-// What the head answers to a message under this key.
+// Returns the head's reply to a message under this key.
 template <class Reply, class Message>
 std::optional<Reply> ask_head(const std::string& address, const KeyFile& key,
                               const Message& message) {
@@ -100,7 +101,7 @@ TEST_F(BadInput, AToolAndAnAgentOfAnotherVersionAreRefusedByTheHeadWithBoth) {
 }
 
 TEST_F(BadInput, AStateFolderThatCannotBeMadeIsNamed) {
-  // Below a file nobody can make a folder, root neither.
+  // No user can make a directory below a file, not even root.
   std::ofstream(folder() + "/x") << "a file";
   std::filesystem::create_symlink(folder() + "/x", folder() + "/b");
   const Ended ended = mobula({"start", "--head"}, "b");

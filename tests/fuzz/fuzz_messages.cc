@@ -1,5 +1,5 @@
-// Messages of every link: the first byte chooses which, the rest is the message. What can be
-// decoded must encode to something that decodes to the same.
+// Messages of every link. The first byte selects the link, and the rest is the message. A decoded
+// message must encode to bytes that decode to an equal message.
 #include <cstdint>
 #include <cstdlib>
 

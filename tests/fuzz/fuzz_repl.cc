@@ -1,4 +1,5 @@
-// Lines of a console, and completion of them: words that were quoted come back, and no line does harm.
+// Lines of a console and their completion: quoted words survive a round trip, and no line crashes
+// the console.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

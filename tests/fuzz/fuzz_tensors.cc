@@ -1,4 +1,4 @@
-// Tensors from outside: as parts of values, and as DLPack describes them. The first byte chooses.
+// Tensors from outside: inside values, and described by DLPack. The first byte selects.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@
 namespace mobula {
 namespace {
 
-// Every byte of it, in the order of its elements, and what is written of it again is the same.
+// Reads every byte in element order. Encoding and decoding the tensor must return the same bytes.
 void look_at(const Tensor& tensor) {
   const Tensor packed = tensor.contiguous();
   const auto bytes = packed.view<std::byte>();
@@ -43,7 +43,7 @@ void decode(std::span<const std::byte> bytes, const std::shared_ptr<const void>&
   }
 }
 
-// The description is read from the input, what it describes from nowhere.
+// The input is the description. The described memory does not exist.
 void import(std::string_view text) {
   internal::dlpack::ManagedVersioned form{};
   std::memcpy(&form, text.data(), std::min(text.size(), sizeof form));
@@ -71,7 +71,8 @@ void import(std::string_view text) {
 
 void try_tensor(std::uint8_t which, std::string_view text) {
   if (which % 4 == 3) return import(text);
-  // Where objects lie: at a multiple of 64. Not a byte more, so that the sanitizer sees the first one past it.
+  // Objects are aligned to 64 bytes. The block has exactly the size of the object, so that the
+  // sanitizer detects an access past its end.
   constexpr std::align_val_t place{64};
   const std::shared_ptr<void> memory(::operator new(text.size(), place),
                                      [](void* held) { ::operator delete(held, place); });

@@ -1,5 +1,5 @@
-// Text that people and their programs write: amounts, addresses, label selectors, requests as JSON.
-// The first byte chooses.
+// Text from users and their programs: amounts, addresses, label selectors, and requests as JSON.
+// The first byte selects.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

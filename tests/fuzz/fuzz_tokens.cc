@@ -1,5 +1,5 @@
-// What parses tokens and tickets: whatever is read is written to something that reads the same; what
-// is not whole, signed by the key given and in force is refused.
+// Parsers of tokens and tickets. A parsed credential encodes to text that parses to an equal one.
+// An incomplete, expired, or wrongly signed credential is rejected.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] % 3 == 0) {
-    // A key that has signed nothing.
+    // A key that has signed no ticket.
     if (check_ticket(text, std::string(32, 'k'), 1'700'000'000'000, {}).ok()) std::abort();
     return 0;
   }

@@ -1,5 +1,5 @@
-// What is read before anybody has proved anything: tickets, frame headers of local and bulk links,
-// packets of the fork server. The first byte chooses.
+// Input from unauthenticated peers: tickets, frame headers of local and bulk links, and packets of
+// the fork server. The first byte selects.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-// The beginning of the input, filled up with zeros.
+// The first bytes of the input, padded with zeros.
 template <std::size_t size>
 std::array<std::byte, size> head_of(std::string_view text) {
   std::array<std::byte, size> bytes{};
@@ -29,7 +29,7 @@ void must_return(const std::optional<Packet>& packet, std::string_view text) {
 void try_wire(std::uint8_t which, std::string_view text) {
   switch (which % 7) {
     case 0:
-      // No key in the world signed this.
+      // No existing key has signed this ticket.
       if (check_ticket(std::string(text), std::string(32, 'k'), 0, {}).ok()) std::abort();
       break;
     case 1:

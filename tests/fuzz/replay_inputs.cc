@@ -1,5 +1,5 @@
-// Gives a fuzz target the files named, where there is no libFuzzer to do it: every input that once
-// broke a decoder stays a test in every build.
+// Passes the named files to a fuzz target in builds without libFuzzer. Every input that once broke
+// a decoder remains a test in every build.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

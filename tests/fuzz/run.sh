@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes every target for some seconds, from the inputs that are kept and what it finds on the way.
+# Fuzzes every target for SECONDS, from the files in inputs/ and from earlier findings.
 # Usage: tests/fuzz/run.sh BUILD_FOLDER SECONDS
-# An input that breaks a target is left in BUILD_FOLDER/fuzz; once mended it belongs into inputs/.
+# An input that breaks a target is left in BUILD_FOLDER/fuzz. After the fix it belongs in inputs/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# A cluster whose nodes share nothing but a network: each has its own network, process, mount and host
-# name namespaces, a /tmp of its own, none of the build's files, and runs as a user who is not root. Only
-# the node of the driver has the driver's program. What works here does not lean on one machine's files.
+# Tests a cluster whose nodes share only a network. Each node has its own network, process, mount,
+# and host name namespaces and its own /tmp, has none of the build's files, and runs as a user other
+# than root. Only the driver's node has the driver's program. A passing test does not depend on
+# files of a shared machine.
 #
-# Usage: tests/isolated/nodes.sh BUILD_FOLDER        exit 77: cannot be tried here, and why
+# Usage: tests/isolated/nodes.sh BUILD_FOLDER        exit 77: cannot run here; prints the reason
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -18,13 +19,13 @@ command -v ip >/dev/null || { echo "isolated nodes: no program 'ip' (package ipr
 
 work=$(mktemp -d /var/tmp/mobula-isolated-XXXX)
 chmod 711 "$work"
-outers=()          # processes that end when their node is killed, and the other way round
-declare -A holder  # node -> the first process of its namespaces, as seen from here
+outers=()          # processes that end with their node, and the reverse
+declare -A holder  # node -> first process of its namespaces, as a host pid
 failed=no
 
 # ---- nodes -----------------------------------------------------------------------------------------
 
-# The first process of a node: hides what nodes must not share, says so, and reaps orphans until it is killed.
+# The first process of a node: hides shared files, reports readiness, and reaps orphans until its end.
 cat >"$work/first.sh" <<'FIRST'
 set -euo pipefail
 name=$1 root=$2 work=$3
@@ -74,7 +75,7 @@ make_node() {
   holder[$name]=$(pgrep -P "$outer")
 }
 
-# connect NODE NUMBER: gives it 10.77.0.NUMBER on the switch.
+# connect NODE NUMBER: connects the node to the switch as 10.77.0.NUMBER.
 connect() {
   ip link add "port-$1" netns "${holder[switch]}" type veth peer name eth0 netns "${holder[$1]}"
   inside switch ip link set "port-$1" master bridge0 up
@@ -84,7 +85,7 @@ connect() {
 
 inside() { nsenter --target "${holder[$1]}" --net --pid --mount --uts -- "${@:2}"; }
 
-# Runs a command at a node as its user, who has nothing of this shell's environment.
+# Runs a command on a node as its user, without this shell's environment.
 at() {
   inside "$1" setpriv --reuid $user --regid $user --clear-groups --no-new-privs \
     env -i PATH=/mnt/mobula/bin:/usr/bin:/bin HOME=/tmp/home XDG_RUNTIME_DIR=/tmp/run \
@@ -92,7 +93,7 @@ at() {
     bash -c 'cd /tmp/home && exec "$@"' bash "${@:2}" </dev/null
 }
 
-# A program on the desk, which alone has it, with the cluster's address and key.
+# Runs a program on the desk, the only node that has it, with the cluster's address and key.
 program() {
   at desk env MOBULA_ADDRESS=$head_address MOBULA_KEY_FILE=/tmp/home/cluster.key timeout 60 "/mnt/program/$1"
 }
@@ -129,7 +130,7 @@ check() {
   fi
 }
 
-# Polls until a command succeeds; SECONDS_AT_MOST bounds it.
+# within SECONDS COMMAND: polls until the command succeeds, for at most SECONDS.
 within() {
   local end=$((SECONDS + $1))
   shift
@@ -139,7 +140,8 @@ within() {
   done
 }
 
-# nodes_are STATE COUNT: so many nodes with resources are in that state, as the desk sees it.
+# nodes_are STATE COUNT: succeeds if COUNT nodes with resources are in that state, as seen from the
+# desk.
 nodes_are() {
   at desk mobula list nodes -o json --address $head_address --key /tmp/home/cluster.key 2>/dev/null |
     python3 -c '
@@ -148,14 +150,14 @@ nodes = [n for n in json.load(sys.stdin)["items"] if n["resources"].get("CPU", {
 sys.exit(0 if sum(n["state"] == sys.argv[1] for n in nodes) == int(sys.argv[2]) else 1)' "$1" "$2"
 }
 
-# Processes of a node but its first one and what looks.
+# Processes of a node, except its first process and this ps.
 processes_of() { inside "$1" ps -e -o pid=,user=,args= | awk '$1 != 1 && $3 != "ps"'; }
 nothing_runs_at() {
   local left
   left=$(processes_of "$1")
   [[ -z $left ]] || { echo "$left"; return 1; }
 }
-# Ends with the code that is expected.
+# ends_with CODE COMMAND: expects the exit code.
 ends_with() {
   local expected=$1 code=0
   shift
@@ -163,7 +165,7 @@ ends_with() {
   ((code == expected)) || { echo "ended with $code, and $expected was expected"; return 1; }
 }
 
-# ---- the story -------------------------------------------------------------------------------------
+# ---- scenario ------------------------------------------------------------------------------------
 
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 mkdir "$work/program"

@@ -1,7 +1,8 @@
-// By which a test says what it proves: belongs_to() at its beginning, as often as it proves something. When the
-// test has passed, that is written to a file of its own in the build folder, from which transport_matrix makes the
-// table; until then there is no such file. One that was skipped after that says that it could not be run here. In a
-// sanitized program a test also proves that what it runs is clean.
+// Records the properties that a test proves. The test calls belongs_to() at its start, once per
+// property. If it passes, they are written to its own file in the build directory, from which
+// transport_matrix makes the table. A test that is skipped after the call records that it could not
+// run here. In a sanitized program, a test also proves that its code is clean.
+// Thread: the test thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,12 +18,12 @@
 
 namespace mobula::matrix {
 
-// Really, or on simulated GPUs.
+// Proven on real hardware, or on simulated GPUs.
 enum class Proof : char { real = 'R', simulated = 'S' };
 
 class Cells : public testing::EmptyTestEventListener {
  public:
-  // Of this program.
+  // The instance of this program.
   static Cells& instance() {
     static Cells* const made = [] {
       auto* const cells = new Cells;

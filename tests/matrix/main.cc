@@ -1,7 +1,8 @@
-// Prints the table of what the ways of a tensor's bytes have been shown to stand, from what tests wrote when they
-// passed. Fails, and names it, where something that is asked for was not shown by the programs as they are now.
+// Prints the table of proven properties of transport paths, from the files that passing tests
+// wrote. Fails and names each required property that the present programs have not proven.
 //   transport_matrix [--large] [--sanitized] [--without WAY]... [FOLDER...]
-// What could not be run on this machine is shown as ?, and so is not missing; ways that were not built are left out.
+// A property that could not be tested on this machine is shown as ? and does not count as missing.
+// Paths that were not built are omitted.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -55,7 +56,7 @@ Seen read_folders(const std::vector<std::string>& folders) {
   return seen;
 }
 
-// What is wanted of a part for a way, and not there: letters.
+// Letters of the proofs that a part requires for a path and that are missing.
 std::string lacking(const Seen& seen, const PartRow& part, std::size_t column) {
   if (column >= asked_columns) return {};
   const char wanted = part.wanted[column];

@@ -1,7 +1,9 @@
-// What every way of a tensor's bytes has to stand: rows of behaviours, each of parts, with the ways that have to
-// show each part really (R) or on simulated GPUs (S), and those that cannot have it (-). Tests say which part they
-// prove (cells.h); the program transport_matrix prints the table of what they proved and fails where something is
-// missing. A row without a part for a way that the row asks for does not compile.
+// Required properties of each transport path: rows of behaviors, each with parts. Each part lists
+// the paths that must prove it on real hardware (R) or on simulated GPUs (S), and the paths without
+// it (-). Tests record the parts that they prove (cells.h). The program transport_matrix prints the
+// proven table and fails if a proof is missing. A row without a part for a path that the row
+// requires does not compile.
+// Thread: any.
 #pragma once
 
 #include <array>
@@ -10,12 +12,12 @@
 
 namespace mobula::matrix {
 
-// `staged`: by way of the host, or of the object store. `carried` is the plug-in of the tests, `nixl` one that is
-// built where its headers are.
+// `staged`: through host memory or the object store. `carried`: the tests' plugin. `nixl`: a plugin
+// that is built if its headers exist.
 enum class Column : std::uint8_t { inproc, shm, tcp, staged, gloo, ucx, cuda_ipc, nccl, carried, nixl };
 inline constexpr std::array<std::string_view, 10> column_names{
     "inproc", "shm", "tcp", "staged, store", "gloo", "ucx", "cuda_ipc", "nccl", "carried", "nixl"};
-// Those that rows ask for; the others have what their tests prove.
+// Number of required columns. The other columns show the proofs that exist.
 inline constexpr std::size_t asked_columns = 8;
 
 enum class Part : std::uint8_t {
@@ -27,14 +29,14 @@ enum class Part : std::uint8_t {
   one_step, hanging_kernel, reachable_bytes, failing_driver, stopped_receiver, capturing_holder,
 };
 
-// Parts that cost so much that only the long run asks for them.
+// Expensive parts are required only in the long run.
 enum class Asked : std::uint8_t { always, large, sanitized };
 
 struct PartRow {
   Part part;
-  std::string_view name;    // in files of cells and in what is missing
-  int row;                  // of `rows`
-  std::string_view wanted;  // a letter for each asked column; B: really, and simulated too
+  std::string_view name;    // in files of cells and in reports of missing proofs
+  int row;                  // index in `rows`
+  std::string_view wanted;  // one letter per required column; B: real and simulated
   Asked asked = Asked::always;
 };
 
@@ -129,7 +131,7 @@ inline constexpr std::array<PartRow, 44> parts{{
 
 constexpr const PartRow& row_of(Part part) { return parts[static_cast<std::size_t>(part)]; }
 
-// Every part stands at its own number; a row asks for a way exactly where one of its parts does.
+// Every part is at its own index. A row requires a path exactly if one of its parts does.
 constexpr bool is_whole() {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].part != static_cast<Part>(i) || parts[i].wanted.size() != asked_columns) return false;

@@ -1,4 +1,5 @@
-// One test per public report, written from the symptom alone. docs/known-reports.md has the project and number of each.
+// One test per public bug report, written from the symptom alone. docs/known-reports.md lists the
+// project and number of each.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -374,7 +375,7 @@ TEST(KnownReports, ResultsLargerThanTheStoreTogether) {
 
 class Member {
  public:
-  // Reason of the failure, or "done".
+  // Returns the reason of the failure, or "done".
   std::string reduce(int count, int root) {
     return outcome([&] {
       (void)mobula::collective_group("reports").reduce(Tensor::zeros({count}), {.root = root});

@@ -1,4 +1,5 @@
-// Public bug reports of other systems, tried on one cluster: 4 CPUs, 2 logical GPUs, 2 units of "lane", a store of 64 MiB.
+// Reproduces public bug reports of other systems on one cluster: 4 CPUs, 2 logical GPUs, 2 units of
+// "lane", and a store of 64 MiB.
 #include <gtest/gtest.h>
 
 #include <mobula/mobula.h>

@@ -1,4 +1,5 @@
-// Bytes between the simulated nodes: what an agent offers, and the chunks that others read of it.
+// Bulk transfer between simulated nodes: objects that an agent offers, and chunks that other agents
+// read from it.
 #include <algorithm>
 
 #include "sim/agent_role.h"
@@ -12,7 +13,7 @@ Failure broken() { return failure(ErrorCode::unavailable, "simulated: the bulk c
 
 }  // namespace
 
-// ---- what others may read ----------------------------------------------------------------------
+// ---- offers to other agents --------------------------------------------------------------------
 
 void Agent::offer(const worker::OfferObject& object) {
   Offer offer{.place = {object.slab.bits().low, static_cast<std::int64_t>(object.offset)},
@@ -50,7 +51,7 @@ void Agent::withdraw(std::uint64_t number) {
   end_offer(number);
 }
 
-// It is over when nobody may ask any more and nothing that was asked for is still being sent.
+// An offer ends when it is withdrawn and no requested chunk is still being sent.
 void Agent::end_offer(std::uint64_t number) {
   const auto at = offers_.find(number);
   if (at == offers_.end() || !at->second.withdrawn || at->second.reading > 0) return;
@@ -73,7 +74,7 @@ void Agent::end_reading(std::uint64_t number) {
   end_offer(number);
 }
 
-// What lies in this part of a place: nothing where bytes have not come yet.
+// Returns the content of one chunk of a location, or null if its bytes have not arrived yet.
 const Content* Agent::part(PlaceKey place, std::uint64_t offset) {
   if (const auto at = arriving_.find(place); at != arriving_.end()) {
     return at->second.parts.contains(offset) ? &at->second.content : nullptr;
@@ -82,7 +83,7 @@ const Content* Agent::part(PlaceKey place, std::uint64_t offset) {
   return at == node_.memory.end() ? nullptr : &at->second;
 }
 
-// ---- what is read from others ------------------------------------------------------------------
+// ---- reads from other agents -------------------------------------------------------------------
 
 void Agent::fetch(const worker::FetchBulk& command) {
   world().checkers().chunk_asked(*this, command, flights_);
@@ -105,7 +106,7 @@ void Agent::fetch(const worker::FetchBulk& command) {
   });
 }
 
-// A source that stands still sends nothing, and lets the connection stand.
+// A paused source sends nothing but keeps the connection open.
 void Agent::arrives(Agent* source, bool served, const worker::FetchBulk& command, std::optional<Failure> why) {
   if (served && source->alive() && source->paused() && flights_.contains(command.chunk)) {
     world().kernel().after(Duration(20ms), [this, source, served, command, why] {
@@ -150,7 +151,7 @@ void Agent::chunk_ended(std::uint64_t chunk, std::optional<Failure> why) {
   take(worker::ChunkFetched{chunk, std::move(why)});
 }
 
-// Every connection of this node to others breaks, and each will be made again.
+// Breaks every outgoing bulk connection of this node. Each is opened again later.
 void Agent::break_bulk() {
   const auto flights = std::exchange(flights_, {});
   for (const auto& [chunk, flight] : flights) take(worker::ChunkFetched{chunk, broken()});

@@ -1,4 +1,4 @@
-// What an agent's machine does for it: programs, forks, kills, bulk transfers.
+// The machine below a simulated agent: program files, forks, kills, and bulk transfers.
 #include "protocol/messages.h"
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
@@ -38,7 +38,7 @@ void Agent::fork_executor(const worker::StartExecutor& start) {
     AssignExecutor assignment = start.assign;
     assignment.ticket = "ticket";
     assignment.seed = 1;
-    // The shell sends the assignment before anything the core has to say.
+    // The shell sends the assignment before any message of the core.
     world().transmit(connection->down, [connection, bytes = encode(AgentToProcess(assignment))] {
       if (connection->open) connection->process->agent_said(connection, bytes);
     });
@@ -59,7 +59,8 @@ void Agent::kill_executor(const worker::KillExecutor& kill) {
   });
 }
 
-// As the shell does: the core is told while there is too little, and once when there no longer is.
+// Follows the shell: the core receives samples while memory is short, and one more when the
+// shortage ends.
 void Agent::look_at_memory() {
   if (!alive()) return;
   world().kernel().after(Duration(250ms), [this] { receive([this] { look_at_memory(); }); });
@@ -88,7 +89,7 @@ Duration Agent::disk_delay() {
                                           : chance.between(Duration(100us), Duration(20ms));
 }
 
-// The bytes are looked at when the time is over: they must have stayed where they were until then.
+// Reads the bytes when the delay is over: they must stay in place until then.
 void Agent::write_spilled(const worker::StartSpill& spill) {
   const bool fails = world().weather().spill_fails > 0 && world().spill_chance().chance(600);
   world().kernel().after(disk_delay(), [this, spill, fails] {

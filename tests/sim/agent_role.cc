@@ -7,7 +7,7 @@ namespace mobula::internal::sim {
 
 worker::WorkerOptions agent_options(const World& world) {
   worker::WorkerOptions options;
-  options.bulk_chunk_bytes = std::uint64_t{32} << 10;  // a large value has seven
+  options.bulk_chunk_bytes = std::uint64_t{32} << 10;  // a large value has seven chunks
   options.bulk_bytes_in_flight = std::uint64_t{192} << 10;
   options.bulk_chunks_per_source = 4;
   if (world.plan().store_bytes == 0) return options;
@@ -125,7 +125,8 @@ void Agent::head_said(const std::shared_ptr<HeadConnection>& connection, const B
   });
 }
 
-// No link does this: it stands for a bug that loses news of slots, which facts are to mend.
+// No real link loses messages this way. The fault stands for a bug that loses slot messages, which
+// facts must repair.
 bool Agent::news_is_lost(const AgentToHead& message) {
   const auto* frame = std::get_if<AgentFrame>(&message);
   if (world().weather().news_lost == 0 || frame == nullptr || !frame->frame.message) return false;
@@ -136,7 +137,7 @@ bool Agent::news_is_lost(const AgentToHead& message) {
 }
 
 void Agent::send_head(const AgentToHead& message) {
-  world().checkers().agent_says(*this, message);  // it holds whether the head hears of it or not
+  world().checkers().agent_says(*this, message);  // counts even if the message is lost
   if (news_is_lost(message)) {
     AgentToHead other = message;
     std::get<AgentFrame>(other).frame.message = ObjectCopies{};
@@ -176,7 +177,7 @@ void Agent::process_said(const std::shared_ptr<LocalConnection>& connection,
   });
 }
 
-// The process has ended: what it had sent still arrives, then the end of the connection.
+// After a process exits, its sent messages still arrive, then the end of the connection.
 void Agent::process_gone(const std::shared_ptr<LocalConnection>& connection) {
   world().transmit(connection->up, [this, connection] {
     receive([this, connection] {
@@ -264,7 +265,7 @@ void Agent::step(worker::Event event) {
   arm();
 }
 
-// Nothing is said of places in memory that could not be had.
+// Drops messages about memory that could not be allocated.
 bool Agent::in_failed_slab(const worker::SendProcess& command) const {
   const auto* reserved = std::get_if<ObjectReserved>(&command.message);
   const auto* readable = std::get_if<ObjectReadable>(&command.message);

@@ -1,5 +1,6 @@
-// The simulated worker agent: the core of one incarnation, its connections, and the machine's part of
-// its work (forking, slabs, bulk transfers, program files). One thread.
+// The simulated worker agent: the core of one incarnation, its connections, and its machine's work
+// (forks, slabs, bulk transfers, program files).
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <map>
@@ -14,7 +15,8 @@
 
 namespace mobula::internal::sim {
 
-// The local socket between a process and its agent: reliable, ordered, ends with either.
+// The local socket between a process and its agent: reliable and ordered. It closes when either
+// side exits.
 struct LocalConnection {
   worker::LinkId link = 0;
   Agent* agent = nullptr;
@@ -23,24 +25,24 @@ struct LocalConnection {
   bool open = true;
 };
 
-// Of every agent of the history.
+// Options of every agent in a history.
 worker::WorkerOptions agent_options(const World& world);
 
-// What a bulk server gives out.
+// A location that the bulk server offers for reading.
 struct Offer {
   PlaceKey place{};
   bool file = false;
   std::uint64_t size_bytes = 0;
   ProcessId reader{};
-  int reading = 0;  // chunks that are being sent
+  int reading = 0;  // chunks being sent
   bool withdrawn = false;
 };
 
-// A place, or a program file, whose bytes come in parts.
+// A location, or a program file, whose bytes arrive in chunks.
 struct Arriving {
   std::uint64_t pull = 0;
   Content content{};
-  std::map<std::uint64_t, std::uint64_t> parts{};  // sizes by offset
+  std::map<std::uint64_t, std::uint64_t> parts{};  // chunk sizes by offset
   Hash128 file{};
 };
 
@@ -49,7 +51,7 @@ class Agent final : public Role {
   Agent(World& world, Node& node);
 
   void start();
-  // Ends the process, its executors and its connections; the world starts a new incarnation.
+  // Ends the agent process, its executors, and its connections. The world starts a new incarnation.
   void crash(const std::string& why);
 
   // ---- the head --------------------------------------------------------------------------------
@@ -75,7 +77,7 @@ class Agent final : public Role {
   std::size_t slabs() const { return slabs_.size(); }
   std::size_t programs() const { return programs_.size(); }
   const std::map<PlaceKey, Arriving>& arriving() const { return arriving_; }
-  // All its bulk connections to others.
+  // Breaks all bulk connections to other agents.
   void break_bulk();
 
  private:

@@ -1,5 +1,6 @@
-// Writes the plans of the items of a history: small programs, each about one thing of the runtime. Lives
-// for one item.
+// Writes the plans for one item of a history: small programs that each exercise one feature of the
+// runtime. Lives for one item.
+// Thread: owner.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace mobula::internal::sim {
 
-// Writes plans; `random` decides the details.
+// Writes plans. `random` decides the details.
 class Author {
  public:
   Author(Random& random, Plans& plans) : random_(random), plans_(plans) {}
@@ -24,7 +25,7 @@ class Author {
     return plans_.back().id;
   }
 
-  // A task that reads its arguments and works for a moment.
+  // A task that reads its arguments and works briefly.
   Plan leaf() {
     Plan plan;
     plan.name = "leaf";
@@ -149,7 +150,7 @@ class Author {
   Plan actor_class() {
     Plan plan;
     plan.name = "class";
-    plan.shape = pick({"zero", "placed"});  // one that holds a CPU could starve its callers
+    plan.shape = pick({"zero", "placed"});  // an actor that holds a CPU could starve its callers
     plan.run_time = random_.between(Duration(0), Duration(5ms));
     plan.max_concurrency = random_.chance(250) ? 3 : 1;
     return plan;

@@ -1,4 +1,5 @@
-// Books of slots and instances, kept from messages and processes; what is durable; who was told what.
+// Accounting of slots and instances from messages and processes, durability, and the recipients of
+// grants.
 #include <algorithm>
 
 #include "head/core/rows.h"
@@ -22,7 +23,7 @@ void add(Used& used, const Allocation& allocation, bool without_cpu) {
   }
 }
 
-// What is over the node's total; empty if nothing is.
+// Names the resources that exceed the node's total. Empty if no resource does.
 std::string excess(const Used& used, const NodeShape& shape) {
   for (const auto& [key, sum] : used) {
     const auto* resource = shape.find(key.first);
@@ -57,7 +58,7 @@ void Checkers::fault(FaultKind kind) {
 
 void Checkers::head_crashed() {
   demands_.clear();
-  // Orders that nobody got were never given.
+  // Forgets orders that no agent received: they count as never given.
   for (auto at = granted_.begin(); at != granted_.end();) {
     at = at->second.heard ? std::next(at) : granted_.erase(at);
   }
@@ -96,7 +97,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
     }
     return;
   }
-  // A session repeats what was said before, though it may have ended since.
+  // A session resends old messages, although their subject may have ended since.
   const auto was_durable = [&](const std::string& table, const std::string& key) {
     return row(table, key) != nullptr || erased_.contains({table, key});
   };
@@ -123,9 +124,10 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
 }
 
 void Checkers::grant(const StartSlot& start, Agent* to) {
-  if (to == nullptr || granted_.contains(start.slot)) return;  // said again
+  if (to == nullptr || granted_.contains(start.slot)) return;  // a resent order
   if (!ever_granted_.insert(start.slot).second) return;
-  if (!to->alive()) return;  // the head has not heard yet: nobody gets this order
+  // The head does not know yet that the agent is dead: no agent receives this order.
+  if (!to->alive()) return;
   granted_[start.slot] = {to->node().id, to->address().incarnation, start.allocation,
                           start.demand_class.job, !start.actor.actor.empty(), false, false};
   if (drained_.contains(to->address().incarnation)) {
@@ -140,14 +142,14 @@ void Checkers::grant(const StartSlot& start, Agent* to) {
   has_room_for_contexts(start, to->node().plan.shape);
   within_quota(start);
   in_its_turn(start, to->node().plan);
-  // The node's CPUs were there when the bundle got its place; since then those may have gone on who had lent
-  // theirs. Nothing else is lent.
+  // The bundle reserved the node's CPUs when it was placed. Since then, tasks that had released
+  // their CPU may have continued. No other resource is released.
   const bool in_bundle = !start.allocation.group.empty();
   if (in_bundle) in_its_bundle(start, to->node().id);
   count(to->node().id, in_bundle);
 }
 
-// By the labels that the node really has, whatever the head was told.
+// Checks against the real labels of the node, not against the labels that the head received.
 void Checkers::where_it_may(const StartSlot& start, Agent& to) {
   if (meets_selectors(start.demand_class.request, to.node().plan.shape.labels)) return;
   world_.violation("labels", "slot " + start.slot.brief() + " starts on node" +
@@ -172,7 +174,7 @@ bool meets_selectors(const Request& request, const Labels& labels) {
   return allowed;
 }
 
-// By what the node really has: beside the bytes that its user may allocate, a process's context.
+// Checks against the real device memory: the user's amount plus the context of one process.
 void Checkers::has_room_for_contexts(const StartSlot& start, const NodeShape& shape) {
   const std::int64_t asked = start.demand_class.request.gpu_memory;
   const auto* held = start.allocation.find("GPU");
@@ -222,7 +224,7 @@ void Checkers::in_its_bundle(const StartSlot& start, NodeId node) {
   if (!over.empty()) world_.violation("groups", what + ": the bundle is granted " + over);
 }
 
-// What the head has given out on a node, by the checker's own books.
+// Counts the head's allocations on a node, by the checker's own accounting.
 void Checkers::count(NodeId node, bool without_cpu) {
   Used used;
   for (const auto& [slot, each] : granted_) {
@@ -233,7 +235,7 @@ void Checkers::count(NodeId node, bool without_cpu) {
   if (!over.empty()) world_.violation("books", "node" + std::to_string(where->index) + " is granted " + over);
 }
 
-// What live processes hold. CPU of executors that wait may be lent.
+// Counts the resources of live processes. Blocked executors may have released their CPU.
 void Checkers::count_physical(NodeId node) {
   const Node* where = world_.node_of(node);
   Used used;

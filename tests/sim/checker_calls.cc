@@ -1,4 +1,4 @@
-// What user code sees: results against the oracle, order of calls, attempts.
+// User-visible behavior: results against the oracle, order of calls, and attempts.
 #include <algorithm>
 
 #include "protocol/messages.h"
@@ -23,7 +23,7 @@ Expected Checkers::expected(ObjectId object) const {
   const auto at = expected_.find(object);
   if (at != expected_.end()) return at->second;
   Expected unknown;
-  unknown.handle = true;  // of an actor; nothing else is unknown
+  unknown.handle = true;  // the actor's handle; no other value is unknown
   return unknown;
 }
 
@@ -51,7 +51,8 @@ void Checkers::call_started(Process& process, const executor::RunCall& run) {
   TaskMark& mark = tasks_[run.call.task];
   mark.runs.insert({process.id(), run.call.attempt});
   memory_call_starts(process, run.call);
-  // On a node that the head has given up an earlier attempt may still begin, until it is fenced.
+  // On a node that the head has declared dead, an earlier attempt may still begin until the node is
+  // fenced.
   const bool given_up = peers_overlap_ && !has_slot(process);
   if (mark.answered_to == run.caller && !streams_lose_ && !given_up) {
     world_.violation("results", "task " + run.call.form->name + " runs again in " + process.name() +
@@ -93,8 +94,8 @@ void Checkers::executor_replied(Process& process, ProcessId caller, const Execut
   if (at == tasks_.end()) return;
   at->second.answered = true;
   if (process.assignment().actor.actor.empty()) made_with_elements(caller, *reply);
-  // What lies in a store can be lost, and is then made again.
-  // So are elements of tensors that are lost with their process.
+  // Stored values can be lost and recomputed. So can tensor elements that are lost with their
+  // process.
   const bool stored = std::ranges::any_of(reply->results, [](const ValueRecord& value) {
     const auto is_tensor = [](const RefRecord& ref) { return !ref.tensor.is_empty(); };
     return value.in_store || std::ranges::any_of(value.contained, is_tensor);

@@ -1,4 +1,5 @@
-// Ends: resources of actors without handles, waits that are cancelled, groups whose nodes leave; and bundles with devices.
+// Ends: resources of actors without handles, cancelled waits, groups that lose nodes, and bundles
+// with devices.
 #include <algorithm>
 
 #include "head/core/rows.h"
@@ -10,9 +11,10 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration release_bound = 50ms;   // from the last handle and the last call to the head's knowledge
+constexpr Duration release_bound = 50ms;   // from the last handle and call until the head knows
 constexpr Duration cancel_bound = 100ms;
-// The delay after which younger groups yield their idle bundles, and time for their slots to become idle.
+// The delay after which younger groups yield their idle bundles, plus the time in which their slots
+// become idle.
 constexpr Duration regroup_bound = 12s;
 
 bool has_gpu(const Allocation& allocation) { return allocation.find("GPU") != nullptr; }
@@ -46,7 +48,7 @@ void Checkers::slot_known_gone(SlotId slot) {
   placed_.erase(at);
   const auto gone = handle_gone_.find(actor);
   const auto used = last_used_.find(actor);
-  // Elements that others refer to are stored first.
+  // An executor stores tensor elements that other processes refer to before it exits.
   const bool has_tensors =
       std::ranges::any_of(world_.plan().plans, [](const Plan& plan) { return plan.tensors > 0; });
   if (any_fault_ || has_tensors || actor.empty() || gone == handle_gone_.end() || used == last_used_.end()) return;
@@ -80,7 +82,8 @@ void Checkers::spares_devices(const StartSlot& start) const {
   }
 }
 
-// Where groups alone use the nodes, each node with one CPU and each bundle with another node.
+// Applies if only groups use the nodes, each node has one CPU, and each bundle needs a separate
+// node.
 void Checkers::regroups() {
   if (!world_.plan().uniform) return;
   std::size_t nodes = 0, used = 0, wanted = 0;

@@ -1,4 +1,5 @@
-// Readers at the home of an object: bytes, a failure or a computation of the bytes ends each wait.
+// Readers at the home of an object: each wait ends with bytes, a failure, or a recomputation of the
+// bytes.
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
 #include "sim/world.h"
@@ -6,7 +7,8 @@
 namespace mobula::internal::sim {
 namespace {
 
-// Longer than the pause of a process or an agent, after which the report of a loss is still processed.
+// Exceeds the longest pause of a process or an agent, after which it still handles the report of a
+// loss.
 constexpr Duration stranded_limit = 20s;
 
 }  // namespace
@@ -16,7 +18,7 @@ void Checkers::home_serves(Agent& agent) {
   for (const auto& [object, owner] : agent.core().awaited_without_bytes()) {
     Process* maker = world_.process_of(owner);
     const auto* row = maker != nullptr && maker->alive() ? maker->client().object(object) : nullptr;
-    // An owner that has the bytes in its own memory stores them.
+    // The owner stores bytes that are in its own memory.
     if (row != nullptr && (!row->ready || row->storing)) continue;
     stranded.insert(object);
   }
@@ -30,7 +32,7 @@ void Checkers::home_serves(Agent& agent) {
   }
 }
 
-// A leaf whose arguments can all be recomputed by the process that submits it.
+// Records a leaf task whose arguments can all be recomputed by its submitter.
 void Checkers::note_recomputable(const CallRecord& call, const Plan& plan) {
   bool all = call.form->kind == CallKind::task && plan.max_retries < 0 && plan.steps.empty() && plan.tensors == 0 &&
              !plan.return_refs;

@@ -1,14 +1,15 @@
-// What is ended for lack of memory: where there is too little, what may run again, one after the other;
-// and that it is done. Kept from what user code takes on each node, and from when executors are gone.
+// Kills for lack of memory: the node is short, tasks that may run again are killed first, one
+// executor is killed at a time, and a kill does happen. Based on the memory that user code takes on
+// each node and on the exit times of executors.
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
 
 namespace mobula::internal::sim {
 namespace {
 
-constexpr std::int64_t least_mib = 16;          // less is not worth an end
-constexpr Duration known_after = Duration(200ms);    // what runs, to the agent
-constexpr Duration served_within = Duration(1300ms);  // the pause after another, and a look
+constexpr std::int64_t least_mib = 16;          // smaller executors are not worth a kill
+constexpr Duration known_after = Duration(200ms);    // delay until the agent knows a running call
+constexpr Duration served_within = Duration(1300ms);  // pause after another kill, plus one sample
 constexpr Duration memory_pause = Duration(500ms);
 constexpr Duration gone_within = Duration(5s);
 
@@ -72,7 +73,7 @@ void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) 
     return world_.violation("memory", what + " before the memory of another can be back");
   }
   const Process* ended = nullptr;
-  bool others_may = false;  // be ended, and run again
+  bool others_may = false;  // another executor could be killed, and its task run again
   for (const Process* executor : agent.node().executors) {
     const bool it = executor->slot() == kill.slot && executor->generation() == kill.generation;
     if (it) ended = executor;
@@ -81,7 +82,7 @@ void Checkers::ended_for_memory(Agent& agent, const worker::KillExecutor& kill) 
                   world_.now() - call->since > known_after;
   }
   memory.last_end = world_.now();
-  if (ended == nullptr) return;  // it has ended by itself
+  if (ended == nullptr) return;  // the executor exited by itself
   memory.ending = ended->id();
   const auto* call = runs_in(*ended);
   const bool known = call != nullptr && world_.now() - call->since > known_after;

@@ -1,5 +1,5 @@
-// What is ended for work of a higher priority: only where that is asked for, only below it, and only what
-// may run again. Kept from what the head says and executors answer.
+// Preemption: only if it is enabled, only for a higher priority, and only tasks that may run again.
+// Based on messages of the head and replies of executors.
 #include <algorithm>
 
 #include "protocol/messages.h"
@@ -7,7 +7,7 @@
 
 namespace mobula::internal::sim {
 
-// The first time that a slot is asked for: later somebody else may wait.
+// Considers only the first recall of a slot: the beneficiary of a later one may differ.
 void Checkers::preemption_asked(const RecallSlot& recall) {
   if (recall.running == RunningTask::finishes || !preempted_slots_.insert(recall.slot).second) return;
   if (preemptions_.empty() || world_.now() - preemptions_.back() > 1s) preemptions_.push_back(world_.now());
@@ -16,7 +16,7 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
     return world_.violation("preemption", what + ", where nobody asked for preemption");
   }
   const auto slot = granted_.find(recall.slot);
-  if (slot == granted_.end()) return;  // its agent has said that it is gone
+  if (slot == granted_.end()) return;  // its agent has reported that the slot is gone
   if (slot->second.actor) return world_.violation("preemption", what + ", and has an actor");
   const auto* theirs = terms_of(slot->second.job);
   if (theirs == nullptr) return;
@@ -46,7 +46,7 @@ void Checkers::preemption_asked(const RecallSlot& recall) {
                      what + ", and nothing of a higher priority waits that it would help");
 }
 
-// Nobody cancels anything in these histories: what is answered as cancelled was ended for others.
+// No user cancels a task in these histories: a task reported as cancelled was preempted.
 void Checkers::run_was_ended(const Process& process, const CallReply& reply) {
   if (!world_.plan().preempt_after) return;
   const auto at = tasks_.find(reply.task);

@@ -1,4 +1,5 @@
-// What leaves memory for the disk: never what somebody looks at, and never without a copy that is whole.
+// Spilling: a mapped object is never moved out of memory, and no object leaves memory without a
+// complete copy on disk.
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
 
@@ -17,7 +18,8 @@ void Checkers::agent_stepped(Agent& agent) {
 
 void Checkers::stays_in_place(Agent& agent, Process& process) {
   for (const auto& [object, here] : agent.core().objects().objects()) {
-    // Who has released it may not have heard yet that nobody else held it; a late word of another node makes it known anew.
+    // A process that has released the object may not know yet that no other holder exists. A late
+    // message from another node makes the object known again.
     if (!here.processes.contains(process.id())) continue;
     const auto* row = process.client().object(object);
     if (row == nullptr || row->storing) continue;

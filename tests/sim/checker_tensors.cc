@@ -1,4 +1,5 @@
-// Tensors whose elements stay where they were made: they are freed when nobody refers to them, not before.
+// Tensors whose elements stay in their producer: they are freed when the last ref is gone, and not
+// before.
 #include <algorithm>
 
 #include "sim/agent_role.h"
@@ -9,7 +10,7 @@ namespace mobula::internal::sim {
 
 void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
   if (lossy_) return;
-  // With its driver, which has let go of everything by then, the job ends, and all holds of it.
+  // The job and all its holds end with its driver, which has released all its refs by then.
   const bool job_goes_on = std::ranges::any_of(world_.processes(), [&](const Process* each) {
     return each->is_driver() && each->alive() && each->job() == holder.job() && !each->client().empty();
   });
@@ -24,7 +25,7 @@ void Checkers::tensor_freed(Process& holder, ObjectId tensor) {
 }
 
 void Checkers::elements_there(Process& executor, const executor::RunCall& run, bool fetched) {
-  // Real processes are not lent their own: the caller refers to them while it waits.
+  // Real executors do not borrow these tensors: the caller refers to them while it waits.
   const Process* caller = world_.process_of(run.caller);
   const auto is_referred_to = [&](ObjectId tensor) {
     const auto* row = caller != nullptr && caller->alive() ? caller->client().object(tensor) : nullptr;
@@ -49,7 +50,8 @@ void Checkers::elements_there(Process& executor, const executor::RunCall& run, b
   }
 }
 
-// A planned end of an executor of tasks: what others of a job that goes on refer to is stored first.
+// At a planned exit of a task executor, elements that other processes of a running job refer to are
+// stored first.
 void Checkers::leaves_with(Process& holder, const std::vector<ObjectId>& tensors) {
   if (lossy_ || !holder.assignment().actor.actor.empty()) return;
   const auto processes = world_.processes();
@@ -78,7 +80,7 @@ void Checkers::made_with_elements(ProcessId caller, const CallReply& reply) {
   }
 }
 
-// Who owns a value with these elements, and may run the task that made it once more, can make them again.
+// The owner of a value with these elements can recompute them if the producing task may run again.
 void Checkers::reply_comes(Process& caller, const ExecutorFrame& frame) {
   const auto* reply = frame.message ? std::get_if<CallReply>(&*frame.message) : nullptr;
   if (reply == nullptr || reply->lost.empty()) return;
@@ -109,7 +111,7 @@ void Checkers::reads_that_elements_are_lost(const Process& process, ObjectId obj
   }
 }
 
-// A slot that is kept for its results is returned only after a recall, or when its lessee exits as planned.
+// A resident slot is returned only after a recall, or when its lessee exits as planned.
 void Checkers::slot_stops(Agent& agent, const HeadMessage& message) {
   const auto* relay = std::get_if<ToProcess>(&message);
   const auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;

@@ -1,5 +1,6 @@
-// Chunks of objects on their way: each is asked for once at a time and comes once, from where it is;
-// what is under way stays within its limits; and nothing is readable of which a part is missing.
+// Chunks in transit: each chunk is requested once at a time and arrives once, from an agent that
+// has it. Bytes in flight stay within their limits. No object becomes readable while a chunk is
+// missing.
 #include "sim/agent_role.h"
 
 namespace mobula::internal::sim {

@@ -1,5 +1,5 @@
-// Between jobs: quotas, priorities, and that large requests are served. Kept from what the head hears and
-// says; where it is not certain that the head knew better, nothing is said.
+// Fairness between jobs: quotas, priorities, and service of large requests. Based on the messages
+// that the head receives and sends. Reports nothing if the head may have had other knowledge.
 #include <algorithm>
 
 #include "head/core/rows.h"
@@ -10,7 +10,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// Reserving takes 2 s, and small tasks end within half a second; several large ones may be in line.
+// A reservation takes 2 s, small tasks end within 500 ms, and several large tasks may be queued.
 constexpr Duration whole_bound = 5s;
 
 const std::string small_request = ResourceSet{{"CPU", Quantity::whole(1)}}.to_string();
@@ -49,7 +49,8 @@ void Checkers::terms_heard(const FromProcess& message) {
   }
 }
 
-// Slots that are not known to be gone, what is lent left out; bundles as the disk has them.
+// Counts slots that are not known to be gone, without released CPUs, and bundles as recorded on
+// disk.
 ResourceSet Checkers::held_by(JobId job) const {
   ResourceSet held;
   for (const auto& [slot, each] : granted_) {
@@ -80,7 +81,7 @@ bool Checkers::may_hold(JobId job, const ResourceSet& more) const {
   });
 }
 
-// The new slot is among those granted already.
+// The granted slots already include the new one.
 void Checkers::within_quota(const StartSlot& start) {
   const auto job = start.demand_class.job;
   const auto* terms = terms_of(job);
@@ -94,7 +95,8 @@ void Checkers::within_quota(const StartSlot& start) {
   }
 }
 
-// Of jobs with quotas, and of nodes where programs cannot start, it is not known what else holds them back.
+// Skips jobs with quotas and nodes where programs cannot start: other causes may hold these jobs
+// back.
 void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
   not_gone_.emplace(start.slot, std::pair(start.lessee, start.demand_class.id));
   grants_of_[start.demand_class.request.resources.to_string()].push_back(world_.now());
@@ -113,7 +115,7 @@ void Checkers::in_its_turn(const StartSlot& start, const NodePlan& node) {
         !meets_selectors(wanted.request, node.shape.labels)) {
       continue;
     }
-    // With a slot of that kind out it is not certain that it waits.
+    // If the lessee has a slot of this class, the demand may not be waiting.
     const bool has_some = std::ranges::any_of(
         not_gone_, [&who = who](const auto& each) { return each.second == who; });
     if (has_some) continue;
@@ -132,14 +134,14 @@ void Checkers::whole_submitted(const CallRecord& call, JobId job) {
   if (comes_first(job)) whole_waits_.emplace(call.task, world_.now());
 }
 
-// With a quota it waits for its own job, too. A job that starts later may come before it.
+// A job with a quota also waits for its own tasks. A job that starts later may precede it.
 bool Checkers::comes_first(JobId job) const {
   const auto* mine = terms_of(job);
   return mine != nullptr && mine->quota.empty() &&
          std::ranges::all_of(terms_, [&](const auto& each) { return each.second.priority <= mine->priority; });
 }
 
-// What takes long is ended for those of a higher priority alone, and only what may run again.
+// Long tasks are preempted only for a higher priority, and only if they may run again.
 bool Checkers::has_to_wait(JobId job) const {
   const auto* mine = terms_of(job);
   return some_run_once_ || std::ranges::any_of(lengthy_jobs_, [&](JobId other) {
@@ -153,7 +155,7 @@ void Checkers::group_wanted(const GroupSpec& spec) {
   if (comes_first(spec.job)) group_waits_.emplace(spec.id, GroupWait{spec.job, world_.now()});
 }
 
-// Each group that was placed meanwhile, and each large request that got a slot, has had a turn of its own.
+// Every group placed and every large request served since then counts as one turn.
 void Checkers::group_is_there(const GroupChanged& news) {
   if (news.state == GroupState::created || news.state == GroupState::removed) {
     groups_served_.insert(news.group);
@@ -172,19 +174,20 @@ void Checkers::group_is_there(const GroupChanged& news) {
   }
   turns += turns_of_others(since);
   groups_there_.push_back(world_.now());
-  if (world_.plan().uniform) return;  // groups keep their nodes for long there
+  if (world_.plan().uniform) return;  // groups keep their nodes for long in these histories
   if (news.state != GroupState::created || lossy_ || !comes_first(job) || has_to_wait(job)) return;
   if (waited <= whole_bound * turns) return;
   world_.violation("turns", "group " + news.group.brief() + ", of the highest priority, has its places after " +
                                 std::to_string(waited / 1s) + " s");
 }
 
-// Room is made for one purpose after another, small requests of the same priority among them.
+// The head frees capacity for one purpose at a time. Small requests of the same priority also take
+// turns.
 std::int64_t Checkers::turns_of_others(Time since) const {
   return std::max<std::int64_t>(0, std::ranges::count_if(preemptions_, [&](Time when) { return when > since; }) - 1);
 }
 
-// Demands alike wait one after another: each that got a slot meanwhile has had a turn of its own.
+// Equal demands wait in order: each that received a slot since then counts as one turn.
 void Checkers::whole_started(const CallRecord& call, const ResourceSet& resources) {
   const auto at = whole_waits_.find(call.task);
   if (at == whole_waits_.end()) return;

@@ -11,7 +11,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// For the line that an aborting core leaves behind.
+// Names the history in the line that an aborting core prints.
 char current_history[256];
 
 void print_history(int death) {
@@ -46,7 +46,7 @@ std::string mask_flags(const Mask& mask) {
   return text;
 }
 
-// Makes the failed history smaller, prints it, and says how to see it again.
+// Shrinks the failed history, prints it, and prints the command that reproduces it.
 int report(const HistoryOptions& options, const Outcome& failed) {
   std::printf("FAILED scenario %s seed %llu at %.3f s\n  checker %s: %s\n", options.scenario.c_str(),
               static_cast<unsigned long long>(options.seed),
@@ -140,12 +140,12 @@ int sweep_for(const CommandOptions& options) {
               static_cast<unsigned long long>(histories), names.size(),
               static_cast<unsigned long long>(options.start), static_cast<unsigned long long>(steps),
               static_cast<double>(histories) / seconds);
-  if (code == 0) print_marks();  // else what failed is the end of the output
+  if (code == 0) print_marks();  // after a failure, the report must be the last output
   return code;
 }
 
-// Each bug must be seen in one of its scenarios within these seeds, in which the product itself is
-// clean.
+// Each mutation must be detected in one of its scenarios within these seeds. The unmodified product
+// passes the same histories.
 int prove_mutations(const CommandOptions& options) {
   const std::uint64_t last = options.last == 0 ? 60 : options.last;
   int missed = 0;

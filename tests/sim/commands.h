@@ -1,5 +1,6 @@
-// What the program can be asked for: one history, sweeps, hashes, mutation proofs. One thread; histories
-// whose core may abort run in a child process.
+// The commands of the program: one history, sweeps, hashes, and mutation proofs. Histories whose
+// core may abort run in a child process.
+// Thread: the only one of the program.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct CommandOptions {
   bool sweep = false;
   std::uint64_t first = 1, last = 0;
   int span_s = 0;
-  std::uint64_t start = 20'260'101;  // what the histories of a sweep by time are drawn from
-  std::uint64_t at_most = ~0ull;     // histories of such a sweep
+  std::uint64_t start = 20'260'101;  // base of the seeds of a timed sweep
+  std::uint64_t at_most = ~0ull;     // limit on the histories of a timed sweep
   bool hashes = false;
   bool mutations = false;
   std::string mutation{};
@@ -26,12 +27,13 @@ struct CommandOptions {
 };
 
 bool parse_range(const std::string& text, std::uint64_t& first, std::uint64_t& last);
-// The program's exit code.
+// Returns the program's exit code.
 int run_command(const CommandOptions& options);
 
-// Runs a history in a child process: a failed check of a core is an outcome ("abort") like any other.
+// Runs a history in a child process. A failed check of a core is then an ordinary outcome
+// ("abort").
 Outcome run_guarded(const HistoryOptions& options);
-// Leaves out items and faults while the same checker still fails.
+// Removes items and faults while the same checker still fails.
 Mask shrink(const HistoryOptions& options, const Outcome& failed);
 
 }  // namespace mobula::internal::sim

@@ -51,7 +51,7 @@ void Process::head_answered(const HeadToProcess& answer) {
   if (const auto* refused = std::get_if<RequestRefused>(&answer)) {
     world().log(*this, [&] { return "job refused: " + refused->why; });
     if (items_started_) return;
-    // A person would start the program again.
+    // Models a user who starts the program again.
     world().kernel().after(Duration(500ms), [this] {
       if (alive() && !items_started_ && agent_) {
         receive([this] {
@@ -83,7 +83,7 @@ void Process::start_items() {
   end_when_done();
 }
 
-// When all items are through and the core has let go of everything, the job ends.
+// Ends the job when all items are done and the core has released all its state.
 void Process::end_when_done() {
   if (!items_started_ || !threads_.empty() || ending_ || !alive()) return;
   if (!client_.empty()) {

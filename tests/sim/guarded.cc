@@ -1,5 +1,5 @@
-// Histories in child processes, so that a core that aborts is one more way to fail; and the search for
-// the smallest history that still fails.
+// Runs histories in child processes, so that an aborting core is one more kind of failure. Searches
+// for the smallest history that still fails.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// An outcome on its way from the child.
+// An outcome that the child sends to its parent.
 struct Report {
   bool ok = true;
   std::string checker;
@@ -38,7 +38,7 @@ struct Report {
   ::_exit(0);
 }
 
-// Plan of the masked history: how much is left in it.
+// Draws the plan of the masked history, to measure its remaining size.
 HistoryPlan plan_of(const HistoryOptions& options) {
   const Random random(options.seed ^ fnv1a(options.scenario));
   return draw(*find_scenario(options.scenario), random.fork("plan"));

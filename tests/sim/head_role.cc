@@ -25,7 +25,7 @@ namespace {
 head::HeadOptions options_of(const World& world) {
   head::HeadOptions options;
   options.preempt_after = world.plan().preempt_after;
-  options.driver_absence = 15s;  // histories end within bounds of virtual time
+  options.driver_absence = 15s;  // histories end within limits of virtual time
   options.settings.trusted_fabric = world.plan().trusted_fabric;
   return options;
 }
@@ -48,7 +48,7 @@ void Head::start() {
 void Head::crash() {
   world().log(*this, [] { return std::string("crashes"); });
   end();
-  // What was being written may or may not have reached the disk.
+  // A write in progress may or may not have reached the disk.
   if (committing_ && !to_commit_.empty() && world().disk_chance().chance(500)) {
     write(world(), to_commit_.front());
   }
@@ -89,7 +89,7 @@ void Head::order(const char* verb, NodeId node, Order order) {
     request.verb = verb;
     request.argument = node.hex();
     orders_[request.request] = order;
-    // What was asked for before and is answered later says nothing any more.
+    // A late reply to an earlier order no longer carries information.
     for (auto& [number, before] : orders_) {
       if (before.back != order.back && before.incarnation == order.incarnation) before.incarnation = {};
     }

@@ -1,5 +1,6 @@
-// The simulated head process: the core, its connections to agents and its journal's disk. One life per
-// object; a restart is a new one with what the disk has kept.
+// The simulated head process: the core, its connections to agents, and the disk of its journal. One
+// object is one run of the head; a restart makes a new object with the contents of the disk.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,7 @@ namespace mobula::internal::sim {
 
 class Agent;
 
-// One connection between an agent and the head.
+// A connection between an agent and the head.
 struct HeadConnection {
   head::LinkId link = 0;
   Agent* agent = nullptr;
@@ -32,11 +33,12 @@ class Head final : public Role {
   void accepted(const std::shared_ptr<HeadConnection>& connection);
   void heard(const std::shared_ptr<HeadConnection>& connection, const Bytes& bytes);
   void link_lost(head::LinkId link);
-  // An operator asks for it; `incarnation` is the one of the node at this moment.
+  // Sends an operator's request to drain a node. `incarnation`: the present incarnation of the
+  // node.
   void drain(NodeId node, ProcessId incarnation);
-  // And that it gets work again.
+  // Sends an operator's request to undrain a node.
   void undrain(NodeId node, ProcessId incarnation);
-  // Both sides learn that the connection is over.
+  // Breaks a connection. Both sides are notified.
   void break_link(std::uint64_t which);
 
   const head::HeadCore& core() const { return core_; }

@@ -1,5 +1,6 @@
-// Where a mutation takes hold: between the roles' shells and their cores, on events before the core
-// sees them and on commands before they are carried out. Empty functions change nothing.
+// Injection points of mutations, between the shells of the roles and their cores: on events before
+// the core receives them and on commands before they are executed. Empty functions change nothing.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ template <class Event, class Command>
 struct Decorator {
   std::function<void(std::vector<Event>&)> in{};
   std::function<void(std::vector<Command>&)> out{};
-  // Events that the core is given at once, as if these commands had led to them.
+  // Returns events that the core receives at once, as if these commands had caused them.
   std::function<std::vector<Event>(const std::vector<Command>&)> echo{};
 
   std::vector<Event> taken(Event event) const {
@@ -25,7 +26,7 @@ struct Decorator {
     if (in) in(events);
     return events;
   }
-  // What these commands bring back; call it before they are carried out.
+  // Returns the events that these commands cause. Call it before the commands are executed.
   std::vector<Event> leave(std::vector<Command>& commands) const {
     std::vector<Event> events;
     if (echo) events = echo(commands);

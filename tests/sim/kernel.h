@@ -1,5 +1,6 @@
-// The simulator's clock and its queue of what happens next, ordered by (time, sequence). One thread;
-// nothing else in the simulator knows what time it is. Does not know what the actions mean.
+// The simulator's clock and its event queue, ordered by (time, sequence). No other part of the
+// simulator has a clock. The actions are opaque to it.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,11 @@ class Kernel {
   Time now() const { return now_; }
   std::uint64_t steps() const { return steps_; }
 
-  // Runs `action` at `when`, or now if that has passed; actions of one time in order of this call.
+  // Runs `action` at `when`, or now if that time has passed. Actions at the same time run in the
+  // order of these calls.
   void at(Time when, Action action);
   void after(Duration delay, Action action) { at(now_ + delay, std::move(action)); }
-  // Runs the next action; false if there is none.
+  // Runs the next action. Returns false if the queue is empty.
   bool step();
 
  private:
@@ -28,7 +30,7 @@ class Kernel {
     Time when;
     std::uint64_t sequence;
     Action action;
-    // Of a heap whose top is the earliest.
+    // Orders a heap with the earliest entry on top.
     bool operator<(const Entry& other) const {
       return when != other.when ? when > other.when : sequence > other.sequence;
     }

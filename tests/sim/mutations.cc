@@ -9,7 +9,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// The message of type T that an agent sends a peer, or null.
+// Returns the message of type T that an agent sends to a peer, or null.
 template <class T>
 T* to_peer(worker::Command& command) {
   auto* peer = std::get_if<worker::SendPeer>(&command);
@@ -93,7 +93,7 @@ Hooks executor_hides_that_it_waits() {
   return hooks;
 }
 
-// The message of type T on its way to the head becomes one that says nothing.
+// Replaces the message of type T to the head with one that carries no state.
 template <class T>
 Hooks agent_hides() {
   Hooks hooks;
@@ -163,7 +163,8 @@ Hooks hold_is_not_asked_for() {
   return hooks;
 }
 
-// An exported object is let go of although others hold it, and with it the task that could make it again.
+// Releases an exported object although other processes hold it, and with it the task that could
+// recompute it.
 Hooks exports_are_believed_unheld() {
   Hooks hooks;
   hooks.client.echo = [](const std::vector<client::Command>& commands) {
@@ -177,7 +178,7 @@ Hooks exports_are_believed_unheld() {
   return hooks;
 }
 
-// The stream of an executor that is told to have ended counts as empty at once.
+// Counts the stream of an executor as empty as soon as its end is reported.
 Hooks deaths_overtake_data() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -218,7 +219,7 @@ Hooks node_releases_what_it_was_to_hold() {
   return hooks;
 }
 
-// In place of the news goes a message that changes nothing: a gap would be noticed.
+// Changes the message instead of dropping it: the receiver would notice a gap.
 Hooks results_are_not_wanted() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -257,7 +258,7 @@ Hooks calls_change_places() {
   return hooks;
 }
 
-// Every order of the head to start a slot is changed on its way.
+// Changes every order of the head to start a slot.
 template <class Change>
 Hooks head_starts(Change change) {
   Hooks hooks;
@@ -280,7 +281,7 @@ Hooks all_get_the_first_gpu() {
   });
 }
 
-// Each slot in a group takes twice what it was given.
+// Doubles the resources that each slot in a group takes.
 Hooks slots_outgrow_their_bundles() {
   return head_starts([](Allocation& allocation) {
     if (allocation.group.empty()) return;
@@ -290,7 +291,7 @@ Hooks slots_outgrow_their_bundles() {
   });
 }
 
-// What agents say of their nodes is changed on its way to the head.
+// Changes the node facts that agents send to the head.
 template <class Change>
 Hooks agents_state(Change change) {
   Hooks hooks;
@@ -304,7 +305,7 @@ Hooks agents_state(Change change) {
   return hooks;
 }
 
-// The head is told of the zone that comes after the node's own.
+// Reports the next zone in the alphabet to the head.
 Hooks labels_are_those_of_others() {
   return agents_state([](NodeShape& shape) {
     auto& zone = shape.labels["zone"];
@@ -320,7 +321,7 @@ Hooks contexts_are_not_stated() {
   });
 }
 
-// Every row of a table is changed before it is written.
+// Changes every row of a table before it is written.
 template <class Row, class Change>
 Hooks head_writes(const std::string& table, Change change) {
   Hooks hooks;
@@ -340,7 +341,7 @@ Hooks head_writes(const std::string& table, Change change) {
   return hooks;
 }
 
-// The record of a group is written as if it had no places yet.
+// Writes the record of a group as if it were not placed yet.
 Hooks places_are_not_written() {
   return head_writes<head::GroupRow>("groups", [](head::GroupRow& row) { row.places.clear(); });
 }
@@ -349,7 +350,7 @@ Hooks drains_are_not_written() {
   return head_writes<head::NodeRow>("nodes", [](head::NodeRow& row) { row.draining = false; });
 }
 
-// The record of a node stays draining, also when it is taken back.
+// Keeps the record of a node draining, even after an undrain.
 Hooks drains_are_written_for_ever() {
   auto drained = std::make_shared<std::set<ProcessId>>();
   return head_writes<head::NodeRow>("nodes", [drained](head::NodeRow& row) {
@@ -359,7 +360,7 @@ Hooks drains_are_written_for_ever() {
   });
 }
 
-// What the head is told of a job's terms is changed on the way.
+// Changes the terms of a job in messages to the head.
 Hooks head_hears_terms(void (*change)(JobTerms&)) {
   Hooks hooks;
   hooks.head.in = [change](std::vector<head::Event>& events) {
@@ -382,7 +383,7 @@ Hooks priorities_are_turned_round() {
   return head_hears_terms([](JobTerms& terms) { terms.priority = -terms.priority; });
 }
 
-// What the head is told of a demand has no selectors.
+// Removes the selectors from demands in messages to the head.
 Hooks selectors_are_dropped() {
   Hooks hooks;
   hooks.head.in = [](std::vector<head::Event>& events) {
@@ -400,7 +401,7 @@ Hooks selectors_are_dropped() {
   return hooks;
 }
 
-// Lessees are not told that a slot is wanted back, where the reason has these words.
+// Drops recalls whose reason contains these words.
 Hooks recalls_are_not_heard_for(const std::string& words) {
   Hooks hooks;
   hooks.client.in = [words](std::vector<client::Event>& events) {
@@ -417,7 +418,7 @@ Hooks recalls_are_not_heard() { return recalls_are_not_heard_for(""); }
 Hooks room_is_not_given() { return recalls_are_not_heard_for("room of results"); }
 Hooks reservations_are_not_heard() { return recalls_are_not_heard_for("reserved"); }
 
-// Every recall that a client hears is changed on its way.
+// Changes every recall that a client receives.
 Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
   Hooks hooks;
   hooks.client.in = [change](std::vector<client::Event>& events) {
@@ -435,7 +436,7 @@ Hooks preemption_is_dropped() {
   return client_hears_recalls([](RecallSlot& recall) { recall.running = RunningTask::finishes; });
 }
 
-// The head wants tasks ended for everything that it recalls.
+// The head preempts running tasks with every recall.
 Hooks recalls_preempt() {
   Hooks hooks;
   hooks.head.out = [](std::vector<head::Command>& commands) {
@@ -450,7 +451,7 @@ Hooks recalls_preempt() {
   return hooks;
 }
 
-// The client takes every task for one that may run again.
+// The client treats every task as one that may run again.
 Hooks everything_may_run_again() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -462,7 +463,7 @@ Hooks everything_may_run_again() {
   return hooks;
 }
 
-// Submitted calls count as finished.
+// Counts submitted calls as finished.
 Hooks submitted_calls_are_not_awaited() {
   Hooks hooks;
   hooks.executor.echo = [](const std::vector<executor::Command>& commands) {

@@ -1,4 +1,6 @@
-// Deliberate bugs, each around a core and never in one, that prove that a checker sees what it is for.
+// Mutations: deliberate bugs that prove that each checker detects its kind of fault. They wrap a
+// core and never change it.
+// Thread: any for the table, the simulator's only thread for the hooks.
 #pragma once
 
 #include <functional>
@@ -12,23 +14,23 @@ namespace mobula::internal::sim {
 
 struct Mutation {
   std::string name;
-  std::vector<std::string> scenarios;  // where it is looked for
-  std::function<Hooks()> make;         // fresh for each history
+  std::vector<std::string> scenarios;  // scenarios that must detect the mutation
+  std::function<Hooks()> make;         // makes fresh hooks for each history
 };
 const std::vector<Mutation>& mutations();
 // Mutations of reports about links (mutations_links.cc), included in `mutations`.
 std::vector<Mutation> link_mutations();
-// Those about memory and disks (mutations_memory.cc), which are among them.
+// Mutations of memory and disks (mutations_memory.cc), included in `mutations`.
 std::vector<Mutation> memory_mutations();
-// And those about bytes between nodes (mutations_bulk.cc).
+// Mutations of bulk transfer (mutations_bulk.cc), included in `mutations`.
 std::vector<Mutation> bulk_mutations();
-// And those about tensors (mutations_tensors.cc).
+// Mutations of tensors (mutations_tensors.cc), included in `mutations`.
 std::vector<Mutation> tensor_mutations();
-// And those about ends (mutations_ends.cc).
+// Mutations of ends (mutations_ends.cc), included in `mutations`.
 std::vector<Mutation> end_mutations();
 const Mutation* find_mutation(const std::string& name);
 
-// What a client tells its agent, or null.
+// Returns the message of type T that a client sends to its agent, or null.
 template <class T>
 T* to_agent(client::Command& command) {
   auto* agent = std::get_if<client::TellAgent>(&command);
@@ -40,14 +42,14 @@ const T* to_agent(const client::Command& command) {
   return agent ? std::get_if<T>(&agent->message) : nullptr;
 }
 
-// The message of type T that a client sends to the head, or null.
+// Returns the message of type T that a client sends to the head, or null.
 template <class T>
 T* for_head(client::Command& command) {
   auto* relay = to_agent<ForHead>(command);
   return relay ? std::get_if<T>(&relay->message) : nullptr;
 }
 
-// Every event that agents get is changed on its way.
+// Changes every event that an agent receives.
 template <class Change>
 Hooks agent_hears(Change change) {
   Hooks hooks;

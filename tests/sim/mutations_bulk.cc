@@ -1,4 +1,4 @@
-// Deliberate bugs about bytes that go from node to node.
+// Mutations of bulk transfer between nodes.
 #include <algorithm>
 
 #include "sim/mutations.h"
@@ -57,7 +57,7 @@ Hooks chunks_are_asked_twice() {
   return hooks;
 }
 
-// Who still fetches an object pretends to have all of it.
+// An agent that still fetches an object claims to have a complete copy.
 Hooks parts_are_offered_as_wholes() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
@@ -68,7 +68,7 @@ Hooks parts_are_offered_as_wholes() {
   return hooks;
 }
 
-// In its place goes news that changes nothing: a gap would be noticed.
+// Replaces the message with one that changes nothing: the receiver would notice a gap.
 Hooks readers_do_not_say_that_they_are_done() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {

@@ -1,4 +1,4 @@
-// Deliberate bugs about ends: of actors, waits and slots.
+// Mutations of ends: of actors, waits, and slots.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -23,7 +23,7 @@ Hooks found_actors_are_not_held() {
   return hooks;
 }
 
-// A kill leaves the actor as it is in the process that asks for it.
+// A kill does not change the actor's state in the process that requests it.
 Hooks kills_are_not_noted() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -34,7 +34,7 @@ Hooks kills_are_not_noted() {
   return hooks;
 }
 
-// An executor awaits acknowledgements of callers that have no handle left.
+// An executor awaits acknowledgements from callers without a handle.
 Hooks closed_callers_are_awaited() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
@@ -55,7 +55,7 @@ Hooks cancellations_are_not_carried_out() {
   return hooks;
 }
 
-// Results of calls that failed become empty news.
+// Replaces the results of failed calls with messages that carry no state.
 Hooks failures_are_dropped() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -69,7 +69,7 @@ Hooks failures_are_dropped() {
   return hooks;
 }
 
-// While a group has lost a bundle, the slots in its other bundles stay in use.
+// After a group has lost a bundle, the slots in its other bundles stay in use.
 Hooks slots_are_kept() {
   Hooks hooks;
   auto broken = std::make_shared<std::set<GroupId>>();
@@ -94,7 +94,7 @@ Hooks slots_are_kept() {
   return hooks;
 }
 
-// Of two bundles the other one.
+// Chooses the other one of two bundles.
 Hooks bundles_are_swapped() {
   Hooks hooks;
   hooks.head.out = [](std::vector<head::Command>& commands) {

@@ -1,11 +1,11 @@
-// Deliberate bugs in reports about links.
+// Mutations of reports about links.
 #include "protocol/messages.h"
 #include "sim/mutations.h"
 
 namespace mobula::internal::sim {
 namespace {
 
-// Drops messages of type M to the head that report that an executor cannot be reached.
+// Drops messages of type M to the head that report an unreachable executor.
 template <class M>
 Hooks client_does_not_report() {
   Hooks hooks;

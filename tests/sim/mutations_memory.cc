@@ -1,4 +1,4 @@
-// Deliberate bugs about memory that is short, and about what leaves it for the disk.
+// Mutations of memory shortage and of spilling.
 #include <algorithm>
 
 #include "sim/mutations.h"
@@ -16,7 +16,7 @@ Hooks memory_is_not_looked_at() {
   return hooks;
 }
 
-// Once the node is short of memory, its agent takes it to be for a while.
+// After a node was short of memory once, its agent treats it as short for a while longer.
 Hooks more_memory_is_used() {
   return agent_hears([](worker::Event& event) {
     if (auto* sample = std::get_if<worker::MemorySampled>(&event)) sample->used_bytes *= 2;
@@ -70,7 +70,7 @@ Hooks writes_are_believed_at_once() {
   return hooks;
 }
 
-// Whoever is told where an object lies counts as done with it at once.
+// Counts a reader as done as soon as it receives the location of an object.
 Hooks places_count_as_returned() {
   Hooks hooks;
   hooks.agent.echo = [](const std::vector<worker::Command>& commands) {

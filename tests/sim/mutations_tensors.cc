@@ -1,4 +1,4 @@
-// Deliberate bugs about tensors that stay where they were made.
+// Mutations of tensors that stay in their producer.
 #include <algorithm>
 
 #include "sim/mutations.h"
@@ -6,7 +6,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// Elements of tensors are not held.
+// Takes no hold on the elements of tensors.
 Hooks tensor_is_not_held() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
@@ -26,7 +26,7 @@ Hooks tensor_is_not_held() {
   return hooks;
 }
 
-// Replies with tensors that are held are said to have been of no use to anybody.
+// Reports replies with held tensors as unclaimed.
 Hooks held_replies_are_called_unheld() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
@@ -39,7 +39,7 @@ Hooks held_replies_are_called_unheld() {
   return hooks;
 }
 
-// What a call goes on using is lent no longer, and nobody holds it.
+// Ends the borrow of tensors that a call continues to use, without a hold.
 Hooks loans_end_without_holds() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -48,7 +48,7 @@ Hooks loans_end_without_holds() {
   return hooks;
 }
 
-// Callers are not told what calls go on using.
+// Hides from callers which refs a call continues to use.
 Hooks kept_refs_are_not_named() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
@@ -59,7 +59,7 @@ Hooks kept_refs_are_not_named() {
   return hooks;
 }
 
-// Lessees are not told that an executor holds results.
+// Hides from lessees that an executor holds results.
 Hooks results_are_hidden() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
@@ -72,7 +72,7 @@ Hooks results_are_hidden() {
   return hooks;
 }
 
-// What is to be stored counts as stored.
+// Counts results as stored although their storing has only been requested.
 Hooks results_are_not_stored() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
@@ -83,7 +83,7 @@ Hooks results_are_not_stored() {
   return hooks;
 }
 
-// Owners are not told which elements are lost.
+// Hides from owners which elements are lost.
 Hooks lost_elements_are_not_named() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
@@ -96,7 +96,7 @@ Hooks lost_elements_are_not_named() {
   return hooks;
 }
 
-// Calls claim to have left after everything that came back.
+// Calls claim a later round than any rejected call.
 Hooks rounds_are_skipped() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {

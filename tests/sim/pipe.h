@@ -1,6 +1,6 @@
-// One direction of a simulated connection. What it delivers it delivers in order; a lossy one drops
-// what its way does not let through, loses what is in flight when it breaks, and may repeat a message.
-// One thread.
+// One direction of a simulated connection. It delivers in order. A lossy pipe drops what its route
+// blocks, loses the messages in flight when it breaks, and may repeat a message.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace mobula::internal::sim {
 
 struct Pipe {
-  int from = 0;            // hosts; equal: within one machine
+  int from = 0;            // hosts; equal within one machine
   int to = 0;
   bool lossy = false;
-  Time last;               // nothing is delivered before this
-  std::uint64_t breaks = 0;  // what was sent before the latest one does not arrive
+  Time last;               // nothing is delivered before this time
+  std::uint64_t breaks = 0;  // number of breaks; messages sent before the latest are lost
 };
 
-using PipePointer = std::shared_ptr<Pipe>;  // actions in flight outlive the connection
+using PipePointer = std::shared_ptr<Pipe>;  // shared: actions in flight outlive the connection
 
 }  // namespace mobula::internal::sim

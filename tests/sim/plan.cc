@@ -91,7 +91,7 @@ class Evaluation {
 
   const Plans& plans_;
   const Plan& plan_;
-  std::vector<Expected> refs_;  // inside the arguments
+  std::vector<Expected> refs_;  // refs inside the arguments
   std::vector<Expected> vars_;
   std::uint64_t read_ = 0;
   bool must_fail_ = false;

@@ -1,6 +1,7 @@
-// What user code does in a history: functions as lists of steps, drawn before the history starts, and
-// the oracle that says what each must return. Values are numbers; a function's result mixes its own
-// number with everything it has read, so a value that is lost, swapped or stale shows. Plain values.
+// User code of a history: functions as lists of steps, drawn before the history starts, and the
+// oracle that computes their results. Values are numbers. A result mixes the function's number with
+// all values read, which exposes a lost, swapped, or stale value.
+// Thread: any. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +17,30 @@ enum class Act : std::uint8_t {
   put,         // a value with `vars` inside; makes a var
   get,         // the value of `var`
   get_refs,    // the values of all refs inside the arguments
-  call_refs,   // a call of `plan` on every handle inside the arguments, and its value
+  call_refs,   // the value of a call of `plan` on every handle inside the arguments
   keep_refs,   // the actor keeps the refs inside the arguments
-  read_kept,   // the actor reads what it has kept
+  read_kept,   // the actor reads the refs that it keeps
   wait_any,    // until one of `vars` is ready
-  release,     // one ref on `var` fewer
+  release,     // one ref of `var`
   cancel,      // `var`, with `force`
-  make_actor,  // of class `plan`; makes a var
-  get_or_make, // the actor with the name in `plan`, created if no actor has the name; makes a var
-  find_actor,  // by the name in `plan`, until it is there; makes a var
+  make_actor,  // actor of class `plan`; makes a var
+  get_or_make, // the actor with the name in `plan`, created if it does not exist; makes a var
+  find_actor,  // waits for the actor with the name in `plan`; makes a var
   call_actor,  // `plan` on the handle `var`; makes a var
   kill_actor,  // `var`
-  make_group,  // a placement group of `bundles`; makes a var, which is there when the group is
+  make_group,  // a placement group of `bundles`; makes a var that is ready when the group is placed
   end_group,   // `var`
   sleep,       // for `span`
   leave,       // exit_actor
 };
 
-// An argument: the ref itself, or a value made on the spot with refs inside.
+// An argument: the ref itself, or a new value with refs inside.
 struct Given {
   bool by_ref = false;
-  int var = -1;                 // by_ref
-  std::uint64_t number = 0;     // a value
+  int var = -1;                 // if by_ref
+  std::uint64_t number = 0;     // otherwise
   std::vector<int> contained;   // vars inside the value
-  bool pass_refs = false;       // and all refs that were inside the caller's arguments
+  bool pass_refs = false;       // adds all refs inside the caller's arguments
 };
 
 struct Step {
@@ -51,37 +52,38 @@ struct Step {
   std::uint64_t number = 0;
   bool large = false;
   bool force = false;
-  bool tolerant = false;  // get: an error is no news, and the value is not mixed in
+  bool tolerant = false;  // get: an error is allowed, and the value is not mixed into the result
   Duration span{};
-  int group = -1;               // submit: the var of the group to run in
-  std::vector<int> bundles{};   // make_group: CPUs of each; a negative count adds a GPU
+  int group = -1;               // submit: var of the group to run in
+  std::vector<int> bundles{};   // make_group: CPUs per bundle; a negative count adds a GPU
   int strategy = 0;             // make_group: a GroupStrategy
-  bool must_fail = false;       // call_actor: its actor was killed before
-  bool unawaited = false;       // call_refs: makes two vars for each handle, itself and a value that is not read
+  bool must_fail = false;       // call_actor: the actor was killed before
+  // Call_refs: makes two vars per handle, the handle and an unread value.
+  bool unawaited = false;
 };
 
-// A function, method, class or item of a driver.
+// A function, method, class, or item of a driver.
 struct Plan {
   int id = 0;
   std::string name;
-  std::string shape = "cpu";    // what it asks for, see `request_of`
+  std::string shape = "cpu";    // name of its request, see `request_of`
   std::int32_t max_calls = 0;
   std::vector<Step> steps{};
   Duration run_time{};
-  bool large = false;           // the result goes to the store
+  bool large = false;           // the result is stored in the object store
   std::vector<int> returned{};  // vars inside the result
-  bool return_refs = false;     // and the refs inside the arguments
-  int tensors = 0;              // and tensors whose elements stay where it ran
+  bool return_refs = false;     // adds the refs inside the arguments
+  int tensors = 0;              // adds tensors whose elements stay in the executor
   std::int32_t max_retries = -1;
-  std::uint32_t crashes = 0;    // attempts that end their executor
-  std::uint32_t throws = 0;     // attempts that throw; all do unless exceptions are retried
-  bool parts = false;           // its executor dies a moment after it has answered
-  bool parts_once = false;      // the same of its first attempt alone
-  bool hangs = false;           // its executor ends by being killed only
+  std::uint32_t crashes = 0;    // attempts that crash their executor
+  std::uint32_t throws = 0;     // attempts that throw; all attempts unless exceptions are retried
+  bool parts = false;           // the executor dies shortly after its reply
+  bool parts_once = false;      // the same, for the first attempt only
+  bool hangs = false;           // the executor must be killed to exit
   bool retry_exceptions = false;
-  bool may_fail = false;        // an error is no fault of the runtime
-  std::int64_t memory_mib = 0;  // which it has taken, bit by bit, when it ends
-  // Classes.
+  bool may_fail = false;        // an error is not a fault of the runtime
+  std::int64_t memory_mib = 0;  // memory taken by the end of the call, in steps
+  // Fields of classes.
   std::string actor_name{};
   bool detached = false;
   bool get_if_exists = false;
@@ -90,13 +92,13 @@ struct Plan {
   std::int32_t max_concurrency = 1;
 };
 
-// Whether the function throws in this attempt. Where exceptions are not retried the next attempt is
-// none of the plan's: another's crash has ended the one before.
+// True if the function throws in this attempt. If exceptions are not retried, every attempt throws:
+// a further attempt follows only a crash caused by another task.
 inline bool throws_in(const Plan& plan, std::uint32_t attempt) {
   return plan.throws > 0 && (!plan.retry_exceptions || attempt < plan.throws);
 }
 
-// What must come out.
+// The expected outcome of a call.
 struct Expected {
   std::uint64_t number = 0;
   bool must_fail = false;
@@ -108,9 +110,9 @@ struct Expected {
 std::uint64_t mixed(std::uint64_t a, std::uint64_t b);
 
 using Plans = std::vector<Plan>;
-// The result of plan `id` called with these.
+// Returns the result of plan `id` with these arguments.
 Expected evaluate(const Plans& plans, int id, const std::vector<Expected>& arguments);
-// The argument that `given` makes of these vars.
+// Returns the argument that `given` makes of these vars.
 Expected evaluate_given(const Given& given, const std::vector<Expected>& vars,
                         const std::vector<Expected>& refs);
 

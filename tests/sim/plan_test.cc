@@ -1,4 +1,4 @@
-// The oracle against the functions it speaks of.
+// Compares the oracle with the functions that it models.
 #include <gtest/gtest.h>
 
 #include "sim/plan.h"

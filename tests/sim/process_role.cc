@@ -12,13 +12,13 @@ client::ClientOptions options_of(ProcessId process, JobId job) {
   client::ClientOptions options;
   options.process = process;
   options.job = job;
-  options.near_tasks = 2;  // most queues are short here, and those that are far behind are to be seen
+  options.near_tasks = 2;  // small, to exercise compaction although most queues are short
   return options;
 }
 
 executor::ExecutorOptions executor_options() {
   executor::ExecutorOptions options;
-  options.max_queue = 5;  // so that there is no room now and then
+  options.max_queue = 5;  // small, to fill the queue sometimes
   return options;
 }
 
@@ -59,7 +59,7 @@ void Process::die(const EndCause& cause) {
   Agent* agent = agent_->agent;
   agent->process_gone(agent_);
   if (is_driver()) return;
-  // The exit is told after everything the link still held.
+  // The exit is reported after all messages that the link still held.
   world().transmit(agent_->up, [agent, slot = slot(), generation = generation(), cause] {
     agent->executor_exited(slot, generation, cause);
   });
@@ -69,7 +69,7 @@ void Process::die(const EndCause& cause) {
 
 void Process::tell_agent(const ProcessToAgent& message) {
   if (const auto* blocked = std::get_if<ExecutorBlocked>(&message)) departed_ |= blocked->departing && blocked->on;
-  // Until the agent has answered, nothing else is said; what is lost is restated.
+  // Sends nothing else before the agent's reply. Lost messages are restated.
   if (agent_ && agent_->open && greeted_) agent_->agent->process_said(agent_, message);
 }
 
@@ -167,7 +167,7 @@ void Process::carry_out(client::Command& command) {
     world().transmit(wire->up, [wire = wire] { wire->executor->wire_over(wire); });
   } else if (auto* room = std::get_if<client::RoomMade>(&command)) {
     if (room->copy_of.slab != 0 && !room->failure) {
-      // Of an agent that has died; its processes have its memory still.
+      // The copy is from an agent that has died. Its processes still map its memory.
       const auto& source = node_.memory[{room->copy_of.slab, room->copy_of.offset}];
       if (source.object != room->object) {
         client_events_.emplace_back(client::ValueUnreadable{room->object});
@@ -225,7 +225,7 @@ void Process::tell_executor(const client::TellExecutor& command) {
     wire->executor = executor;
     wire->up = world().open_pipe(host(), executor->host(), true);
     wire->down = world().open_pipe(executor->host(), host(), true);
-    if (!executor->alive()) {  // refused
+    if (!executor->alive()) {  // rejected
       world().checkers().sent_to_the_dead(*executor, command.frame);
       world().transmit(wire->down, [wire = wire] { wire->caller->wire_over(wire); });
       return;
@@ -260,7 +260,7 @@ void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
   });
 }
 
-// The other end, or the connection, is gone, and everything that was in it has been delivered.
+// The other end or the connection is gone, and all its messages have been delivered.
 void Process::wire_over(const CallWirePointer& wire) {
   receive([this, wire] {
     if (wire->caller == this) {
@@ -275,7 +275,7 @@ void Process::wire_over(const CallWirePointer& wire) {
   });
 }
 
-// The transport notices some time later that the other machine does not answer.
+// The transport detects only some time later that the other machine does not respond.
 void Process::break_lost_stream(const CallWirePointer& wire) {
   if (std::exchange(wire->breaks, true)) return;
   world().kernel().after(lost_stream_delay, [this, wire] {
@@ -373,8 +373,8 @@ void Process::carry_out(executor::Command& command) {
     step_client(client::AwaitSubmitted{});
   } else if (std::holds_alternative<Leave>(command)) {
     if (!stored_) world().checkers().leaves_with(*this, here_);
-    // Without exit handlers: it is cut off. Only the end of its job, a drain or a fault does that to an executor that
-    // awaits calls.
+    // A leave without exit handlers is a cut. Only a job's end, a drain, or a fault cuts off an
+    // executor that awaits its submitted calls.
     const auto& leave = std::get<Leave>(command);
     const bool cut = exits_ && !leave.exit_handlers;
     if (leave.kind != EndKind::killed || cut) world().checkers().exits_as_planned(*this);
@@ -424,7 +424,7 @@ void Process::check_fetches() {
   for (auto& news : ready) step_executor(std::move(news));
 }
 
-// What a process had that was killed is nowhere.
+// Elements in a killed process are lost.
 std::vector<ObjectId> Process::lost_elements(const Fetch& fetch) {
   RefRecords refs = fetch.tensors;
   for (const ObjectId object : fetch.objects) {

@@ -1,5 +1,6 @@
-// A simulated process of a user: driver or executor. The product's client core, in executors the
-// executor core beside it, and threads of user code; wired as the product's shells wire them.
+// A simulated user process, driver or executor: the product's client core, in executors also the
+// executor core, and threads of user code, wired as in the product's shells.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <deque>
@@ -25,15 +26,15 @@ struct CallWire {
   Process* executor = nullptr;
   PipePointer up, down;
   bool open = true;
-  bool breaks = false;  // the transport notices that the other machine does not answer
+  bool breaks = false;  // the transport is about to detect that the other machine is lost
 };
 using CallWirePointer = std::shared_ptr<CallWire>;
 
 class Process final : public Role {
  public:
-  // A driver; number `index`.
+  // Constructs driver number `index`.
   Process(World& world, Node& node, int index);
-  // An executor.
+  // Constructs an executor.
   Process(World& world, Node& node, const worker::StartExecutor& start);
 
   // ---- life ------------------------------------------------------------------------------------
@@ -49,9 +50,9 @@ class Process final : public Role {
   void caller_said(const CallWirePointer& wire, const Bytes& bytes);
   void break_lost_stream(const CallWirePointer& wire);
   void wire_over(const CallWirePointer& wire);
-  // One of its outgoing streams loses its connection.
+  // Breaks the connection of one outgoing stream.
   void break_stream(std::uint64_t which);
-  // Streams to machines without contact.
+  // Breaks streams to machines without contact.
   void break_lost_streams();
 
   // ---- for its threads -------------------------------------------------------------------------
@@ -65,14 +66,14 @@ class Process final : public Role {
   std::map<ObjectId, client::RoomMade>& rooms() { return rooms_; }
   std::set<ObjectId>& sealed() { return sealed_; }
   std::map<std::uint64_t, HeadToProcess>& answers() { return answers_; }
-  // By the actor of the request: the actor that has its name.
+  // The existing actor with the requested name, by the actor of the request.
   std::map<ActorId, ActorFound>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
   void write(const PlaceRecord& place, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
   RefRecords& kept() { return kept_; }
-  // The refs that a call has by its arguments alone.
+  // Drops the refs that a call has only through its arguments.
   void drop_fetched(std::uint64_t token);
   DemandClass demand_class(const Plan& plan) const;
 
@@ -83,7 +84,7 @@ class Process final : public Role {
   JobId job() const { return client_.options().job; }
   ProgramId program() const { return program_; }
   Node& node() { return node_; }
-  // Whether this agent and this process have said all to each other that a beginning needs.
+  // True if this agent and this process have completed their handshake.
   bool attached_to(const Agent& agent) const;
   SlotId slot() const { return start_.slot; }
   std::uint32_t generation() const { return start_.generation; }
@@ -91,12 +92,12 @@ class Process final : public Role {
   const executor::ExecutorCore* executor_core() const { return executor_ ? &*executor_ : nullptr; }
   std::int64_t pid() const { return static_cast<std::int64_t>(number()); }
   std::string work_left() const;
-  bool departed() const { return departed_; }  // it holds no resources any more
-  bool exits() const { return exits_; }  // as planned, after the work that it has submitted
-  const std::vector<ObjectId>& held() const { return here_; }  // elements of tensors
+  bool departed() const { return departed_; }  // holds no resources any more
+  bool exits() const { return exits_; }  // exits as planned, after its submitted work
+  const std::vector<ObjectId>& held() const { return here_; }  // tensors whose elements are here
   RefRecord new_tensor();
   void tell_held();
-  std::int64_t memory_mib(Time now) const;  // that its calls have taken
+  std::int64_t memory_mib(Time now) const;  // memory that its calls have taken
 
  private:
   std::optional<Time> deadline() const override;
@@ -128,11 +129,12 @@ class Process final : public Role {
   void poll_threads();
   void resume(std::uint64_t thread);
 
-  std::uint64_t tensors_ = 0;  // ever
-  std::set<std::uint64_t> with_elements_;  // tokens of calls that have all elements of their arguments
+  std::uint64_t tensors_ = 0;  // number made so far
+  // Tokens of calls whose tensor arguments have all arrived.
+  std::set<std::uint64_t> with_elements_;
   std::vector<ObjectId> here_;  // tensors whose elements are here, oldest first
   Residence told_held_;
-  bool stored_ = false;  // what others refer to lies in the store
+  bool stored_ = false;  // elements with outside refs are in the store
   Node& node_;
   const int driver_ = -1;
   worker::StartExecutor start_;
@@ -148,7 +150,7 @@ class Process final : public Role {
   bool ended_ = false;
   bool departed_ = false;
   bool exits_ = false;
-  bool hangs_ = false;       // user code keeps it from ending by itself
+  bool hangs_ = false;       // user code prevents its exit
   Time idle_since_;
 
   std::map<ProcessId, CallWirePointer> wires_;    // by executor

@@ -18,7 +18,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-// For the lines that an aborting core leaves behind.
+// Names the step in the line that an aborting core prints.
 char current_step[4096];
 
 void print_step(int) {
@@ -71,7 +71,8 @@ class Replay {
     if (!event) return refused("its event: " + event.error().text);
     if (result_.steps == 0) first_ = step.at;
     ++result_.steps;
-    // Describing is dear: of the last step it is wanted should the core abort, as its process did.
+    // Describing an event is expensive. Without a trace, only the last step is described: it has no
+    // commands if the recorded process aborted.
     const bool shown = trace_ != nullptr || !step.commands;
     const std::string said = shown ? Records::text(*event) : std::string();
     name_step(fmt::format("{}: aborts in step {} {}", path_, result_.steps, said));
@@ -112,7 +113,7 @@ class Replay {
   RecordingReader& reader_;
   const std::string& path_;
   std::FILE* const trace_;
-  // What was recorded is scrubbed already; this one meets what cores make themselves.
+  // The recording is scrubbed already. This scrubber is for values that the replayed core makes.
   const Scrubber scrubber_{Hash128{}};
   Replayed result_;
   Time first_;

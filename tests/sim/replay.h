@@ -1,7 +1,7 @@
-// Replays recordings of real processes (protocol/recording.h): constructs the same core, tells it
-// the same events at the same times, and compares what it wants done with what it wanted then.
-// Tests the product rather than a model of it, and shows a fault of a real cluster step by step.
-// One thread.
+// Replays recordings of real processes (protocol/recording.h): constructs the same core, feeds it
+// the same events at the same times, and compares its commands with the recorded ones. It tests the
+// product instead of a model and steps through a fault of a real cluster.
+// Thread: owner.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace mobula::internal::sim {
 struct Replayed {
   std::uint64_t steps = 0;
   bool same = true;
-  // How the file ends, where not with a whole step; or the first difference, over several lines.
+  // The end of the file if its last step is incomplete, or the first difference in several lines.
   std::string text;
 };
 
-// `trace` not null: every step is printed there. Fails for a file that cannot be replayed. A core
-// that aborts ends the program, which then says at which step.
+// Replays one file and prints every step to `trace` unless it is null. Fails if the file cannot be
+// replayed. If a core aborts, the program prints the step and exits.
 Result<Replayed> replay(const std::string& path, std::FILE* trace);
 
-// Replays all of them, a line for each and, if there are several, one for all. The program's exit
+// Replays all files. Prints a line for each and, for several files, a summary. Returns the exit
 // code: 0 if all steps gave the same commands.
 int replay_files(const std::vector<std::string>& paths, bool trace);
 

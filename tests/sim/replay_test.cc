@@ -1,5 +1,5 @@
-// Recordings of real cores replay to the same commands; whatever is changed in one is found; and what
-// must not leave the machine is in none.
+// Recordings of real cores replay to the same commands, any change is detected, and no recording
+// contains a secret.
 #include "sim/replay.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class Replaying : public ::testing::Test {
     std::ifstream file(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  // The same steps again, each changed by `change`.
+  // Writes the same steps again, each changed by `change`.
   template <class Change>
   void rewrite(Change change) {
     auto reader = RecordingReader::open(path_);
@@ -80,7 +80,7 @@ class Replaying : public ::testing::Test {
     EXPECT_EQ(bytes.find(users_value), std::string::npos);
   }
 
-  // A driver that submits a task with an inline argument and gets a slot; four steps.
+  // Records a driver that submits a task with an inline argument and gets a slot, in four steps.
   void record_client() {
     client::ClientOptions options;
     options.process = ProcessId::of(1);
@@ -154,7 +154,7 @@ TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
   step_recorded(core, recorder.get(), now_ + 1ms, executor::Event(said), commands);
   ASSERT_FALSE(commands.empty());
   ASSERT_TRUE(std::holds_alternative<executor::RunCall>(commands.back()));
-  // What the shell gets is whole: only the recording is scrubbed.
+  // The shell gets the unscrubbed command: only the recording is scrubbed.
   EXPECT_EQ(std::get<executor::RunCall>(commands.back()).call, push.call);
   executor::CallFinished finished;
   finished.token = std::get<executor::RunCall>(commands.back()).token;
@@ -267,7 +267,7 @@ TEST_F(Replaying, AMissingAndAnInventedCommandAreFound) {
 TEST_F(Replaying, AnEventOfAnUnknownKindCannotBeReplayed) {
   record_client();
   rewrite([](int number, RecordedStep& step) {
-    if (number == 2) step.event[1] = std::byte{0x7f};  // the number of the alternative
+    if (number == 2) step.event[1] = std::byte{0x7f};  // number of the alternative
   });
   const auto result = replay(path_, nullptr);
   ASSERT_FALSE(result.ok());
@@ -294,10 +294,10 @@ TEST_F(Replaying, AFileThatIsCutOffReplaysUpToThere) {
   EXPECT_NE(result->text.find("cut off"), std::string::npos) << result->text;
 }
 
-// ---- what is left out --------------------------------------------------------------------------
+// ---- scrubbing ---------------------------------------------------------------------------------
 
-// Expects that every field whose name or type says so is hidden, wherever it stands: also one that is
-// added to a message later.
+// Expects that every field with a secret name or type is hidden, at any depth. This includes fields
+// that are added to a message later.
 struct Inspector {
   std::string where;
 
@@ -348,7 +348,7 @@ struct Inspector {
   int seen = 0;
 };
 
-// Every alternative, the first as well; those within are choices of their own.
+// Inspects every alternative, including the first. Nested variants are inspected separately.
 template <class Choice>
 int inspect_all() {
   const Scrubber scrubber(random_bits());

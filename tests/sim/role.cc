@@ -41,7 +41,7 @@ void Role::arm() {
   if (!alive_ || paused_since_) return;
   const auto due = deadline();
   if (!due) return;
-  // The shells' timers are late by up to a millisecond, and never early.
+  // Like timers of the shells, fires up to a millisecond late and never early.
   const Time at = std::max(*due, world_.now()) + world_.timer_jitter();
   if (armed_ && *armed_ <= at) return;
   armed_ = at;

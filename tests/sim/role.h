@@ -1,7 +1,7 @@
-// One simulated process: what all of them have in common. It takes its inputs one at a time, can stand
-// still (a pause: inputs wait, timers do not fire) and can die (everything it would have done is gone).
-// Roles stay in memory until the end of the history, so that actions may refer to them; after their
-// death they do nothing. One thread.
+// A simulated process, the base of all roles. It handles one input at a time, can pause (inputs
+// wait, timers do not fire), and can die (pending actions are dropped). A role stays in memory
+// until the history ends, so that actions may refer to it.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ class Role {
 
   const std::string& name() const { return name_; }
   std::uint64_t number() const { return number_; }
-  int host() const { return host_; }  // 0: the head's machine; 1..: nodes
+  int host() const { return host_; }  // 0: the head's machine; 1 and up: nodes
   bool alive() const { return alive_; }
   bool paused() const { return paused_since_.has_value(); }
 
-  // Takes an input: now, or when the role wakes up. Nothing if it is dead.
+  // Handles an input now, or after the pause. A dead role ignores it.
   void receive(Kernel::Action input);
   void pause(Duration span);
-  // Its memory is gone; derived roles tell the world what that means for others.
+  // Marks the role dead. Derived roles report the effects to the world.
   void end() { alive_ = false; }
 
-  // Sets the timer to the core's next deadline. After every step.
+  // Sets the timer to the core's next deadline. Called after every step.
   void arm();
 
  protected:
   World& world() { return world_; }
   virtual std::optional<Time> deadline() const = 0;
   virtual void tick() = 0;
-  // It stood still for `gap`: told before the inputs that waited.
+  // Called after a pause of `gap`, before the deferred inputs.
   virtual void woke(Duration gap) = 0;
 
  private:

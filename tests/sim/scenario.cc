@@ -17,7 +17,7 @@ const std::vector<Work> all_works{task, task, chain, crash, raise, gpu, gpu_chil
                                   keep, handle, named};
 const std::vector<Work> beside_lengthy_works{lengthy, lengthy, lengthy, lengthy, whole, whole, whole,
                                              once, task, nested, whole_group, whole_group};
-// Whose nodes are few, whose turn it is, how much a job may hold, and what is ended for whom: all at once.
+// Combines label selectors, priorities, quotas, and preemption.
 const std::vector<Work> all_rules_works{lengthy, lengthy, lengthy, labelled, labelled,
                                         labelled, whole, once, stream, task};
 const std::vector<Work> beside_hungry_works{hungry, hungry, hungry, too_hungry, frugal_once, task};
@@ -26,7 +26,7 @@ const std::vector<FaultKind> all_faults{
     driver_pause, driver_crash, head_link_break, head_link_cut, peer_cut, stream_break, slow_network, repeats,
     disk_slow, disk_fails, fork_fails, slab_fails, bulk_fails};
 
-constexpr std::uint64_t small_store = std::uint64_t{6} << 20;  // some 24 large values
+constexpr std::uint64_t small_store = std::uint64_t{6} << 20;  // fits about 24 large values
 
 std::vector<Scenario> make_scenarios() {
   return {
@@ -145,7 +145,7 @@ NodeShape draw_shape(Random& random, bool first, bool gpus) {
   return shape;
 }
 
-// Whatever its quota is, each single thing that a job asks for is within it.
+// Draws terms whose quota covers every single request of the job.
 JobTerms draw_terms(Random& random, bool gpus) {
   JobTerms terms;
   terms.priority = static_cast<std::int32_t>(random.between(-1, 1));
@@ -282,7 +282,7 @@ Request request_of(const std::string& shape) {
     request.resources.set("CPU", Quantity::whole(1));
     request.strategy = SpreadStrategy{};
   }
-  // The first node is in zone a, so that each of these can run somewhere.
+  // The first node is in zone a, so that each of these shapes can run somewhere.
   if (shape.starts_with("zone_")) request.resources.set("CPU", Quantity::whole(1));
   if (shape == "zone_a") request.label_selector["zone"] = "a";
   if (shape == "zone_not_b") request.label_selector["zone"] = "!b";

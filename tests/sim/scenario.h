@@ -1,6 +1,7 @@
-// Scenarios: how large a cluster, what work, which faults; and the history that one seed makes of it.
-// Everything about a history that does not depend on its course is drawn here, before it starts, so
-// that items and faults can be left out one by one when a failure is made smaller. Plain values.
+// Scenarios (cluster size, work, faults) and the history that one seed draws from a scenario.
+// Everything independent of the course of a history is drawn before it starts, so that a failure
+// can be shrunk by removing single items and faults.
+// Thread: any. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +30,10 @@ struct Fault {
   FaultKind kind = FaultKind::head_crash;
   Time at;
   Duration span{};
-  std::uint64_t target = 0;  // taken modulo what there is
+  std::uint64_t target = 0;  // index modulo the number of targets
 };
 
-// Work of one driver: a thread of it that runs plan `plan`.
+// Work of one driver: a thread that runs plan `plan`.
 struct Item {
   int driver = 0;
   Time at;
@@ -57,29 +58,29 @@ struct Scenario {
   std::vector<Work> works{};
   int faults = 0;
   std::vector<FaultKind> kinds{};
-  bool terms = false;  // jobs differ in priority, weight and quota
+  bool terms = false;  // jobs differ in priority, weight, and quota
   bool preempts = false;
-  bool memory = false;  // of nodes is limited, and looked at
-  std::uint64_t store_bytes = 0;  // of each node's store; 0: as much as anybody could want
-  bool keeps_quotas = false;      // of jobs, though others' tasks are ended for them
-  bool tensors = false;  // results have some
-  bool uniform = false;  // all `max_nodes` are there, with one CPU each
+  bool memory = false;  // memory of nodes is limited and sampled
+  std::uint64_t store_bytes = 0;  // store size per node; 0: no limit
+  bool keeps_quotas = false;      // jobs stay within quotas despite preemption
+  bool tensors = false;  // results contain tensors
+  bool uniform = false;  // exactly `max_nodes` nodes with one CPU each
 };
 const std::vector<Scenario>& scenarios();
-// Null if there is none of this name.
+// Returns null if no scenario has this name.
 const Scenario* find_scenario(const std::string& name);
 
 struct NodePlan {
   NodeShape shape;
   bool has_program = false;      // from the start
-  bool cannot_start = false;     // no program starts here
-  std::int64_t memory_mib = 0;   // 0: as much as anybody wants
+  bool cannot_start = false;     // no program can start here
+  std::int64_t memory_mib = 0;   // 0: no limit
 };
 
 struct HistoryPlan {
   std::vector<NodePlan> nodes;
-  std::vector<int> driver_nodes;  // where each driver runs
-  std::vector<JobTerms> terms;    // of each driver's job
+  std::vector<int> driver_nodes;  // node of each driver
+  std::vector<JobTerms> terms;    // terms of each driver's job
   std::optional<Duration> preempt_after;
   std::uint64_t store_bytes = 0;
   bool uniform = false;  // one CPU on each node
@@ -87,27 +88,27 @@ struct HistoryPlan {
   Plans plans;
   std::vector<Item> items;
   std::vector<Fault> faults;
-  Time heal;                      // no faults after this
+  Time heal;                      // no faults after this time
 };
 HistoryPlan draw(const Scenario& scenario, const Random& random);
 
-// workload.cc: adds the plans of one item and returns the item's own.
+// Adds the plans of one item and returns the id of the item's own plan. In workload.cc.
 int draw_item(Work work, Random& random, Plans& plans);
 
-// The name of functions whose tasks must not be starved by smaller ones begins like this.
+// Name prefix of functions whose tasks must not be starved by smaller ones.
 inline constexpr const char* whole_name = "whole";
-// And of those that take many seconds and may run again.
+// Name prefix of functions that take many seconds and may run again.
 inline constexpr const char* lengthy_name = "lengthy";
-// And of those that may not.
+// Name prefix of functions that take many seconds and may not run again.
 inline constexpr const char* once_name = "once";
 
-// The name of functions that wait until they are cancelled begins like this.
+// Name prefix of functions that wait until they are cancelled.
 inline constexpr const char* blocked_name = "blocked";
 
-// What a shape name stands for.
+// Returns the request that a shape name stands for.
 Request request_of(const std::string& shape);
 
-// What is left out of a history.
+// Items and faults to leave out of a history.
 struct Mask {
   std::set<int> items;
   std::set<int> faults;

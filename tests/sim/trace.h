@@ -1,5 +1,5 @@
-// What happened in one history, as a hash that must be equal in every build and as lines for people.
-// Lines are made only when somebody reads them. One thread.
+// Records a history as a hash, equal in every build, and optionally as human-readable lines.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class Trace {
   // `out` null: no lines.
   explicit Trace(std::FILE* out) : out_(out) {}
 
-  // Adds one input of a role to the hash; what it says is in `bytes`.
+  // Adds one input of a role to the hash. `bytes` is the content of the input.
   void fold(Time now, std::uint64_t role, std::string_view what, std::span<const std::byte> bytes) {
     word(static_cast<std::uint64_t>(now.ns()));
     word(role);
@@ -31,7 +31,7 @@ class Trace {
   }
 
   bool printing() const { return out_ != nullptr; }
-  // `text()` gives the line; it is called only if somebody reads.
+  // Prints a line. `text()` returns it and is called only if lines are printed.
   template <class Text>
   void line(Time now, std::string_view role, Text&& text) {
     if (out_ == nullptr) return;

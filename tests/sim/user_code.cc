@@ -9,7 +9,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr std::int64_t large_bytes = 200'000;  // over the limit for values that travel in messages
+constexpr std::int64_t large_bytes = 200'000;  // above the limit for values inside messages
 
 Payload payload_of(std::uint64_t number) { return Payload(encode(number)); }
 
@@ -47,11 +47,11 @@ void Thread::block(std::function<bool()> until, bool tell) {
 void Thread::sleep(Duration span) {
   waiting_ = [] { return false; };
   process_.resume_later(key_, std::max(span, Duration(1us)));
-  woken_ = true;  // by the timer alone
+  woken_ = true;  // only the timer wakes it
 }
 
 void Thread::wake() {
-  if (waiting_ && !woken_ && !waiting_()) return;  // something else took it meanwhile
+  if (waiting_ && !woken_ && !waiting_()) return;  // another thread took it first
   waiting_ = nullptr;
   woken_ = false;
   if (std::exchange(told_blocked_, false)) process_.step_executor(executor::CallBlocked{key_, false});
@@ -82,7 +82,7 @@ std::int64_t Thread::memory_mib(Time now) const {
   return plan_.memory_mib * std::min((now - began_at_).count() / 1000, whole / 1000) / (whole / 1000);
 }
 
-// ---- the course of things ----------------------------------------------------------------------
+// ---- steps -------------------------------------------------------------------------------------
 
 void Thread::advance() {
   while (!waiting_ && process_.alive() && !process_.outside().over()) {
@@ -221,7 +221,7 @@ void Thread::fail(ErrorKind kind, std::string text) {
   fail(std::move(error));
 }
 
-// ---- making ------------------------------------------------------------------------------------
+// ---- objects, tasks, and actors ----------------------------------------------------------------
 
 Expected Thread::expected_of(ObjectId object) const {
   return process_.outside().checkers().expected(object);
@@ -405,7 +405,7 @@ void Thread::make_group(const Step& step) {
   process_.step_client(std::move(ready));
 }
 
-// Becomes a call and a read for each handle.
+// Makes a call and a read for each handle.
 void Thread::call_refs(const Step& step) {
   for (const auto& ref : refs_) {
     if (ref.actor.empty()) continue;
@@ -429,7 +429,7 @@ void Thread::keep_refs() {
     process_.step_client(client::AdoptRef{ref});
     process_.kept().push_back(ref);
   }
-  // For as long as the process lives: elements are counted, and nothing of them is read.
+  // Kept while the process lives. Elements are counted but not read.
   for (const auto& ref : given_tensors_) process_.step_client(client::AdoptRef{ref});
 }
 
@@ -532,7 +532,7 @@ void Thread::store_result() {
   let_go();
 }
 
-// Elements of tensors stay here; the result refers to them.
+// Elements of tensors stay here. The result refers to them.
 void Thread::keep_tensors() {
   while (tensors_.size() < static_cast<std::size_t>(plan_.tensors)) {
     tensors_.push_back(process_.new_tensor());
@@ -540,7 +540,7 @@ void Thread::keep_tensors() {
   }
 }
 
-// The locals of user code go; then what the results refer to is handed over.
+// Releases the locals of user code, then hands over the refs inside the results.
 void Thread::let_go() {
   look_again();
   while (!wanted_.empty()) unwant(wanted_.back());

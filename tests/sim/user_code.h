@@ -1,6 +1,7 @@
-// A thread of user code: one item of a driver, or one call in an executor. It follows its plan step by
-// step, waits where user code would block, and gives its result as the product's shells do. The rest of
-// its process is reached through Process. One thread of the simulator.
+// A thread of user code: one item of a driver, or one call in an executor. It follows its plan step
+// by step, blocks as user code would, and returns its result as the product's shells do. It reaches
+// the rest of its process through Process.
+// Thread: the simulator's only thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace mobula::internal::sim {
 
 class Process;
 
-// What came out of reading an object.
+// The outcome of reading an object.
 struct Reading {
   std::optional<ErrorRecord> error;
   std::uint64_t number = 0;
@@ -25,9 +26,9 @@ struct Reading {
 
 class Thread {
  public:
-  // An item of a driver: `task` is the root its children hang on.
+  // Constructs an item of a driver. `task` is the parent of its tasks.
   Thread(Process& process, std::uint64_t key, const Plan& plan, TaskId task);
-  // A call of an executor.
+  // Constructs a call in an executor.
   Thread(Process& process, executor::RunCall run, const Plan& plan);
 
   std::uint64_t key() const { return key_; }
@@ -35,20 +36,20 @@ class Thread {
   const std::string& plan_name() const { return plan_.name; }
   TaskId task() const { return task_; }
   std::string waits_for() const;
-  // What its call has taken by now.
+  // Memory that the call has taken so far.
   std::int64_t memory_mib(Time now) const;
   void cancel() { cancelled_ = true; }
 
-  // Goes on as far as it can.
+  // Runs until the thread blocks.
   void advance();
-  // Something has changed: true if it could go on now.
+  // True if a blocked thread could continue now.
   bool can_go_on() const { return waiting_ && !woken_ && waiting_(); }
   void wake();
 
  private:
   enum class Stage : std::uint8_t { reading, working, storing, settling, done };
   struct Var {
-    ObjectId object;  // counted; for handles that of the actor
+    ObjectId object;  // counted; for handles, the object of the actor
     ActorId actor;
     GroupId group{};
   };
@@ -56,7 +57,7 @@ class Thread {
   bool is_call() const { return run_.token != 0; }
   void read_arguments();
   void work();
-  bool take(const Step& step);  // false: it waits
+  bool take(const Step& step);  // returns false if the thread blocks
   bool get(ObjectId object, bool mixes, bool tolerant);
   bool get_each(const RefRecords& refs, bool mixes);
   bool put(const Step& step);
@@ -93,23 +94,23 @@ class Thread {
   executor::RunCall run_;
   std::vector<Step> steps_;
   Stage stage_ = Stage::reading;
-  std::size_t next_ = 0;         // step
-  std::size_t inner_ = 0;        // within a step that reads several
-  bool began_ = false;           // the step has done what it does once
+  std::size_t next_ = 0;         // index of the step
+  std::size_t inner_ = 0;        // index within a step that reads several values
+  bool began_ = false;           // the one-time part of the step is done
   std::vector<Var> vars_;
-  RefRecords refs_;  // inside the arguments
-  RefRecords tensors_;  // of the result, made here
-  RefRecords given_tensors_;  // by arguments
-  bool dropped_ = false;         // what the call was given
-  std::vector<ObjectId> leases_; // adopted: refs and contents of values read
-  std::vector<ObjectId> wanted_; // waited for, or looked at
-  std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // in place, with what was there
+  RefRecords refs_;  // refs inside the arguments
+  RefRecords tensors_;  // made here, inside the result
+  RefRecords given_tensors_;  // from the arguments
+  bool dropped_ = false;         // the call's arguments are released
+  std::vector<ObjectId> leases_; // adopted: refs and contents of read values
+  std::vector<ObjectId> wanted_; // awaited or mapped objects
+  std::vector<std::pair<ObjectId, std::uint64_t>> looked_at_;  // mapped objects and their values
   std::uint64_t read_ = 0;
   std::uint64_t children_ = 0, puts_ = 0, actors_ = 0, groups_ = 0;
   std::optional<ErrorRecord> error_;
   bool cancelled_ = false;
   bool leave_ = false;
-  std::uint64_t request_ = 0;    // to the head
+  std::uint64_t request_ = 0;    // request to the head
   int tries_ = 0;
   Time began_at_;
 
@@ -118,7 +119,7 @@ class Thread {
   bool told_blocked_ = false;
 
   executor::CallFinished finished_;
-  RefRecords reachable_;  // by the call's arguments
+  RefRecords reachable_;  // through the call's arguments
 };
 
 }  // namespace mobula::internal::sim

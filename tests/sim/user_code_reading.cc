@@ -1,4 +1,4 @@
-// What threads of user code wait for, read and look at.
+// How threads of user code wait for, read, and map objects.
 #include <algorithm>
 
 #include "sim/process_role.h"
@@ -18,7 +18,7 @@ void Thread::unwant(ObjectId object) {
   process_.step_client(client::UnwantObject{object});
 }
 
-// What user code has in its hands must still be there.
+// Values that user code has mapped must be unchanged.
 void Thread::look_again() {
   for (const auto& [object, number] : std::exchange(looked_at_, {})) {
     process_.outside().checkers().looked_again(process_, object, number);
@@ -59,7 +59,7 @@ bool Thread::get_each(const RefRecords& refs, bool mixes) {
   return true;
 }
 
-// The head decides which actor this is: waits for its answer.
+// The head decides which actor has the name. Waits for its reply.
 bool Thread::get_or_make(const Step& step) {
   if (!std::exchange(began_, true)) make_actor(step);
   Var& var = vars_.back();

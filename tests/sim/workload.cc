@@ -1,4 +1,4 @@
-// What each kind of work looks like as plans.
+// The plans for each kind of work.
 #include "sim/author.h"
 
 namespace mobula::internal::sim {
@@ -42,7 +42,8 @@ int Author::crashing_tasks() {
   Plan main = item("crashing");
   const int count = static_cast<int>(random_.between(1, 5));
   for (int i = 0; i < count; ++i) {
-    const int callee = random_.chance(400) ? f : g;  // drawn first: compilers order arguments as they like
+    // Drawn first: compilers evaluate arguments in any order.
+    const int callee = random_.chance(400) ? f : g;
     main.steps.push_back(submit(callee, {value()}));
   }
   main.steps.push_back(submit(g, {ref(0)}));
@@ -135,7 +136,7 @@ int Author::returned_refs() {
   outer.steps.push_back(put(random_.chance(500)));
   outer.steps.push_back(submit(f, {value()}));
   outer.large = random_.chance(300);
-  // Contents of a stored result are not handed over: what is unfinished would end with its owner.
+  // Contents of a stored result are not handed over: unfinished ones would end with their owner.
   if (outer.large || random_.chance(500)) outer.steps.push_back(on(Act::get, 1));
   outer.returned = {0, 1};
   const int g = add(std::move(outer));
@@ -232,7 +233,7 @@ int Author::keeping_actor() {
   return add(std::move(main));
 }
 
-// One actor makes tensors; others are shown them, keep them beyond the call, or give them back.
+// One actor makes tensors. Other actors receive them and return them or keep them beyond the call.
 int Author::passed_tensors() {
   const int type = add(actor_class());
   const int make_some = method();
@@ -318,7 +319,7 @@ int Author::impossible_task() {
   return add(std::move(main));
 }
 
-// Results that lie where they were made until much later.
+// Results stay in their producer until a late read.
 int Author::late_reads() {
   Plan maker = leaf();
   maker.shape = pick({"cpu", "spread"});
@@ -337,7 +338,7 @@ int Author::late_reads() {
   return add(std::move(main));
 }
 
-// The same, in the hands of an actor alone.
+// The same, with results that only an actor refers to.
 int Author::late_reads_of_kept() {
   Plan maker = leaf();
   maker.shape = "spread";
@@ -363,7 +364,7 @@ int Author::late_reads_of_kept() {
   return add(std::move(main));
 }
 
-// Tensors whose process dies when they have been made, and tasks and actors that are given them then.
+// The producer of tensors dies after it has made them. Tasks and actors then receive the tensors.
 int Author::lost_tensors() {
   Plan maker = leaf();
   maker.name = "losing";
@@ -386,8 +387,8 @@ int Author::lost_tensors() {
   return add(std::move(main));
 }
 
-// Such tensors among the arguments of many calls on one actor: those behind them wait, also where elements are
-// never made again, or somebody does not want the call any more. Tasks call the same actor meanwhile.
+// Lost tensors are arguments of many calls on one actor. Calls behind them wait, even if elements
+// are never recomputed or a call is cancelled. Tasks call the same actor in the meantime.
 int Author::calls_with_lost_tensors() {
   Plan maker = leaf();
   maker.name = "losing";
@@ -396,7 +397,8 @@ int Author::calls_with_lost_tensors() {
   maker.parts_once = true;
   const int f = add(maker);
   maker.max_retries = 0;
-  maker.max_calls = 1000 + f;  // a class of its own: it is sent to no process that ends just then, and counts as run
+  // A separate demand class: its tasks go to no exiting process, and each counts as run.
+  maker.max_calls = 1000 + f;
   const int forgets = add(std::move(maker));
   const int look = method();
   Plan vain = plans_.at(static_cast<std::size_t>(look));
@@ -465,7 +467,7 @@ int Author::parting_tasks() {
   return add(std::move(main));
 }
 
-// What an actor has answered is never reported as failed; a call sent to it while it dies may be.
+// A call that has its reply is never reported as failed. A call sent to a dying actor may be.
 int Author::parting_actor() {
   Plan made = actor_class();
   made.max_restarts = -1;
@@ -489,7 +491,7 @@ int Author::parting_actor() {
   return add(std::move(main));
 }
 
-// Executors that have to be killed, while others wait for what they hold.
+// Executors that must be killed, while other tasks wait for the resources they hold.
 int Author::hanging_tasks() {
   Plan hanging = leaf();
   hanging.name = "hanging";

@@ -1,11 +1,11 @@
-// Work about ends: of executors that have submitted it, of actors, of waits, of chains, and of nodes below groups.
+// Work about ends: of submitting executors, actors, waits, chains, and nodes of groups.
 #include "model/group.h"
 #include "sim/author.h"
 
 namespace mobula::internal::sim {
 namespace {
 
-// A task whose executor exits soon: after one call, or when it is idle.
+// Makes the executor of a task exit soon: after one call, or when it is idle.
 void let_exit(Plan& plan, Random& random) {
   if (random.chance(600)) plan.max_calls = 1;
 }
@@ -19,7 +19,7 @@ Step unawaited_call(int method) {
 
 }  // namespace
 
-// Tasks that submit calls of an actor, tasks and tasks of tasks, and return without reading anything.
+// Tasks submit actor calls, tasks, and nested tasks, and return without reading a result.
 int Author::unawaited_work() {
   const int type = add(actor_class());
   const int m = method();
@@ -72,7 +72,8 @@ int Author::returned_calls() {
   return add(std::move(main));
 }
 
-// A task makes an actor and returns its handle; others call the actor after the task's executor has exited.
+// A task makes an actor and returns its handle. Other tasks call the actor after the task's
+// executor has exited.
 int Author::actor_factory() {
   const int type = add(actor_class());
   const int m = method();
@@ -99,7 +100,8 @@ int Author::actor_factory() {
   return add(std::move(main));
 }
 
-// Tasks that get or create the actor of one name, call it and release it: each creation finds a live actor or makes one.
+// Tasks get or create the actor of one name, call it, and release it. Each finds a live actor or
+// makes one.
 int Author::shared_name() {
   Plan made = actor_class();
   made.actor_name = "shared";
@@ -131,7 +133,7 @@ int Author::shared_name() {
   return add(std::move(main));
 }
 
-// Calls that a process makes after it has killed the actor fail, before the head reports its death as well as after.
+// Calls after a kill of their actor fail, both before and after the head reports its death.
 int Author::call_after_kill() {
   const int type = add(actor_class());
   const int m = method();
@@ -153,7 +155,7 @@ int Author::call_after_kill() {
   return add(std::move(main));
 }
 
-// Tasks that wait for a task that never runs, until they are cancelled without force.
+// Tasks wait for a task that never runs, until they are cancelled without force.
 int Author::cancelled_while_blocked() {
   Plan never = leaf();
   never.name = "never";
@@ -187,7 +189,8 @@ int Author::cancelled_while_blocked() {
   return add(std::move(main));
 }
 
-// A chain of tasks, each on the result of the one before, whose first succeeds, throws, loses its process or is cancelled.
+// A chain of tasks, each with the previous result as its argument. The first succeeds, throws,
+// loses its process, or is cancelled.
 int Author::deep_chain() {
   const auto kind = random_.below(4);
   Plan first = leaf();
@@ -217,7 +220,7 @@ int Author::deep_chain() {
   return add(std::move(main));
 }
 
-// Two groups with bundles on two nodes each, at work for long enough that nodes leave and return below them.
+// Two groups with bundles on two nodes each work long enough that nodes leave and return.
 int Author::pair_groups() {
   Plan inside = leaf();
   inside.name = "in_pair";

@@ -1,4 +1,4 @@
-// Work whose point is what a job gets beside others: groups, streams of small tasks, large ones.
+// Work about sharing between jobs: groups, streams of small tasks, and large tasks.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,8 @@
 
 namespace mobula::internal::sim {
 
-// At most two CPUs, which the first node always has. Sometimes the group is removed under its tasks.
+// Uses at most two CPUs, which the first node always has. Sometimes the group is removed while its
+// tasks run.
 int Author::grouped_tasks() {
   Plan in_group = leaf();
   in_group.shape = pick({"cpu", "cpu", "half_cpu", "zero"});
@@ -41,7 +42,7 @@ int Author::grouped_tasks() {
   return add(std::move(main));
 }
 
-// Many small tasks at once, so that something waits for a while.
+// Submits many small tasks at once, so that a queue exists for a while.
 int Author::stream_of_tasks() {
   Plan small;
   small.name = "small";
@@ -55,8 +56,8 @@ int Author::stream_of_tasks() {
   return add(std::move(main));
 }
 
-// Tasks of one class, most so short that they wait at executors for one another, some long, some that
-// block on more of them, some that crash, some that may run only once.
+// Tasks of one class: most are so short that they queue at executors, some are long, some block on
+// further tasks, some crash, and some may run only once.
 int Author::burst_of_tasks() {
   Plan brief;
   brief.name = "brief";
@@ -84,11 +85,12 @@ int Author::burst_of_tasks() {
   get_all(parent, children);
   others.push_back(add(std::move(parent)));
   Plan main = item("burst");
-  main.may_fail = true;  // what may not run again dies with its executor
+  main.may_fail = true;  // a task that may not run again dies with its executor
   const int count = static_cast<int>(random_.between(10, 60));
   for (int i = 0; i < count; ++i) {
     const bool other = i > 0 && random_.chance(150);
-    const int which = other ? others[random_.below(others.size())] : f;  // arguments are drawn in any order
+    // Compilers evaluate arguments in any order.
+    const int which = other ? others[random_.below(others.size())] : f;
     main.steps.push_back(submit(which, {value()}));
   }
   for (int i = 0; i < count; ++i) {
@@ -98,7 +100,7 @@ int Author::burst_of_tasks() {
   return add(std::move(main));
 }
 
-// Several tasks that may only run on some of the nodes.
+// Tasks that may run only on some of the nodes.
 int Author::labelled_tasks() {
   Plan main = item("labelled");
   const int kinds = static_cast<int>(random_.between(1, 3));
@@ -115,7 +117,8 @@ int Author::labelled_tasks() {
   return add(std::move(main));
 }
 
-// One task as large as every job may have: it has to wait until several small ones have ended.
+// One task of the largest size that every job may have. It waits until several small tasks have
+// ended.
 int Author::whole_task() {
   Plan large;
   large.name = whole_name;
@@ -128,7 +131,7 @@ int Author::whole_task() {
   return add(std::move(main));
 }
 
-// The same as a placement group of one or two bundles on one node, for one task.
+// The same, for one task in a placement group of one or two bundles on one node.
 int Author::whole_group() {
   Plan inside;
   inside.name = "in_whole_group";
@@ -149,8 +152,8 @@ int Author::whole_group() {
   return add(std::move(main));
 }
 
-// Parents that hold a little of a GPU while they wait for children that want a little more of one, one
-// after the other. Large requests begin to wait meanwhile, and must not keep the children out for ever.
+// Parents that hold part of a GPU while they wait for children that each need slightly more of one.
+// Large requests begin to wait at the same time and must not block the children forever.
 int Author::family() {
   Plan child = leaf();
   child.shape = "sliver_of_gpu";
@@ -185,8 +188,8 @@ int Author::whole_gpu_task() {
   return add(std::move(main));
 }
 
-// Results that stay in the executors of a GPU, while others that need them want the same GPU. Each reads what the
-// one before has made; some refs go early, some are kept to the end.
+// Results stay in executors of a GPU while later tasks that read them need the same GPU. Each task
+// reads the previous result. Some refs are released early, and some are kept to the end.
 int Author::resident_results() {
   std::vector<int> makers;
   for (const char* shape : {"gpu", "half_gpu", "gpu", "quarter_gpu"}) {
@@ -222,7 +225,7 @@ int Author::resident_results() {
   return add(std::move(main));
 }
 
-// Tasks of many seconds that may be ended for others, and run again.
+// Tasks of many seconds that may be preempted and run again.
 int Author::lengthy_tasks() {
   Plan slow;
   slow.name = lengthy_name;
@@ -230,7 +233,7 @@ int Author::lengthy_tasks() {
   slow.run_time = random_.between(Duration(7s), Duration(12s));
   slow.max_retries = static_cast<std::int32_t>(random_.between(-1, 2));
   if (slow.max_retries == 0) slow.max_retries = 1;
-  slow.may_fail = slow.max_retries >= 0;  // where faults take its retries
+  slow.may_fail = slow.max_retries >= 0;  // if faults use up its retries
   const int f = add(std::move(slow));
   Plan main = item("lengthy_tasks");
   const int count = static_cast<int>(random_.between(1, 5));
@@ -240,8 +243,8 @@ int Author::lengthy_tasks() {
   return add(std::move(main));
 }
 
-// Tasks that take memory, of which a node has 1000 MiB: some of which two do not fit beside each other,
-// some of which none fits, and some that take little and may not run again.
+// Tasks that take memory on nodes of 1000 MiB. Of some, two do not fit on one node. Of others, not
+// even one fits. The rest take little and may not run again.
 int Author::hungry_tasks(Work kind) {
   Plan eats;
   eats.shape = pick({"cpu", "half_cpu"});
@@ -260,7 +263,7 @@ int Author::hungry_tasks(Work kind) {
     eats.name = "frugal_once";
     eats.memory_mib = random_.between(50, 150);
     eats.max_retries = 0;
-    eats.may_fail = true;  // if nothing else is left to be ended
+    eats.may_fail = true;  // if no other executor is left to kill
     count = random_.between(1, 3);
   }
   const int f = add(std::move(eats));
@@ -277,7 +280,7 @@ int Author::tasks_that_run_once() {
   careful.name = once_name;
   careful.run_time = random_.between(Duration(2s), Duration(8s));
   careful.max_retries = 0;
-  careful.may_fail = true;  // where a fault ends it
+  careful.may_fail = true;  // if a fault ends it
   const int f = add(std::move(careful));
   Plan main = item("tasks_that_run_once");
   const int count = static_cast<int>(random_.between(1, 3));
@@ -287,9 +290,9 @@ int Author::tasks_that_run_once() {
   return add(std::move(main));
 }
 
-// More large values than a small store holds, read later: by itself, and by tasks.
-// One value that is made once and read all over the cluster at once.
-// Results on several nodes, read in waves: copies on other nodes come and go between the waves.
+// Large values that exceed a small store and are read later, by the driver and by tasks. One value
+// is read from all nodes at once. Results on several nodes are read in waves, with replicas that
+// are added and removed between the waves.
 int Author::waves_of_readers() {
   Plan maker = leaf();
   maker.shape = "spread";
@@ -318,8 +321,8 @@ int Author::waves_of_readers() {
   return add(std::move(main));
 }
 
-// Large results on several nodes and a steady stream of tasks that read them, each result on nodes that
-// have not read it before: some reader is between its start and its bytes at nearly every time.
+// Large results on several nodes and a steady stream of tasks that read them. Each result is read
+// on nodes that have not read it before, so that nearly always some reader waits for bytes.
 int Author::streams_of_readers() {
   Plan maker = leaf();
   maker.shape = "spread";
@@ -402,7 +405,7 @@ int Author::hoarding() {
       continue;
     }
     Step get = on(Act::get, var);
-    get.force = !std::exchange(looks, true);  // one is looked at until the end
+    get.force = !std::exchange(looks, true);  // one value stays mapped until the end
     main.steps.push_back(get);
     if (random_.chance(200) && !get.force) main.steps.push_back(on(Act::release, var));
   }

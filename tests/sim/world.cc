@@ -9,10 +9,10 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration liveness_bound = 240s;  // after the last fault, until all work is done
+constexpr Duration liveness_bound = 240s;  // from the last fault until all work is done
 constexpr Duration hanging_end_bound =
-    worker::WorkerOptions{}.drain_within;  // more, for each executor that has to be killed
-constexpr Duration teardown_bound = 120s;  // after the last driver, until nothing is left
+    worker::WorkerOptions{}.drain_within;  // added for each executor that must be killed
+constexpr Duration teardown_bound = 120s;  // from the end of the last driver until no state is left
 constexpr std::uint64_t max_steps = 3'000'000;
 
 Duration work_bound(const Plans& plans) {
@@ -231,9 +231,9 @@ std::string World::unfinished_work() const {
   return text;
 }
 
-// What is still there although every driver has ended; empty: nothing.
+// Describes the state that is left after every driver has ended. Empty if no state is left.
 std::string World::leftovers() {
-  // A detached actor whose job has died lives on until somebody kills it.
+  // A detached actor whose job has died lives until it is killed.
   if (head_ != nullptr && checkers_.lossy()) {
     for (const auto& actor : head_->core().view().actors) {
       if (actor.detached && actor.state != ActorState::dead) return {};

@@ -1,6 +1,7 @@
-// One history: the simulated machines, network, disk and processes, and what has happened to them. The
-// roles run the product's cores; what they want done is done here, with delays and failures drawn from
-// one random stream per concern. One thread; a world runs one history and is thrown away.
+// One history: the simulated machines, network, disk, and processes. The roles run the product's
+// cores. The world executes the commands of the roles, with delays and failures from one random
+// stream per concern.
+// Thread: the simulator's only thread. A world runs one history.
 #pragma once
 
 #include <map>
@@ -26,29 +27,29 @@ class Agent;
 class Head;
 class Process;
 
-// The bytes at one place of a slab.
+// The bytes at one location of a slab.
 struct Content {
   ObjectId object;
   Payload bytes;
 };
 using PlaceKey = std::pair<std::uint64_t, std::int64_t>;  // slab, offset
 
-// One machine with an agent; it outlives the agent's incarnations.
+// One machine with an agent. It outlives the agent's incarnations.
 struct Node {
   int index = 0;
   NodeId id;
   NodePlan plan;
-  Agent* agent = nullptr;  // the incarnation that lives, if one does
+  Agent* agent = nullptr;  // the live incarnation, or null
   std::uint64_t incarnations = 0;
-  Time away_until;         // no agent starts before
+  Time away_until;         // no agent starts before this time
   std::set<Hash128> files;
   std::map<PlaceKey, Content> memory;
-  std::vector<Process*> executors;  // alive
-  // Files of spilled objects by number; what lies at each offset.
+  std::vector<Process*> executors;  // live executors
+  // Files of spilled objects by number, with the content at each offset.
   std::map<std::uint64_t, std::map<std::uint64_t, Content>> spilled;
 };
 
-// What is going wrong right now, as counts of the faults that make it so.
+// Faults in effect now, as counts per kind.
 struct Weather {
   int slow = 0, repeats = 0, disk_slow = 0, disk_fails = 0, fork_fails = 0, slab_fails = 0, bulk_fails = 0, news_lost = 0,
       spill_slow = 0, spill_fails = 0, bulk_slow = 0, bulk_corrupts = 0;
@@ -64,7 +65,7 @@ struct HistoryOptions {
 
 struct Outcome {
   bool ok = true;
-  std::string checker;  // that failed
+  std::string checker;  // name of the failed checker
   std::string text;
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
@@ -100,14 +101,15 @@ class World {
 
   // ---- network ---------------------------------------------------------------------------------
   PipePointer open_pipe(int from, int to, bool lossy) const;
-  // Delivers after the way's delay, in the pipe's order, if the way lets it through.
+  // Delivers after the route's delay, in the pipe's order, unless the route blocks it.
   void transmit(const PipePointer& pipe, const Kernel::Action& deliver);
   Duration latency(int from, int to);
   bool blocked(int from, int to) const { return blocked_.contains({from, to}); }
   bool has_no_contact(int from, int to) const { return lost_.contains({from, to}); }
   void break_pipe(const PipePointer& pipe) const { if (pipe) ++pipe->breaks; }
 
-  // ---- who is there ----------------------------------------------------------------------------
+  // ---- members
+  // -----------------------------------------------------------------------------------
   Head* head() { return head_; }
   std::vector<Node>& nodes() { return nodes_; }
   Node* node_of(NodeId id);
@@ -117,10 +119,11 @@ class World {
   const std::vector<Process*>& processes() const { return all_processes_; }
   Process& add_executor(Node& node, const worker::StartExecutor& start);
   void agent_started(Agent& agent);
-  void agent_ended(Agent& agent);  // comes back after a while
+  void agent_ended(Agent& agent);  // starts again after a delay
   void head_ended();
 
-  // ---- what is drawn as it happens -------------------------------------------------------------
+  // ---- random streams
+  // ----------------------------------------------------------------------------
   Random& forks() { return forks_; }
   Random& disk_chance() { return disk_; }
   Random& bulk_chance() { return bulk_; }
@@ -165,9 +168,9 @@ class World {
   std::map<ProcessId, Agent*> agents_;
   std::map<ProcessId, Process*> processes_;
   std::set<std::pair<int, int>> blocked_;
-  std::set<std::pair<int, int>> lost_;  // blocked pairs without connections, both directions
+  std::set<std::pair<int, int>> lost_;  // blocked pairs without connections, in both directions
   Weather weather_;
-  std::map<const Fault*, ProcessId> drains_;  // which incarnation was to be drained
+  std::map<const Fault*, ProcessId> drains_;  // the incarnation that each fault drains
   std::map<std::pair<std::string, std::string>, Bytes> disk_rows_;
   std::uint64_t roles_made_ = 0, links_made_ = 0, heads_made_ = 0;
 };

@@ -1,4 +1,4 @@
-// The faults of a history: when they begin, what they do, how they end.
+// The faults of a history: their start, effect, and end.
 #include <algorithm>
 
 #include "sim/agent_role.h"
@@ -47,7 +47,7 @@ void World::begin(const Fault& fault) {
       break;
     }
     case node_away: {
-      // Nodes of drivers stay, so that their work continues.
+      // Keeps the nodes of drivers, so that their work continues.
       std::vector<Node*> others;
       for (auto& each : nodes_) {
         const auto& hosts = plan_.driver_nodes;
@@ -120,7 +120,7 @@ void World::finish(const Fault& fault) {
       const Node& node = nodes_.at(fault.target % nodes_.size());
       const bool same = node.agent != nullptr && node.agent->address().incarnation == drains_[&fault];
       if (same && head_ != nullptr) head_->undrain(node.id, drains_[&fault]);
-      // The order may be lost with the head, or refused while that knows no node yet.
+      // The order may be lost with the head, or rejected while the head knows no node yet.
       kernel_.after(undrain_patience, [this, &fault] { end_drained(fault); });
       break;
     }
@@ -128,7 +128,7 @@ void World::finish(const Fault& fault) {
   }
 }
 
-// A node that was not taken back gets work again with its next incarnation.
+// A node that was not undrained gets work again with its next incarnation.
 void World::end_drained(const Fault& fault) {
   const Node& node = nodes_.at(fault.target % nodes_.size());
   const ProcessId incarnation = drains_[&fault];
@@ -165,8 +165,8 @@ void World::crash_executor(const Fault& fault, Duration pause) {
   chosen->die(cause);
 }
 
-// Two machines without contact, in both directions: connections of processes break, and new ones do not open. All work
-// ends although the contact does not return.
+// Two machines lose contact in both directions: connections of processes break, and new ones do not
+// open. All work ends although the contact does not return.
 void World::lose_peer(const Fault& fault, bool on) {
   const int a = drivers_.at(fault.target % drivers_.size())->host();
   const int b = static_cast<int>((fault.target / 8) % nodes_.size()) + 1;
@@ -191,7 +191,8 @@ void World::lose_peer(const Fault& fault, bool on) {
   }
 }
 
-// A cut is one-way two times in three. The connection breaks half of the time when it is over.
+// A cut is one-way two times in three. Half of the time, the connection breaks when the cut is
+// over.
 void World::cut(const Fault& fault, bool on) {
   const int a = static_cast<int>(fault.target % nodes_.size()) + 1;
   int b = 0;

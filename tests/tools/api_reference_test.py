@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/api_reference.py: comments become documentation, and enumerators without one are found."""
+"""Tests tools/api_reference.py: comments become documentation, and enumerators without a comment are found."""
 
 import importlib.util
 import unittest

@@ -56,7 +56,7 @@ SOUND = {
 
 
 def check(changes):
-    """Exit status and output for the sound tree with `changes` (path -> text) laid over it."""
+    """Exit status and output for the sound tree with `changes` (path -> text) applied."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {**SOUND, **changes}.items():
             path = Path(folder) / name

@@ -1,6 +1,6 @@
-"""Feeds recorded results to bench/compare/report.py, and looks at the page and the picture it writes.
+"""Feeds recorded results to bench/compare/report.py, and checks the page and the picture.
 
-Needs no other system and no cluster: what is recorded is a turn of each, and the published results.
+Needs no other system and no cluster: the input is one recorded turn of each system, and the published results.
 """
 
 import copy
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPARE = ROOT / "bench" / "compare"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(COMPARE))
-import report  # noqa: E402  (it lies beside the program that it belongs to)
+import report  # noqa: E402  (in the directory of the tested program)
 
 
 def turn(number, peer, failed=None, **means):

@@ -1,4 +1,5 @@
-# The first step of an installation refuses a build directory that lacks a program, and names the remedy.
+# The first step of an installation rejects a build directory without a program, and names the
+# remedy.
 # cmake -DROOT=... -DWORK=... -P install_check_test.cmake
 
 function(check expected)

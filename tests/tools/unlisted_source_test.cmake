@@ -1,5 +1,5 @@
-# Configures a small tree in WORK with cmake/mobula_checks.cmake of ROOT, and expects configuration to fail
-# exactly when a source is in no target.
+# Configures a small tree in WORK with cmake/mobula_checks.cmake of ROOT. Configuration must fail
+# exactly if a source is in no target.
 # cmake -DGENERATOR=... -DROOT=... -DWORK=... -P unlisted_source_test.cmake
 
 file(REMOVE_RECURSE "${WORK}")

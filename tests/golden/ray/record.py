@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Draws request sequences, has Ray answer them, and records which instances each request got and which waited.
+"""Draws request sequences, runs them on Ray, and records the instances of each request and the requests that wait.
 
     python3 -m venv rayenv && rayenv/bin/pip install ray
     rayenv/bin/python tests/golden/ray/record.py --out tests/golden/ray/sequences.json
 
-A sequence runs on one node of a few fixed shapes. Its steps are drawn as it goes, since only what runs can end:
-    ["task", {resources}]                  a task that runs until it is told to end
+A sequence runs on one node of a few fixed shapes. Its steps are drawn while it runs: only a running request can end.
+    ["task", {resources}]                  a task that runs until its end is requested
     ["task", {resources}, group, bundle]   the same in a placement group; bundle -1: any
     ["group", strategy, [{resources}, …]]  a placement group
     ["end", number]                        request `number` ends (a task) or is removed (a group)
-The answer to a step is what it made start: [number, {resource: [instances]}] for a task, [number, {}] for a group,
-[number, "refused"] for what Ray takes back at submission. Whatever was asked for and is in no answer waits.
-Who of several that wait comes first is not Ray's to promise, so nothing ends while more than one waits.
+The result of a step lists the requests that it started: [number, {resource: [instances]}] for a task, [number, {}]
+for a group, and [number, "refused"] for a request that Ray rejects at submission. All other requests wait.
+Ray does not guarantee an order between waiting requests, so no request ends while more than one waits.
 
-A request counts as waiting when, `--patience` seconds after it was made, Ray books what it booked before. Where one
-starts later though nothing has ended, the verdict was wrong: the sequence is drawn again with twice the patience.
+A request counts as waiting if Ray's allocated resources are unchanged `--patience` seconds after the request. If it
+starts later without the end of another request, the verdict was wrong. The sequence is then drawn again with twice the
+patience.
 """
 
 import argparse
@@ -38,7 +39,7 @@ SETTLE = 20
 
 
 class Mistaken(Exception):
-    """What was taken for waiting has started although nothing has ended."""
+    """A request counted as waiting has started without the end of another request."""
 
 
 @ray.remote(max_calls=0, max_retries=0)
@@ -68,7 +69,7 @@ def until(holds, seconds):
 
 
 class Sequence:
-    """One sequence on the running Ray."""
+    """One sequence on the running Ray cluster."""
 
     def __init__(self, shape, draw, patience):
         self.shape, self.draw, self.patience = shape, draw, patience
@@ -95,7 +96,7 @@ class Sequence:
         return all(abs(seen.get(name, 0) - expected[name]) < 0.002 for name in expected)
 
     def started(self):
-        """What has started of what was waiting, with what it got."""
+        """The waiting requests that have started, with their instances."""
         news = []
         for number in sorted(self.waiting):
             if number in self.groups:
@@ -110,7 +111,8 @@ class Sequence:
         return news
 
     def settle(self, patience, asked=None):
-        """Takes what starts until `asked` has, or nothing has for `patience` seconds, and Ray has booked just that."""
+        """Collects starts until `asked` has started, or until nothing starts for `patience` seconds and Ray has
+        allocated exactly the running requests."""
         news, limit = [], time.monotonic() + SETTLE
         quiet_since = time.monotonic()
         while time.monotonic() - quiet_since < patience and self.waiting and asked not in self.running:
@@ -118,7 +120,7 @@ class Sequence:
             if more:
                 news += more
                 quiet_since = time.monotonic()
-            if not self.as_booked():  # something is about to start, or to be given back
+            if not self.as_booked():  # a start or a release is imminent
                 quiet_since = time.monotonic()
                 if quiet_since > limit:
                     raise Mistaken("what Ray has booked is not what runs")
@@ -150,7 +152,7 @@ class Sequence:
                 self.answers.append([[number, "refused"]])
                 return
         self.waiting.add(number)
-        # What Ray books inside a group is not seen from outside, so the wait for it is longer.
+        # Ray's allocations inside a group are not visible from outside, so the wait is longer.
         news = self.settle(self.patience * (2.5 if number in self.members else 1), number)
         if any(each != number for each, _ in news):
             raise Mistaken("a request started late")
@@ -162,7 +164,7 @@ class Sequence:
         self.steps.append(["end", number])
         self.let_go(number)
         waits_for_group = any(each in self.groups for each in self.waiting)
-        # A group that waits is tried again within about a second.
+        # Ray retries a waiting group within about a second.
         self.answers.append(self.settle(self.patience + (2.5 if waits_for_group else 0)))
 
     def let_go(self, number):
