@@ -71,7 +71,8 @@ int read_while_a_holder_goes(const Words& nodes) {
   return report.exit_code();
 }
 
-// For each input line, makes a value on the node and reads it here. All values are kept.
+// For each line "make", makes a value on the node, and reads it here after one more line. All
+// values are kept.
 int bring(const Words& nodes) {
   Report report;
   std::vector<mobula::ObjectRef<Bytes>> made;

@@ -365,7 +365,7 @@ int collective_busy(const Words& arguments) {
     for (const auto& each : all) sums.push_back(each.call<&Singer::sum_by_name>(name, 1.0));
   }
   for (const auto& sum : sums) report.equal("sum", mobula::get(sum, seconds(60)), 3.0);
-  // Calls of a group whose handle is passed to other processes.
+  // The driver's handle of the group still lists all members.
   report.equal("a handle of it keeps nobody", group.actor_ids().size(), std::size_t{3});
   return report.exit_code();
 }

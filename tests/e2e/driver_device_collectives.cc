@@ -239,8 +239,8 @@ auto each_of(const Band& all, const Args&... args) {
 const std::map<std::string, Transport> ways{{"automatic", Transport::automatic}, {"shm", Transport::shm}, {"tcp", Transport::tcp},
                                             {"gloo", Transport::gloo}, {"nccl", Transport::nccl}};
 
-// A member with a GPU whose process has other environment variables. NAME=VALUE is appended to the
-// present value.
+// A member with a GPU whose process has one more environment variable, given as NAME=VALUE. A
+// value of MOBULA_SIMULATED_GPU is appended to the present one.
 mobula::ActorHandle<Player> other_player(int rank, int with_gpu, const std::string& words) {
   mobula::ActorOptions options;
   options.num_cpus = 0;
