@@ -29,7 +29,7 @@ TEST(AmountText, ReadsTimes) {
   for (const char* bad : {"", "m", "-1s", "1 m", "1w", "1:30", "nan"}) EXPECT_FALSE(parse_seconds(bad).ok()) << bad;
 }
 
-TEST(Ids, BriefFormIsAPrefix) {
+TEST(Ids, BriefForm_IsPrefix) {
   const NodeId id(*bits_from_hex("fba868de620ade6ea8124867334f578e"));
   EXPECT_EQ(id.brief(), "fba868de");
 }

@@ -26,7 +26,7 @@ struct DoubleRow {
 
 class QuantityOfDouble : public testing::TestWithParam<DoubleRow> {};
 
-TEST_P(QuantityOfDouble, IsTheNearestUnitOrRefused) {
+TEST_P(QuantityOfDouble, RoundsToNearestUnitOrRejects) {
   const auto quantity = Quantity::from_double(GetParam().amount);
   ASSERT_EQ(quantity.ok(), GetParam().units.has_value());
   if (quantity) {
@@ -57,7 +57,7 @@ struct TextRow {
 
 class QuantityOfText : public testing::TestWithParam<TextRow> {};
 
-TEST_P(QuantityOfText, IsReadExactlyOrRefused) {
+TEST_P(QuantityOfText, ParsesExactlyOrRejects) {
   const auto quantity = Quantity::parse(GetParam().text);
   ASSERT_EQ(quantity.ok(), GetParam().units.has_value()) << GetParam().text;
   if (quantity) {
@@ -81,20 +81,20 @@ INSTANTIATE_TEST_SUITE_P(
                     TextRow{"1 ", std::nullopt}, TextRow{"0x10", std::nullopt},
                     TextRow{"nan", std::nullopt}));
 
-TEST(Quantity, PrintsTheShortestDecimal) {
+TEST(Quantity, PrintsShortestDecimal) {
   EXPECT_EQ(Quantity::from_units(5000).to_string(), "0.5");
   EXPECT_EQ(Quantity::whole(2).to_string(), "2");
   EXPECT_EQ(Quantity::from_units(-1).to_string(), "-0.0001");
 }
 
-TEST(Id, HexRoundTripsAndRefusesOtherText) {
+TEST(Id, ParsesHexAndRejectsOtherText) {
   const auto id = JobId::random();
   EXPECT_EQ(JobId::from_hex(id.hex()), id);
   EXPECT_FALSE(JobId::from_hex("xyz").has_value());
   EXPECT_FALSE(JobId::from_hex(std::string(32, 'G')).has_value());
 }
 
-TEST(Id, DerivedIdsRepeatAndDiffer) {
+TEST(Id, DerivesRepeatableDistinctIds) {
   const auto parent = TaskId::of(7);
   EXPECT_EQ(TaskId::derived(parent, "child", 1), TaskId::derived(parent, "child", 1));
   EXPECT_NE(TaskId::derived(parent, "child", 1), TaskId::derived(parent, "child", 2));
@@ -102,14 +102,14 @@ TEST(Id, DerivedIdsRepeatAndDiffer) {
 }
 
 // Vectors of the reference implementation (key 00..0f, input 00..n-1).
-TEST(Hash, SipHashMatchesThePublishedVectors) {
+TEST(Hash, MatchesSipHashVectors) {
   const Hash128 key{0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
   EXPECT_EQ(siphash128(key, {}), (Hash128{0xe6a825ba047f81a3ULL, 0x930255c71472f66dULL}));
   const std::vector<std::byte> one{std::byte{0}};
   EXPECT_EQ(siphash128(key, one), (Hash128{0x44af996bd8c187daULL, 0x45fc229b11597634ULL}));
 }
 
-TEST(Random, AStreamOfItsOwnDoesNotDisturbTheOthers) {
+TEST(Random, ForkedStream_LeavesOthersUnchanged) {
   Random a(42);
   Random b(42);
   (void)b.fork("faults").next();
@@ -129,7 +129,7 @@ void expect_alike(A at, A end, B expected, B expected_end) {
   EXPECT_TRUE(expected == expected_end);
 }
 
-TEST(OrderedRuns, AreWhatAMapWouldBe) {
+TEST(OrderedRuns, MatchesStdMap) {
   Random random(3);
   OrderedRuns<std::int64_t, int> runs;
   std::map<std::int64_t, int> map;
@@ -160,7 +160,7 @@ TEST(OrderedRuns, AreWhatAMapWouldBe) {
   }
 }
 
-TEST(OrderedRuns, LoseTheFirstAndGainTheLast) {
+TEST(OrderedRuns, RemovesFirstAndInsertsLast) {
   OrderedRuns<int, int> runs;
   for (int i = 0; i < 10'000; ++i) {
     runs.insert(i, -i);
@@ -176,7 +176,7 @@ TEST(OrderedRuns, LoseTheFirstAndGainTheLast) {
   EXPECT_TRUE(runs.begin() == runs.end());
 }
 
-TEST(Table, IteratesInOrderOfInsertionWhateverTheIds) {
+TEST(Table, IteratesInInsertionOrder) {
   Table<TaskId, int> table;
   for (const std::uint64_t n : {9u, 1u, 5u}) table.insert(TaskId::of(n), static_cast<int>(n));
   table.erase(TaskId::of(1));
@@ -188,7 +188,7 @@ TEST(Table, IteratesInOrderOfInsertionWhateverTheIds) {
 }
 
 // Compares with a list that is searched. Ids differ in few bits, and exceed the first capacity.
-TEST(Table, DoesWhatAListOfRowsWould) {
+TEST(Table, MatchesListOfRows) {
   std::mt19937_64 draw(7);
   Table<TaskId, std::string> table;
   std::vector<std::pair<TaskId, std::string>> rows;

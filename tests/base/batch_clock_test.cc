@@ -12,14 +12,14 @@ void let_time_pass() {
   }
 }
 
-TEST(BatchClock, TellsEachItsTimeOutsideABatch) {
+TEST(BatchClock, ReadsEachTimeOutsideBatch) {
   BatchClock clock;
   const Time first = clock.now();
   let_time_pass();
   EXPECT_GT(clock.now(), first);
 }
 
-TEST(BatchClock, TellsSomeOfABatchTheSame) {
+TEST(BatchClock, ReadsSameTimeWithinBatch) {
   BatchClock clock;
   const BatchClock::Batch batch(clock);
   const Time first = clock.now();
@@ -28,7 +28,7 @@ TEST(BatchClock, TellsSomeOfABatchTheSame) {
   EXPECT_GT(clock.now(), first);
 }
 
-TEST(BatchClock, LooksAnewAfterTheOutermostBatch) {
+TEST(BatchClock, ReadsAgainAfterOutermostBatch) {
   BatchClock clock;
   std::optional<BatchClock::Batch> outer(std::in_place, clock);
   const Time first = clock.now();

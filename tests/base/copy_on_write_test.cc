@@ -10,7 +10,7 @@ namespace {
 
 using Text = CopyOnWrite<std::string>;
 
-TEST(CopyOnWrite, CopiesShareTheValueUntilOneIsChanged) {
+TEST(CopyOnWrite, Copies_ShareValueUntilChanged) {
   const Text first(std::string("a"));
   Text second = first;
   EXPECT_EQ(&*first, &*second);
@@ -22,7 +22,7 @@ TEST(CopyOnWrite, CopiesShareTheValueUntilOneIsChanged) {
   EXPECT_EQ(&*second, own);
 }
 
-TEST(CopyOnWrite, AnEmptyOneIsADefaultValueUntilItIsChanged) {
+TEST(CopyOnWrite, Empty_IsDefaultValueUntilChanged) {
   Text empty;
   EXPECT_TRUE(empty.is_empty());
   EXPECT_EQ(empty->size(), 0u);
@@ -31,7 +31,7 @@ TEST(CopyOnWrite, AnEmptyOneIsADefaultValueUntilItIsChanged) {
   EXPECT_TRUE(Text()->empty());
 }
 
-TEST(CopyOnWrite, TakingMovesAValueThatNobodyElseHas) {
+TEST(CopyOnWrite, Take_MovesUnsharedValue) {
   Text alone(std::string(100, 'x'));
   const auto* const bytes = alone->data();
   EXPECT_EQ(std::move(alone).take().data(), bytes);

@@ -5,7 +5,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Edits, AreCountedOnceEach) {
+TEST(Edits, CountsEachEditOnce) {
   EXPECT_EQ(edits_between("status", "status"), 0u);
   EXPECT_EQ(edits_between("statu", "status"), 1u) << "left out";
   EXPECT_EQ(edits_between("statuss", "status"), 1u) << "added";

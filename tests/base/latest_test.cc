@@ -6,7 +6,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Latest, KeepsTheLatestInOrderAndCountsTheRest) {
+TEST(Latest, KeepsLatestInOrderAndCountsRest) {
   Latest<int, 3> latest;
   EXPECT_EQ(latest.size(), 0u);
   for (int i = 1; i <= 8; ++i) {

@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Log, WhatSomebodySaysIsOneLineThatNoTerminalObeys) {
+TEST(Log, EscapesForeignTextToOneLine) {
   EXPECT_EQ(log_text("refused 'a\n2026 E forged'"), "refused 'a\\x0a2026 E forged'");
   EXPECT_EQ(log_text("\x1b]0;title\x07\r\x7f"), "\\x1b]0;title\\x07\\x0d\\x7f");
   EXPECT_EQ(log_text("\xc2\x9b"
@@ -18,7 +18,7 @@ TEST(Log, WhatSomebodySaysIsOneLineThatNoTerminalObeys) {
   EXPECT_EQ(log_text("tab\t, ä, 日本 and \xff"), "tab\t, ä, 日本 and \xff");
 }
 
-TEST(Log, FileIsClosedToOthers) {
+TEST(Log, CreatesPrivateFile) {
   const std::string path = testing::TempDir() + "mobula-log-test-" + std::to_string(::getpid());
   ASSERT_TRUE(open_log({.role = "test", .level = LogLevel::info, .file = path}).ok());
   struct stat status {};

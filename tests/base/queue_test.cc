@@ -10,7 +10,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Queue, KeepsTheOrderWhateverComesAndGoes) {
+TEST(Queue, KeepsOrder) {
   Queue<int> queue;
   std::deque<int> model;
   Random random(7);
@@ -37,7 +37,7 @@ TEST(Queue, KeepsTheOrderWhateverComesAndGoes) {
   }
 }
 
-TEST(Queue, LetsGoOfWhatWasTaken) {
+TEST(Queue, ReleasesTakenValues) {
   Queue<std::shared_ptr<int>> queue;
   const auto row = std::make_shared<int>(1);
   queue.push_back(row);

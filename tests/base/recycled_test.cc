@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Recycled, TakesTheSameMemoryAgain) {
+TEST(Recycled, ReusesMemory) {
   const void* first = nullptr;
   {
     const RecycledVector<std::uint64_t> values{1, 2, 3};
@@ -25,7 +25,7 @@ TEST(Recycled, TakesTheSameMemoryAgain) {
   EXPECT_EQ(values, (RecycledVector<std::uint64_t>{4, 5, 6, 7}));
 }
 
-TEST(Recycled, BlocksOfOneSizeNeverOverlap) {
+TEST(Recycled, BlocksOfOneSize_NeverOverlap) {
   std::set<void*> blocks;
   for (int i = 0; i < 100; ++i) blocks.insert(RecycledBlocks::take(100));
   EXPECT_EQ(blocks.size(), 100u);
@@ -36,7 +36,7 @@ TEST(Recycled, BlocksOfOneSizeNeverOverlap) {
   for (void* block : again) RecycledBlocks::give(block, 97);
 }
 
-TEST(Recycled, KeepsNoMoreThanItSaysAndNothingLarge) {
+TEST(Recycled, LimitsPooledBytesAndSkipsLarge) {
   {
     std::vector<RecycledVector<std::byte>> many;
     for (std::size_t i = 0; i < 2 * RecycledBlocks::most_kept_bytes / 256; ++i) many.emplace_back(256);
@@ -50,7 +50,7 @@ TEST(Recycled, KeepsNoMoreThanItSaysAndNothingLarge) {
   }).join();
 }
 
-TEST(Recycled, MayBeGivenBackOnAnotherThread) {
+TEST(Recycled, ReturnsBlockOnAnotherThread) {
   auto shared = make_recycled<std::string>("made here");
   std::thread([given = std::move(shared)]() mutable {
     EXPECT_EQ(*given, "made here");
@@ -60,7 +60,7 @@ TEST(Recycled, MayBeGivenBackOnAnotherThread) {
 }
 
 // Objects of a thread that are destroyed after its kept blocks were freed.
-TEST(Recycled, GoesToTheHeapOnceItsThreadEnds) {
+TEST(Recycled, ThreadEnded_UsesHeap) {
   std::thread([] {
     thread_local RecycledVector<int> outlives;
     outlives = {1, 2, 3};

@@ -42,7 +42,7 @@ class RotatedLog : public testing::Test {
   std::vector<std::string> paths;
 };
 
-TEST_F(RotatedLog, AReaderGoesOnWhereItWasThroughARotation) {
+TEST_F(RotatedLog, Reader_ContinuesAcrossRotation) {
   append("one two ");
   LogPlace place;
   EXPECT_EQ(rest(place), "one two ");
@@ -54,7 +54,7 @@ TEST_F(RotatedLog, AReaderGoesOnWhereItWasThroughARotation) {
   EXPECT_EQ(rest(place), " five");
 }
 
-TEST_F(RotatedLog, WhatIsGoneIsSaidAndReadingGoesOnAtTheOldestThereIs) {
+TEST_F(RotatedLog, FileRemoved_ReportsLossAndReadsOldest) {
   append("first");
   LogPlace place;
   EXPECT_EQ(rest(place), "first");
@@ -67,7 +67,7 @@ TEST_F(RotatedLog, WhatIsGoneIsSaidAndReadingGoesOnAtTheOldestThereIs) {
   EXPECT_TRUE(lost);
 }
 
-TEST_F(RotatedLog, ANegativePlaceCountsFromTheEndOverAllFiles) {
+TEST_F(RotatedLog, NegativePosition_CountsFromEnd) {
   append("0123456789");
   rotate();
   append("abc");
@@ -78,12 +78,12 @@ TEST_F(RotatedLog, ANegativePlaceCountsFromTheEndOverAllFiles) {
   EXPECT_EQ(read_log({folder + "/none"}, {}, 10).error().code, ErrorCode::not_found);
 }
 
-TEST_F(RotatedLog, ALinkIsNotFollowed) {
+TEST_F(RotatedLog, RejectsSymbolicLink) {
   fs::create_symlink("/etc/passwd", paths[0]);
   EXPECT_FALSE(read_log(paths, {}, 10).ok());
 }
 
-TEST_F(RotatedLog, PlacesAreTextAndBack) {
+TEST_F(RotatedLog, ParsesPrintedPositions) {
   const LogPlace place{12345678901234567890u, -42};
   const auto again = parse_log_place(to_string(place));
   ASSERT_TRUE(again.ok());

@@ -45,7 +45,7 @@ TEST_F(StderrQueueTest, WritesLinesAtOnce) {
   EXPECT_EQ(queue.dropped(), 0u);
 }
 
-TEST_F(StderrQueueTest, ReaderStopped_WriterGoesOn) {
+TEST_F(StderrQueueTest, ReaderStopped_WriterContinues) {
   StderrQueue queue(write_.get(), 100'000);
   const std::string line(999, 'x');
   for (int i = 0; i < 1'000; ++i) queue.print(line);  // more than the pipe and the queue hold
@@ -57,7 +57,7 @@ TEST_F(StderrQueueTest, ReaderStopped_WriterGoesOn) {
   EXPECT_EQ(read_until("last"), "last\n");
 }
 
-TEST_F(StderrQueueTest, ReaderStopped_EndsWithinPatience) {
+TEST_F(StderrQueueTest, ReaderStopped_EndsWithinTimeout) {
   StderrQueue queue(write_.get());
   for (int i = 0; i < 200; ++i) queue.print(std::string(999, 'x'));
   queue.flush(milliseconds(1));
@@ -71,7 +71,7 @@ TEST_F(StderrQueueTest, ReaderClosed_DropsLines) {
   queue.flush(seconds(10));
 }
 
-TEST(StandardDescriptors, OpensClosedOnes) {
+TEST(StandardDescriptors, OpensClosedDescriptors) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(STDIN_FILENO);

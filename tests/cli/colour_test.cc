@@ -24,7 +24,7 @@ std::string without_colours(const std::string& text) {
   return plain;
 }
 
-TEST(Colours, AreForTerminalsUnlessSomebodySaysOtherwise) {
+TEST(Colours, UsesColorsOnTerminalsUnlessOverridden) {
   using enum ColourChoice;
   EXPECT_TRUE(wants_colours(automatic, {.terminal = true, .term = "xterm"}));
   EXPECT_FALSE(wants_colours(automatic, {.terminal = false, .term = "xterm"}));
@@ -35,14 +35,14 @@ TEST(Colours, AreForTerminalsUnlessSomebodySaysOtherwise) {
   EXPECT_FALSE(wants_colours(never, {.terminal = true}));
 }
 
-TEST(Colours, StatesThatAreWellThatChangeAndThatAreLostDiffer) {
+TEST(Colours, DistinguishesKindsOfState) {
   for (const char* state : {"RUNNING", "ALIVE", "RUNNING_IN_GET", "ok"}) EXPECT_EQ(paint_of(state), Paint::good) << state;
   for (const char* state : {"PENDING", "PENDING_CREATION", "DRAINING", "RESTARTING"}) EXPECT_EQ(paint_of(state), Paint::waiting) << state;
   for (const char* state : {"FAILED", "DEAD", "LOST", "unreachable"}) EXPECT_EQ(paint_of(state), Paint::bad) << state;
   for (const char* state : {"SUCCEEDED", "FINISHED", "-", "RUNNINGX", ""}) EXPECT_EQ(paint_of(state), std::nullopt) << state;
 }
 
-TEST(Colours, ColumnsStandWhereTheyDoWithoutThem) {
+TEST(Colours, KeepsColumnsAligned) {
   TextTable table;
   table.add({"NAME", "STATE", "COUNT"});
   table.add({"\xc3\xa4\xc3\xa4", "DEAD", "1"});
@@ -54,14 +54,14 @@ TEST(Colours, ColumnsStandWhereTheyDoWithoutThem) {
   EXPECT_NE(coloured.find("\x1b[1mNAME\x1b[0m"), std::string::npos) << coloured;
 }
 
-TEST(Colours, LinesAreCutByWhatIsSeen) {
+TEST(Colours, CutsLinesByVisibleWidth) {
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m b", 2), "\x1b[31mDE\x1b[0m");
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m b", 5), "\x1b[31mDEAD\x1b[0m ");
   EXPECT_EQ(cut_to_width("\x1b[31mDEAD\x1b[0m", 4), "\x1b[31mDEAD\x1b[0m");
   EXPECT_EQ(cut_to_width("\x1b[1", 9), "\x1b[1") << "no colour, and no end either";
 }
 
-TEST(Colours, NothingThatProgramsReadHasThem) {
+TEST(Colours, MachineFormats_HaveNoColors) {
   const Json list = {{"items", {{{"node_id", "aa"}, {"state", "DEAD"}}}}, {"warnings", {"w"}}};
   TableFlags style;
   style.coloured = true;
@@ -74,7 +74,7 @@ TEST(Colours, NothingThatProgramsReadHasThem) {
   EXPECT_LT(without_colours(format_document(list, OutputFormat::table, "nodes", style, 10).value()).find('\n'), 11u);
 }
 
-TEST(Colours, PagesSayTheSameWithAndWithoutThem) {
+TEST(Colours, Pages_DifferOnlyInColors) {
   const Json status = Json::parse(R"json({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "nodes": {"ALIVE": 1, "DEAD": 2},
     "gpus": [{"devices": 1}], "waiting": [{"kind": "tasks", "count": 4}], "warnings": ["w"]})json");
@@ -85,7 +85,7 @@ TEST(Colours, PagesSayTheSameWithAndWithoutThem) {
   EXPECT_LT(page.find("GPU MAP"), page.find("WAITING")) << page;
 }
 
-TEST(Colours, TheFlagIsOfEveryCommandAndTheEnvironmentGoesBehindIt) {
+TEST(Colours, AcceptsFlagOnEveryCommandBeforeEnvironment) {
   const auto parsed = [](std::vector<std::string> words) {
     std::vector<char*> argv{const_cast<char*>("mobula")};
     for (auto& word : words) argv.push_back(word.data());
@@ -113,14 +113,14 @@ TEST(Colours, TheFlagIsOfEveryCommandAndTheEnvironmentGoesBehindIt) {
   EXPECT_NE(tree.command("batch")->option("--raw"), nullptr);
 }
 
-TEST(Pager, IsTheOneThatThePersonLikes) {
+TEST(Pager, FollowsUserPreference) {
   EXPECT_EQ(pager_command("a", "b"), "a");
   EXPECT_EQ(pager_command("", "b"), "") << "none";
   EXPECT_EQ(pager_command(nullptr, "b"), "b");
   EXPECT_EQ(pager_command(nullptr, nullptr), "less -FRX");
 }
 
-TEST(Pager, IsForMoreThanAScreen) {
+TEST(Pager, RunsOnlyForMoreThanOneScreen) {
   EXPECT_FALSE(is_longer_than("1\n2\n3\n", 4, 80));
   EXPECT_TRUE(is_longer_than("1\n2\n3\n", 3, 80)) << "the prompt comes below";
   EXPECT_TRUE(is_longer_than(std::string(241, 'x') + "\n", 4, 80)) << "it takes four rows";

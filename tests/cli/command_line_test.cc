@@ -22,7 +22,7 @@ Parsed parse(std::vector<std::string> words) {
   return parse_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-TEST(CommandLine, HasOneWayIntoACluster) {
+TEST(CommandLine, RejectsSeveralWaysToJoin) {
   EXPECT_EQ(parse({"start", "--join", "mobula-1-x"}).line->start.join, "mobula-1-x");
   for (const auto& wrong : {std::vector<std::string>{"start"}, {"start", "--head", "--join", "x"},
                             {"start", "--address", "a:1", "--join", "x"}, {"start", "--address", "a:1", "--http", "8000"}}) {
@@ -46,7 +46,7 @@ TEST(CommandLine, AcceptsOldAndNewSpellings) {
   for (const char* flag : {"--parallel", "--at-once"}) EXPECT_NE(tree.command("up")->option(flag), nullptr);
 }
 
-TEST(CommandLine, WhatIsNotExpectedIsNamedInTheOrderTypedWithWhatItMayBe) {
+TEST(CommandLine, NamesUnexpectedWordsInOrderWithSuggestions) {
   EXPECT_EQ(parse({"memory", "x", "--colums", "y"}).text,
             "'x', '--colums' and 'y' are not expected; did you mean '--columns'?; see 'mobula memory --help'");
   EXPECT_EQ(parse({"get", "node", "id", "--ouput=json"}).text,
@@ -56,7 +56,7 @@ TEST(CommandLine, WhatIsNotExpectedIsNamedInTheOrderTypedWithWhatItMayBe) {
   EXPECT_EQ(parse({"job", "list", "--nothing-like-it"}).exit, 2);
 }
 
-TEST(CommandLine, TokensHaveRolesAndLives) {
+TEST(CommandLine, ParsesTokenRolesAndLifetimes) {
   const auto parsed = parse({"token", "create", "--role", "driver", "--name", "ci", "--expires", "7d", "-o", "json"});
   ASSERT_TRUE(parsed.line) << parsed.text;
   EXPECT_EQ(parsed.line->tokens.action, "create");
@@ -73,7 +73,7 @@ TEST(CommandLine, TokensHaveRolesAndLives) {
   EXPECT_EQ(parse({"token", "revoke", "ci"}).line->tokens.subject, "ci");
 }
 
-TEST(CommandLine, TakesWhatANodeOffers) {
+TEST(CommandLine, ParsesNodeResources) {
   const auto parsed =
       parse({"start", "--head", "--num-cpus", "2.5", "--num-gpus", "4", "--gpu-memory", "16GiB",
              "--gpu-context-memory", "1GiB", "--memory", "1G", "--object-store-memory", "1000", "--resources", "{\"shuttle\": 0.5}",
@@ -92,7 +92,7 @@ TEST(CommandLine, TakesWhatANodeOffers) {
   EXPECT_EQ(start.node.accelerator_type, "H100");
 }
 
-TEST(CommandLine, TakesLabelsFromAFileAndByHand) {
+TEST(CommandLine, ReadsLabelsFromFileAndFlags) {
   const std::string file = testing::TempDir() + "labels.yaml";
   std::ofstream(file) << "zone: a\n\"rack\": \"7\"\nmobula.io/market-type: spot\n";
   const auto parsed = parse({"start", "--head", "--labels-file", file, "--labels", "zone=b"});
@@ -100,7 +100,7 @@ TEST(CommandLine, TakesLabelsFromAFileAndByHand) {
   EXPECT_EQ(parsed.line->start.node.labels, (Labels{{"mobula.io/market-type", "spot"}, {"rack", "7"}, {"zone", "b"}}));
 }
 
-TEST(CommandLine, TakesWhenMemoryIsShort) {
+TEST(CommandLine, ParsesMemoryThreshold) {
   const auto parsed = parse({"start", "--head", "--memory-threshold", "0.9", "--executor-memory", "2GiB"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_DOUBLE_EQ(parsed.line->start.memory_threshold, 0.9);
@@ -114,7 +114,7 @@ TEST(CommandLine, TakesWhenMemoryIsShort) {
   }
 }
 
-TEST(CommandLine, SaysWhereObjectsAreSpilledAndWhen) {
+TEST(CommandLine, ParsesSpillingOptions) {
   const auto parsed = parse({"start", "--head", "--object-spilling-directory", "/disk",
                              "--object-spilling-threshold", "0.55"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
@@ -130,7 +130,7 @@ TEST(CommandLine, SaysWhereObjectsAreSpilledAndWhen) {
   }
 }
 
-TEST(CommandLine, ResourcesMayBeCountedInNumberedUnits) {
+TEST(CommandLine, ParsesResourcesWithNumberedUnits) {
   const auto resources = [](const std::string& json) {
     return parse({"start", "--head", "--resources", json});
   };
@@ -183,7 +183,7 @@ TEST(CommandLine, SeparatesFileAndFormatOfTimeline) {
   EXPECT_EQ(parse({"timeline", "--output", "-", "-o", "json"}).exit, 2);
 }
 
-TEST(CommandLine, TheFlagForRecordingsGoesBeforeTheVariable) {
+TEST(CommandLine, PrefersRecordFlagToVariable) {
   ::setenv("MOBULA_RECORD", "/from/environment", 1);
   ::setenv("MOBULA_RECORD_LIMIT", "5000", 1);
   const auto given = parse({"start", "--head", "--record", "relative"});
@@ -204,7 +204,7 @@ TEST(CommandLine, TheFlagForRecordingsGoesBeforeTheVariable) {
   EXPECT_EQ(without.line->start.record.folder, "");
 }
 
-TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
+TEST(CommandLine, WrongUse_ExitsWithTwoAndNamesProblem) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong{
       {{}, "ubcommand"},
       {{"dance"}, "dance"},
@@ -240,7 +240,7 @@ TEST(CommandLine, WrongUseEndsWithTwoAndNamesWhatIsWrong) {
   }
 }
 
-TEST(CommandLine, PreemptionIsOffUnlessAskedFor) {
+TEST(CommandLine, Preemption_DefaultsToOff) {
   const auto after = [](std::vector<std::string> more) {
     std::vector<std::string> words{"start", "--head"};
     words.insert(words.end(), more.begin(), more.end());
@@ -264,24 +264,24 @@ TEST(CommandLine, PreemptionIsOffUnlessAskedFor) {
   }
 }
 
-TEST(CommandLine, HelpAndVersionAreNoFaults) {
+TEST(CommandLine, HelpAndVersion_ExitWithZero) {
   EXPECT_EQ(parse({"--help"}).exit, 0);
   EXPECT_THAT(parse({"start", "--help"}).text, HasSubstr("--object-store-memory"));
   EXPECT_THAT(parse({"--version"}).text, HasSubstr("mobula"));
 }
 
-TEST(Version, NamesADebugBuild) {
+TEST(Version, NamesDebugBuild) {
   EXPECT_EQ(version_line("1.2.3", false), "mobula 1.2.3");
   EXPECT_EQ(version_line("1.2.3", true), "mobula 1.2.3 (debug build, not optimized)");
 }
 
-TEST(CommandLine, FormatAndOutputAreOneFlag) {
+TEST(CommandLine, FormatAndOutput_AreOneFlag) {
   for (const char* flag : {"-o", "--output", "--format"}) {
     EXPECT_EQ(parse({"status", flag, "jsonl"}).line->output, OutputFormat::jsonl) << flag;
   }
 }
 
-TEST(CommandLine, FlagsGoBeforeTheEnvironment) {
+TEST(CommandLine, PrefersFlagsToEnvironment) {
   ::setenv("MOBULA_ADDRESS", "there:1", 1);
   ::setenv("MOBULA_KEY_FILE", "/there.key", 1);
   EXPECT_EQ(parse({"status"}).line->address, "there:1");
@@ -298,7 +298,7 @@ TEST(CommandLine, IgnoresLocalAsAddress) {
   ::unsetenv("MOBULA_ADDRESS");
 }
 
-TEST(CommandLine, TakesTimesWithUnits) {
+TEST(CommandLine, ParsesTimesWithUnits) {
   EXPECT_DOUBLE_EQ(parse({"stop", "--grace", "1m"}).line->seconds, 60);
   EXPECT_DOUBLE_EQ(parse({"drain", "abcd", "--deadline", "1.5h"}).line->seconds, 5400);
   EXPECT_DOUBLE_EQ(parse({"start", "--head", "--grace", "250ms"}).line->start.grace, 0.25);
@@ -317,12 +317,12 @@ TEST(CommandLine, TakesTimesWithUnits) {
   }
 }
 
-TEST(CommandLine, KindsMayBeSingular) {
+TEST(CommandLine, AcceptsSingularKinds) {
   EXPECT_EQ(parse({"list", "node"}).line->kind, "nodes");
   EXPECT_EQ(parse({"get", "actor", "12"}).line->kind, "actors");
 }
 
-TEST(ParseSize, KnowsBinaryAndDecimalUnits) {
+TEST(ParseSize, ParsesBinaryAndDecimalUnits) {
   EXPECT_EQ(parse_size("0").value(), 0);
   EXPECT_EQ(parse_size("512MiB").value(), std::int64_t{512} << 20);
   EXPECT_EQ(parse_size("1.5K").value(), 1536);
@@ -332,13 +332,13 @@ TEST(ParseSize, KnowsBinaryAndDecimalUnits) {
   }
 }
 
-TEST(CommandLine, WhatIsMisspeltNamesTheNearestAndTheHelpToRead) {
+TEST(CommandLine, SuggestsNearestWordAndHelp) {
   EXPECT_THAT(parse({"strat", "--head"}).text, HasSubstr("did you mean 'mobula start'?"));
   EXPECT_THAT(parse({"nothing-like-it"}).text, HasSubstr("see 'mobula --help'"));
   EXPECT_THAT(parse({"job", "logs"}).text, HasSubstr("see 'mobula job logs --help'"));
 }
 
-TEST(CommandLine, AConsoleHasAClusterAndPerhapsAScript) {
+TEST(CommandLine, ParsesReplOptions) {
   const auto script = parse({"repl", "-c", "status; version", "--name", "lab", "-o", "json"});
   ASSERT_TRUE(script.line.has_value()) << script.text;
   EXPECT_EQ(script.line->shell.script, "status; version");

@@ -34,13 +34,13 @@ Measures good() {
   return seen;
 }
 
-TEST(Doctor, AMachineThatHasAllNeedsNothing) {
+TEST(Doctor, CompleteMachine_HasNoFindings) {
   Findings found = check_limits(good());
   for (auto each : {check_memory(good()), check_names(good(), "10.0.0.7")}) found.insert(found.end(), each.begin(), each.end());
   for (const auto& each : found) EXPECT_EQ(each.verdict, Verdict::ok) << each.name << ": " << each.seen;
 }
 
-TEST(Doctor, LowLimitsAreSaidWithWhatRaisesThem) {
+TEST(Doctor, LowLimits_AreReportedWithFix) {
   Measures seen = good();
   seen.files = 256;
   seen.processes = 100;
@@ -57,7 +57,7 @@ TEST(Doctor, LowLimitsAreSaidWithWhatRaisesThem) {
   expect_mend(named(check_limits(seen), "processes"), "12 processes", "pids.max");
 }
 
-TEST(Doctor, ASmallSharedMemoryMattersWhereSomethingUsesIt) {
+TEST(Doctor, SmallSharedMemory_MattersWhenUsed) {
   Measures seen = good();
   seen.shared_free_bytes = std::uint64_t{1} << 20;
   EXPECT_EQ(named(check_memory(seen), "shared memory").verdict, Verdict::note);
@@ -70,7 +70,7 @@ TEST(Doctor, ASmallSharedMemoryMattersWhereSomethingUsesIt) {
   expect_mend(named(check_memory(seen), "shared memory"), "is missing", "mount -t tmpfs");
 }
 
-TEST(Doctor, MemoryThatIsPromisedOrLimitedIsSaid) {
+TEST(Doctor, ReportsOvercommitAndSwap) {
   Measures seen = good();
   seen.overcommit = 2;
   EXPECT_EQ(named(check_memory(seen), "overcommit").verdict, Verdict::ok) << "there is enough of it";
@@ -82,7 +82,7 @@ TEST(Doctor, MemoryThatIsPromisedOrLimitedIsSaid) {
   EXPECT_EQ(named(check_memory(seen), "swap").verdict, Verdict::note);
 }
 
-TEST(Doctor, ANameThatLeadsHereAloneIsWrongOnceOthersAreToldIt) {
+TEST(Doctor, LoopbackHostName_IsWrongWhenAdvertised) {
   Measures seen = good();
   seen.host_addresses = {"127.0.1.1", "::1"};
   EXPECT_EQ(named(check_names(seen, "10.0.0.7"), "host name").verdict, Verdict::note);
@@ -93,7 +93,7 @@ TEST(Doctor, ANameThatLeadsHereAloneIsWrongOnceOthersAreToldIt) {
   expect_mend(named(check_names(seen, "rack7"), "host name"), "no address", "/etc/hosts");
 }
 
-TEST(Doctor, WhatRefusesIsToldFromWhatIsSilent) {
+TEST(Doctor, DistinguishesRefusedFromSilentPorts) {
   const std::vector<PortSeen> seen{{"agent of node a", "10.0.0.1:7", PortAnswer::open, {}},
                                    {"agent of node b", "10.0.0.2:7", PortAnswer::refused, {}},
                                    {"bytes of node c", "10.0.0.3:8", PortAnswer::silent, {}},
@@ -108,7 +108,7 @@ TEST(Doctor, WhatRefusesIsToldFromWhatIsSilent) {
   expect_mend(head.front(), "connection refused at h:1", "mobula start --head");
 }
 
-TEST(Doctor, ClocksAreBothShown) {
+TEST(Doctor, ShowsBothClocks) {
   constexpr std::int64_t at = 1'795'500'000'000;  // 2026-11-24T06:00:00Z
   EXPECT_EQ(check_clock(at, at + 1, at + 2).verdict, Verdict::ok);
   EXPECT_EQ(check_clock(at, at + 1'500, at + 2).verdict, Verdict::ok) << "which a tool cannot tell from a slow answer";
@@ -134,7 +134,7 @@ TEST(Doctor, ComparesNodeClocks) {
   EXPECT_THAT(check_node_clocks(nodes).seen, HasSubstr("10.0 s behind the head"));
 }
 
-TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
+TEST(Doctor, ReportsDifferencesBetweenNodes) {
   const auto node = [](const std::string& id, const std::string& host, const std::string& driver, const std::string& address) {
     return nlohmann::json{{"node_id", id}, {"host", host}, {"address", address}, {"resources", {{"CPU", 1}}},
                           {"labels", {{"mobula.io/nvidia-driver", driver}}}};
@@ -145,7 +145,7 @@ TEST(Doctor, WhatDiffersBetweenNodesIsSaid) {
   expect_mend(named(found, "node addresses"), "b (y)", "--advertise");
 }
 
-TEST(Doctor, LibrariesOfGpusThatDifferBetweenNodesAreNamed) {
+TEST(Doctor, NamesDifferentGpuLibraries) {
   const auto node = [](const std::string& id, nlohmann::json labels) {
     return nlohmann::json{{"node_id", id}, {"host", "h"}, {"address", "10.0.0.1:1"}, {"resources", {{"CPU", 1}}},
                           {"labels", std::move(labels)}};
@@ -168,7 +168,7 @@ TEST(Doctor, LibrariesOfGpusThatDifferBetweenNodesAreNamed) {
   EXPECT_TRUE(check_nodes({one, node("old", {{driver, "550.1"}})}, "x").empty()) << "an agent that does not say";
 }
 
-TEST(Doctor, TheKernelsDriverIsReadFromBothOfItsKinds) {
+TEST(Doctor, ReadsVersionOfBothKernelDrivers) {
   EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n"),
             "535.104.05");
   EXPECT_EQ(kernel_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n"), "550.54.15");

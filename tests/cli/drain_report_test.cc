@@ -21,7 +21,7 @@ Json actor_item(const char* id, const char* state, Json at, const char* reason =
 }
 constexpr const char* why_drained = "node aa was drained (asked for by a tool) and its deadline has passed";
 
-TEST(DrainReport, SaysWhatTheDrainEndedAndWhatItMoved) {
+TEST(DrainReport, ReportsEndedAndMovedWork) {
   NodeLoad before;
   before.add(drained_node, items_list({submission_item("1", "RUNNING", drained_node), submission_item("2", "RUNNING", drained_node), submission_item("3", "RUNNING", other_node)}),
              items_list({actor_item("7", "ALIVE", drained_node), actor_item("8", "ALIVE", drained_node, "", 1), actor_item("9", "ALIVE", other_node)}));
@@ -37,7 +37,7 @@ TEST(DrainReport, SaysWhatTheDrainEndedAndWhatItMoved) {
   EXPECT_EQ(report.json()["moved"]["actors"], Json::array({"8"}));
 }
 
-TEST(DrainReport, SaysWhatStaysAndWhatHasFoundNoPlaceYet) {
+TEST(DrainReport, ReportsRemainingAndUnplacedWork) {
   NodeLoad before;
   before.add(drained_node, items_list({submission_item("1", "RUNNING", drained_node)}), items_list({actor_item("7", "ALIVE", drained_node), actor_item("8", "ALIVE", drained_node, "", -1)}));
   const DrainReport report(drained_node, before, items_list({submission_item("1", "RUNNING", drained_node)}),
@@ -48,7 +48,7 @@ TEST(DrainReport, SaysWhatStaysAndWhatHasFoundNoPlaceYet) {
             "1 actor cannot restart and stays until it ends: 7 (Counter)\n");
 }
 
-TEST(DrainReport, WhatHadEndedBeforeAndWhatEndsByItselfIsNotTheDrains) {
+TEST(DrainReport, OmitsJobsThatEndedByThemselves) {
   NodeLoad before;
   before.add(drained_node, items_list({submission_item("1", "FAILED", drained_node), submission_item("2", "RUNNING", drained_node)}), items_list({actor_item("7", "ALIVE", drained_node)}));
   EXPECT_EQ(before.jobs.size(), 1u);
@@ -57,7 +57,7 @@ TEST(DrainReport, WhatHadEndedBeforeAndWhatEndsByItselfIsNotTheDrains) {
   EXPECT_EQ(report.text(), "");
 }
 
-TEST(DrainReport, AJobIsNoActorAndManyAreNamedInPart) {
+TEST(DrainReport, SeparatesJobsFromActorsAndShortensList) {
   NodeLoad before;
   Json command = actor_item("7", "ALIVE", drained_node);
   command["is_job"] = true;
@@ -71,7 +71,7 @@ TEST(DrainReport, AJobIsNoActorAndManyAreNamedInPart) {
   EXPECT_THAT(DrainReport(drained_node, before, items_list(ended), items_list({command}), 0).text(), ::testing::EndsWith("109 (train) and 2 more\n"));
 }
 
-TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
+TEST(DrainReport, CountsObjectsFromObservedMaximum) {
   const auto memory = [](std::int64_t objects, std::int64_t bytes) {
     return Json{{"nodes", {{{"node_id", other_node}, {"leaving_objects", 9}, {"leaving_bytes", 9}},
                            {{"node_id", drained_node}, {"leaving_objects", objects}, {"leaving_bytes", bytes}}}}};
@@ -89,7 +89,7 @@ TEST(DrainReport, ObjectsAreCountedFromTheMostThatWasSeen) {
   EXPECT_EQ(objects.left(), 0);
 }
 
-TEST(DrainReport, LeasesOfTheNodeAreCounted) {
+TEST(DrainReport, CountsLeasesOfNode) {
   const auto left = leases_on(drained_node, items_list({{{"node_id", drained_node}, {"actor_id", nullptr}},
                                           {{"node_id", drained_node}, {"actor_id", "7"}},
                                           {{"node_id", other_node}, {"actor_id", nullptr}}}));

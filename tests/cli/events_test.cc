@@ -6,7 +6,7 @@
 namespace mobula::internal::cli {
 namespace {
 
-TEST(EventTimes, SpansCountBackAndTimesAreUtc) {
+TEST(EventTimes, ParsesSpansBackwardsAndUtcTimes) {
   constexpr std::int64_t now = 1'000'000'000'000;
   EXPECT_EQ(*moment_of("90", now), now - 90'000);
   EXPECT_EQ(*moment_of("90s", now), now - 90'000);
@@ -17,7 +17,7 @@ TEST(EventTimes, SpansCountBackAndTimesAreUtc) {
   EXPECT_EQ(*moment_of("2001-09-09T01:46:40.250Z", now), now + 250);
 }
 
-TEST(EventTimes, WhatIsNoTimeIsRefused) {
+TEST(EventTimes, RejectsInvalidTimes) {
   for (const char* text : {"", "s", "-5s", "5 minutes", "5y", "nan", "0x10", "1e9", "2001-09-09T01:46:40+02:00", "2001-09-09"}) {
     EXPECT_FALSE(moment_of(text, 0).ok()) << text;
   }

@@ -7,7 +7,7 @@ namespace {
 
 using Json = DocumentJson;
 
-TEST(ListFilters, MayBeCalledAsTheColumnsAre) {
+TEST(ListFilters, AcceptsColumnNames) {
   const auto named = named_as_fields("actors", {{"CLASS", "Counter"}, {"class", "Counter"}, {"class_name", "Counter"}});
   for (const auto& [name, value] : named) {
     EXPECT_EQ(name, "class_name");
@@ -16,14 +16,14 @@ TEST(ListFilters, MayBeCalledAsTheColumnsAre) {
   EXPECT_EQ(named_as_fields("nodes", {{"labels.zone", "a"}}).front().first, "labels.zone");
 }
 
-TEST(ListFilters, CompareStatesInWhateverCase) {
+TEST(ListFilters, ComparesStatesIgnoringCase) {
   for (const char* name : {"state", "STATE"}) {
     const auto named = named_as_fields("nodes", {{name, "alive"}});
     EXPECT_EQ(named.front(), (std::pair<std::string, std::string>("state", "ALIVE")));
   }
 }
 
-TEST(ListFilters, OfUnknownNamesAreRefusedWithThoseThereAre) {
+TEST(ListFilters, RejectsUnknownNamesAndListsKnownNames) {
   const Json none = Json::array();
   const auto refused = check_filters("actors", {{"nofield", "1"}}, none);
   ASSERT_FALSE(refused.ok());

@@ -31,7 +31,7 @@ class FindCluster : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(FindCluster, AKeyFileThatIsNoneIsWrongUseWhateverIsWrongWithIt) {
+TEST_F(FindCluster, InvalidKeyFile_IsUsageError) {
   ASSERT_TRUE(write_file(folder_ + "/text", "no key\n", 0644).ok());
   for (const std::string& path : {folder_, folder_ + "/text", folder_ + "/none"}) {
     CommandLine line;
@@ -44,7 +44,7 @@ TEST_F(FindCluster, AKeyFileThatIsNoneIsWrongUseWhateverIsWrongWithIt) {
   }
 }
 
-TEST_F(FindCluster, AnotherUsersStateFolderIsNoEmptyOne) {
+TEST_F(FindCluster, UnreadableStateDirectory_IsReported) {
   ASSERT_EQ(::chmod(folder_.c_str(), 0), 0);
   const pid_t child = ::fork();
   if (child == 0) {

@@ -46,7 +46,7 @@ class HeadFlags : public ::testing::Test {
   std::string state_;
 };
 
-TEST_F(HeadFlags, WhatIsNotSaidIsAsBefore) {
+TEST_F(HeadFlags, UnsetFlags_KeepEarlierValues) {
   StartOptions was;
   was.bind = "10.78.0.1";
   was.advertise = "head.example";
@@ -67,7 +67,7 @@ TEST_F(HeadFlags, WhatIsNotSaidIsAsBefore) {
   EXPECT_EQ(now.start.preempt_after, was.preempt_after);
 }
 
-TEST_F(HeadFlags, WhatIsSaidWins) {
+TEST_F(HeadFlags, GivenFlags_OverrideEarlierValues) {
   StartOptions was;
   was.bind = "10.78.0.1";
   was.advertise = "head.example";
@@ -86,7 +86,7 @@ TEST_F(HeadFlags, WhatIsSaidWins) {
   EXPECT_FALSE(now.start.preempt_after);
 }
 
-TEST_F(HeadFlags, AHeadWithoutKeysStaysSoOnlyOnThisMachine) {
+TEST_F(HeadFlags, InsecureHead_StaysSoOnlyOnThisHost) {
   StartOptions was;
   was.insecure = true;
   head_was(was);
@@ -98,7 +98,7 @@ TEST_F(HeadFlags, AHeadWithoutKeysStaysSoOnlyOnThisMachine) {
   EXPECT_FALSE(wider.start.insecure);
 }
 
-TEST_F(HeadFlags, TheNameIsThatOfTheOneClusterWhoseHeadHasDied) {
+TEST_F(HeadFlags, UsesNameOfOneClusterWithDeadHead) {
   head_was({}, "blue");
   auto now = line("");
   EXPECT_EQ(add_head_flags_of_before(now).value(), "--name blue");
@@ -114,7 +114,7 @@ TEST_F(HeadFlags, TheNameIsThatOfTheOneClusterWhoseHeadHasDied) {
   EXPECT_EQ(usual.cluster, "") << "there is one with the usual name";
 }
 
-TEST_F(HeadFlags, ThereIsNothingToTakeInANewFolderAndABrokenFileIsNamed) {
+TEST_F(HeadFlags, NewDirectory_HasNoFlagsAndBrokenFileNamed) {
   auto fresh = line();
   EXPECT_EQ(add_head_flags_of_before(fresh).value(), "");
   head_was({});
@@ -127,7 +127,7 @@ TEST_F(HeadFlags, ThereIsNothingToTakeInANewFolderAndABrokenFileIsNamed) {
   EXPECT_EQ(add_head_flags_of_before(broken).value(), "") << "and what is no flag is none";
 }
 
-TEST_F(HeadFlags, HowToStartItAgainIsSaidInFull) {
+TEST_F(HeadFlags, PrintsFullRestartCommand) {
   head_was({}, "blue");
   EXPECT_EQ(restart_command(state_, "blue"), "mobula start --head --no-worker --name blue --state-dir " + state_);
   fs::create_directories(state_ + "/blue/agent");

@@ -24,7 +24,7 @@ Parsed parse_job(Words words) {
   return parse_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-TEST(JobFlagsTest, WhatFollowsTheDashesIsTheCommand) {
+TEST(JobFlagsTest, TakesWordsAfterDashesAsCommand) {
   const auto parsed = parse_job({"run", "--name", "n", "--retries", "2", "--env", "A=b=c", "--env", "D=", "--num-gpus",
                                  "0.5", "--gpu-memory", "1GiB", "--time-limit", "1.5", "--", "prog", "--name", "x", "--", "-y"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
@@ -43,7 +43,7 @@ TEST(JobFlagsTest, WhatFollowsTheDashesIsTheCommand) {
   EXPECT_FALSE(json.contains("workdir"));
 }
 
-TEST(JobFlagsTest, NoFlagTakesTheDashesOrWhatFollowsThem) {
+TEST(JobFlagsTest, Flags_TakeNoWordsAfterDashes) {
   for (const char* const flag : {"--env", "--label", "--label-selector"}) {
     const auto parsed = parse_job({"submit", flag, "A=b", "--", "prog", "--num-cpus", "3", "--help"});
     ASSERT_TRUE(parsed.line.has_value()) << flag << ": " << parsed.text;
@@ -57,7 +57,7 @@ TEST(JobFlagsTest, NoFlagTakesTheDashesOrWhatFollowsThem) {
   EXPECT_EQ(parse_job({"run", "--name", "--", "true"}).exit, 2);
 }
 
-TEST(JobFlagsTest, WhatTravelsIsFoundByItsName) {
+TEST(JobFlagsTest, RewritesShippedProgramToItsName) {
   JobFlags flags;
   flags.argv = {"./build/train", "x"};
   flags.ship = {"./build/train"};
@@ -76,21 +76,21 @@ TEST(JobFlagsTest, WhatTravelsIsFoundByItsName) {
   EXPECT_THAT(submission_text(flags, "id", "").error().text, HasSubstr("--cwd"));
 }
 
-TEST(JobFlagsTest, OfASingleFlagGivenTwiceTheLastCounts) {
+TEST(JobFlagsTest, TakesLastValueOfSingleFlag) {
   const auto parsed = parse_job({"submit", "--num-gpus", "1", "--env", "A=1", "--num-gpus", "2", "--env", "B=2", "--", "x"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->job.num_gpus, "2");
   EXPECT_EQ(parsed.line->job.env, (Words{"A=1", "B=2"}));
 }
 
-TEST(BatchScript, FlagsStandBeforeTheFirstCommand) {
+TEST(BatchScript, ReadsFlagsBeforeFirstCommand) {
   EXPECT_TRUE(flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --raw --no-wait\n").ok());
   const auto flags = flags_of_script("s.sh", "#!/bin/sh\n#MOBULA --name 'a b' --num-gpus 1\n# words\n\n#MOBULA\t--env A=\"x y\"\r\necho\n# MOBULA --x\n");
   ASSERT_TRUE(flags) << flags.error().text;
   EXPECT_EQ(*flags, (Words{"--name", "a b", "--num-gpus", "1", "--env", "A=x y"}));
 }
 
-TEST(BatchScript, AllWrongLinesAreNamedAtOnce) {
+TEST(BatchScript, NamesAllInvalidLinesAtOnce) {
   const auto flags = flags_of_script("s.sh",
                                      "#!/bin/sh\n#MOBULA --nonsense 1\n#MOBULA --time-limit 0.0001\n#MOBULA --name 'open\n"
                                      "#MOBULAR --name x\n#MOBULA --env nothing\n#MOBULA word\necho\n#MOBULA --name late\n");
@@ -103,7 +103,7 @@ TEST(BatchScript, AllWrongLinesAreNamedAtOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
 }
 
-TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
+TEST(JobFlagsTest, ParsesJobActions) {
   const auto parsed = parse_job({"job", "logs", "--tail", "3", "-f", "abcd"});
   ASSERT_TRUE(parsed.line.has_value()) << parsed.text;
   EXPECT_EQ(parsed.line->command, "job");
@@ -117,7 +117,7 @@ TEST(JobFlagsTest, ActionsOfJobHaveTheirOwnArguments) {
   }
 }
 
-TEST(JobFlagsTest, WrongValuesNameTheirFlag) {
+TEST(JobFlagsTest, NamesFlagOfInvalidValue) {
   const auto complaint = [](JobFlags flags) {
     flags.argv = {"x"};
     const auto text = submission_text(flags, "id", "");
@@ -134,7 +134,7 @@ TEST(JobFlagsTest, WrongValuesNameTheirFlag) {
   EXPECT_EQ(complaint({}), "none");
 }
 
-TEST(JobFlagsTest, TablesObeyNoControlCharacters) {
+TEST(JobFlagsTest, EscapesControlCharactersInTables) {
   TextTable table;
   table.add({"NAME"});
   table.add({"a\x1b[2Jb\nc\td"});

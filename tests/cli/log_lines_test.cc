@@ -18,7 +18,7 @@ struct Printed {
   Printed& operator=(const Printed&) = delete;
 };
 
-TEST(LogLines, NothingThatATerminalObeysComesThrough) {
+TEST(LogLines, EscapesTerminalSequences) {
   EXPECT_EQ(printable("plain\ttext \xc3\xa4"), "plain\ttext \xc3\xa4");
   EXPECT_EQ(printable("\x1b[31mred\x1b[0m"), "red");
   EXPECT_EQ(printable("\x1b]0;title\x07:)"), ":)");
@@ -35,7 +35,7 @@ TEST(LogLines, NothingThatATerminalObeysComesThrough) {
   }
 }
 
-TEST(LogLines, LinesComeWholeHoweverTheirBytesCome) {
+TEST(LogLines, AssemblesWholeLines) {
   Printed printed({});
   for (const char c : std::string("one\ntwo\nthr")) printed.lines.take(std::string_view(&c, 1));
   EXPECT_EQ(printed.text, "one\ntwo\n");
@@ -48,13 +48,13 @@ TEST(LogLines, LinesComeWholeHoweverTheirBytesCome) {
   EXPECT_EQ(printed.text, "one\ntwo\nthree\nrest\n");
 }
 
-TEST(LogLines, ALineWithoutAnEndTakesABoundedRoom) {
+TEST(LogLines, EndlessLine_UsesBoundedMemory) {
   Printed printed({});
   printed.lines.take(std::string(3 * LogLines::max_line, 'x'));
   EXPECT_EQ(printed.text.size(), 3 * (LogLines::max_line + 1));
 }
 
-TEST(LogLines, ATailIsOfTheLinesThatMatch) {
+TEST(LogLines, AppliesTailToMatchingLines) {
   Printed printed({.pattern = "^(warn|err)", .raw = false, .tail = 2});
   printed.lines.take("warn 1\ninfo\nerr 2\nwarn 3\ninfo\n");
   EXPECT_EQ(printed.text, "");
@@ -64,13 +64,13 @@ TEST(LogLines, ATailIsOfTheLinesThatMatch) {
   EXPECT_EQ(printed.text, "err 2\nwarn 3\nwarn 4\n") << "what comes later follows";
 }
 
-TEST(LogLines, AWrongPatternIsSaid) {
+TEST(LogLines, RejectsInvalidPattern) {
   const auto wrong = LogLines::create({.pattern = "(", .raw = false, .tail = -1}, nullptr);
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, ErrorCode::invalid_argument);
 }
 
-TEST(LogLines, RawIsAsItIs) {
+TEST(LogLines, Raw_IsUnchanged) {
   Printed printed({.pattern = "", .raw = true, .tail = -1});
   printed.lines.take("\x1b[31mred\n");
   EXPECT_EQ(printed.text, "\x1b[31mred\n");

@@ -29,7 +29,7 @@ class LogMerges : public testing::Test {
   }};
 };
 
-TEST_F(LogMerges, TimesAreReadToTheMicrosecond) {
+TEST_F(LogMerges, ParsesTimesToMicrosecond) {
   EXPECT_EQ(time_of_line("1970-01-01T00:00:01.5Z x"), 1'500'000);
   EXPECT_EQ(time_of_line("1970-01-02T00:00:00.000001Z"), 86'400'000'001);
   EXPECT_EQ(*time_of_line("2026-11-24T03:14:25.123Z x"), *time_of_line("2026-11-24T03:14:25.123000Z y"));
@@ -39,7 +39,7 @@ TEST_F(LogMerges, TimesAreReadToTheMicrosecond) {
   }
 }
 
-TEST_F(LogMerges, LinesComeByTimeWhateverLogIsReadFirst) {
+TEST_F(LogMerges, MergesLinesByTime) {
   merge.add();
   merge.add();
   merge.take(0, at(1, "a"));
@@ -55,7 +55,7 @@ TEST_F(LogMerges, LinesComeByTimeWhateverLogIsReadFirst) {
   EXPECT_EQ(given(), (Lines{{0, "d"}}));
 }
 
-TEST_F(LogMerges, ALineWithoutATimeStaysWithTheOneBefore) {
+TEST_F(LogMerges, KeepsUntimedLineWithPreviousLine) {
   merge.add();
   merge.add();
   merge.take(0, at(1, "first"));
@@ -67,7 +67,7 @@ TEST_F(LogMerges, ALineWithoutATimeStaysWithTheOneBefore) {
   EXPECT_EQ(given(), (Lines{{0, "first"}, {0, "continued"}, {1, "second"}}));
 }
 
-TEST_F(LogMerges, WhatHasNoTimesAtAllComesAsItIsRead) {
+TEST_F(LogMerges, MergesUntimedLinesAsRead) {
   merge.add();
   merge.add();
   merge.take(1, "x");
@@ -78,7 +78,7 @@ TEST_F(LogMerges, WhatHasNoTimesAtAllComesAsItIsRead) {
   EXPECT_EQ(out.size(), 2u);
 }
 
-TEST_F(LogMerges, ASinkThatWantsNoMoreEndsIt) {
+TEST_F(LogMerges, SinkRejectsLine_EndsMerge) {
   LogMerge ends([](std::size_t, const std::string&) { return false; });
   ends.add();
   ends.take(0, "a");

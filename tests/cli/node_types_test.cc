@@ -25,7 +25,7 @@ available_node_types:
       accelerator_type:L4: 1
 )";
 
-TEST(NodeLabels, AreAMappingOfNamesToValues) {
+TEST(NodeLabels, ParsesMappingOfNamesToValues) {
   EXPECT_EQ(*parse_node_labels("zone: a\ndisk: ssd\n", "labels.yaml"), (Labels{{"disk", "ssd"}, {"zone", "a"}}));
   EXPECT_TRUE(parse_node_labels("", "labels.yaml")->empty());
   for (const char* text : {"- a", "zone", "zone: [a]", "zone: 'a b'", "zone: a\nzone: b", "-x: a", "{"}) {
@@ -35,7 +35,7 @@ TEST(NodeLabels, AreAMappingOfNamesToValues) {
   }
 }
 
-TEST(NodeTypes, AGoodFileIsReadInFull) {
+TEST(NodeTypes, ReadsValidFileInFull) {
   const auto read = parse_node_types(good, "types.yaml");
   ASSERT_TRUE(read) << read.error().text;
   EXPECT_EQ(read->limits.max_workers, 20);
@@ -66,7 +66,7 @@ TEST(NodeTypes, AGoodFileIsReadInFull) {
   EXPECT_EQ(read->types[1].shape.accelerator_types, std::vector<std::string>{"L4"});
 }
 
-TEST(NodeTypes, AcceleratorTypeResourceNamesDevices) {
+TEST(NodeTypes, AcceleratorTypeResource_NamesDevices) {
   const auto read = parse_node_types(R"(
 max_workers: 4
 available_node_types:
@@ -89,7 +89,7 @@ struct Bad {
 
 class BadNodeTypes : public ::testing::TestWithParam<Bad> {};
 
-TEST_P(BadNodeTypes, AreRefusedWithLineKeyAndRule) {
+TEST_P(BadNodeTypes, RejectsWithLineKeyAndRule) {
   const auto read = parse_node_types(GetParam().text, "t.yaml");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, ErrorCode::invalid_argument);
@@ -139,7 +139,7 @@ INSTANTIATE_TEST_SUITE_P(
             "t.yaml:2: request_resources: requests no resource"},
         Bad{"max_workers: {\n", "t.yaml:2: end of map flow not found"}));
 
-TEST(NodeTypes, AFileThatIsNotThereIsSaidSo) {
+TEST(NodeTypes, ReportsMissingFile) {
   const auto read = read_node_types("/nowhere/types.yaml");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, ErrorCode::not_found);

@@ -18,7 +18,7 @@ const Json nodes = Json::parse(R"({
   ],
   "warnings": ["the head is recovering"]})");
 
-TEST(Output, TablesHaveHeadersUsesAndNotes) {
+TEST(Output, PrintsTablesWithHeadersAndNotes) {
   EXPECT_EQ(format_document(nodes, OutputFormat::table, "nodes"),
             "NODE_ID  STATE  HOST  ADDRESS     RESOURCES\n"
             "aa01     ALIVE  a     10.0.0.1:7  CPU:1.5/2\n"
@@ -26,7 +26,7 @@ TEST(Output, TablesHaveHeadersUsesAndNotes) {
             "note: the head is recovering\n");
 }
 
-TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
+TEST(Output, AppliesColumnsHeadersAndOrder) {
   const auto shown = [](TableFlags style, OutputFormat format = OutputFormat::table, std::size_t width = 0) {
     const auto text = format_document(nodes, format, "nodes", style, width);
     return text ? *text : text.error().text;
@@ -47,7 +47,7 @@ TEST(Output, ColumnsHeadersAndOrderAreAsAsked) {
             "note: the head is recovering\n");
 }
 
-TEST(Output, AColumnThatMemoryOrASummaryLacksIsNamedWithThoseThereAre) {
+TEST(Output, RejectsUnknownColumnAndListsKnownColumns) {
   const Json objects = {{"items", {{{"object_id", "aa"}, {"size_bytes", 5}, {"owner", "p"}}}}};
   const auto shown = [](const Json& document, const std::string& kind, TableFlags style) {
     const auto text = format_document(document, OutputFormat::table, kind, style, 0);
@@ -69,7 +69,7 @@ TEST(Output, AColumnThatMemoryOrASummaryLacksIsNamedWithThoseThereAre) {
   }
 }
 
-TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
+TEST(Output, SortsNumbersBySizeAndFormatsAges) {
   const Json tasks = {{"items",
                        {{{"task_id", "a"}, {"since_ms", 192'000}},
                         {{"task_id", "b"}, {"since_ms", 9'500}},
@@ -91,7 +91,7 @@ TEST(Output, NumbersAreSortedBySizeAndAgesAreForPeople) {
   EXPECT_EQ(span_text(1'500'000), "1.5s");
 }
 
-TEST(Output, NoFormatHasControlsThatATerminalObeys) {
+TEST(Output, EscapesControlsInEveryFormat) {
   // ESC, DEL, and the C1 character CSI, as a value and as a name.
   const std::string evil = "a\x1b[31m\x7f\xc2\x9b" "31mä";
   const Json list = {{"items", {{{"node_id", evil}, {"state", "ALIVE"}, {"labels", {{evil, evil}}}}}}};
@@ -105,7 +105,7 @@ TEST(Output, NoFormatHasControlsThatATerminalObeys) {
   EXPECT_EQ(Json::parse(format_document(list, OutputFormat::json, "nodes")), list);
 }
 
-TEST(Output, NumbersStandAtTheRight) {
+TEST(Output, AlignsNumbersRight) {
   const Json list = {{"items",
                       {{{"kind", "nodes"}, {"state", "ALIVE"}, {"count", 7}},
                        {{"kind", "jobs"}, {"state", "RUNNING"}, {"count", 1234}}}}};
@@ -115,7 +115,7 @@ TEST(Output, NumbersStandAtTheRight) {
             "jobs   RUNNING   1234\n");
 }
 
-TEST(Output, StatusHasNothingThatATerminalObeys) {
+TEST(Output, EscapesControlsInStatus) {
   const Json status = Json::parse(R"({"cluster_name": "c\u001b]0;x\u0007", "state": "RUNNING", "address": "a\u009b:1", "epoch": 1,
     "version": "v\u0007", "leases": 0, "fabrics": [{"name": "f\u0007", "nodes": 1}], "warnings": ["w\u0007"]})");
   const std::string text = format_status(status);
@@ -124,7 +124,7 @@ TEST(Output, StatusHasNothingThatATerminalObeys) {
   EXPECT_NE(text.find("w\\x07"), std::string::npos) << text;
 }
 
-TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
+TEST(Output, ShowsGpuIsolationInStatus) {
   const Json status = Json::parse(R"({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0,
     "resources": {"GPU": {"total": 3, "available": 3}},
@@ -140,7 +140,7 @@ TEST(Output, StatusSaysWhatKeepsHoldersOfGpusToTheirShares) {
       << format_status(status);
 }
 
-TEST(Output, PagesForPeopleSayBytesInTheirUnits) {
+TEST(Output, PrintsBytesWithUnits) {
   const Json status = Json::parse(R"json({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
     "resources": {"CPU": {"total": 2.5, "available": 2}, "memory": {"total": 4294967296, "available": 3221225472}}})json");
@@ -154,7 +154,7 @@ TEST(Output, PagesForPeopleSayBytesInTheirUnits) {
   EXPECT_NE(format_memory(memory).find("1.5 KiB"), std::string::npos) << format_memory(memory);
 }
 
-TEST(Output, TablesSayBytesInTheirUnitsAndNothingForWhatIsNot) {
+TEST(Output, PrintsBytesWithUnitsAndBlanksForMissing) {
   const Json list = Json::parse(R"json({"items": [{"node_id": "ab", "state": "ALIVE", "resources":
     {"CPU": {"total": 2, "available": 1}, "memory": {"total": 4294967296, "available": 3221225472},
      "object_store_memory": {"total": 1536, "available": 1536}}}]})json");
@@ -174,7 +174,7 @@ TEST(Output, TablesSayBytesInTheirUnitsAndNothingForWhatIsNot) {
   EXPECT_NE(format_document(executors, OutputFormat::csv, "executors").find("00000000000000000000000000000000"), std::string::npos);
 }
 
-TEST(Output, StatusHasATableOfWhatWaits) {
+TEST(Output, ShowsPendingWorkInStatus) {
   const Json status = Json::parse(R"json({
     "cluster_name": "c", "state": "RUNNING", "address": "a:1", "epoch": 1, "version": "v", "leases": 0, "pending": [],
     "waiting": [{"kind": "tasks", "asks": "GPU 2", "resources": {"GPU": 2}, "count": 40, "jobs": 2,
@@ -186,7 +186,7 @@ TEST(Output, StatusHasATableOfWhatWaits) {
       << format_status(status);
 }
 
-TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
+TEST(Output, EndsExplanationWithTotalsAndNodeNeeded) {
   const Json explanation = Json::parse(R"({
     "reason": "no", "items": [], "all_nodes": {"GPU": {"needed": 2, "available": 1.5, "total": 3}},
     "node_needed": {"resources": {"GPU": 2}, "gpu_memory_bytes": 1000, "accelerator_types": [], "labels": {}}})");
@@ -196,7 +196,7 @@ TEST(Output, ExplanationsEndWithSumsAndTheNodeThatWouldDo) {
             "a suitable node has GPU=2, gpu_memory=1000 B\n");
 }
 
-TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
+TEST(Output, ExplainsStartNodeAndQueue) {
   const Json explanation =
       Json::parse(R"({"reason": "it fits now", "items": [], "would_start_on": "ab",
     "queue": {"before": 2, "text": "2 placement groups"}})");
@@ -206,24 +206,24 @@ TEST(Output, ExplanationsSayWhereItWouldStartAndWhatComesBeforeIt) {
             "queued behind: 2 placement groups\n");
 }
 
-TEST(Output, LongListsAreCutInTables) {
+TEST(Output, CutsLongListsInTables) {
   Json list = Json::parse(R"({"items": [{"placement_group_id": "ab", "bundles": []}]})");
   for (int i = 0; i < 1000; ++i) list["items"][0]["bundles"].push_back("b");
   const auto table = format_document(list, OutputFormat::table, "placement-groups");
   EXPECT_NE(table.find("b;b;b;b;b;b;b;b; and 992 more"), std::string::npos) << table;
 }
 
-TEST(Output, JsonIsTheDocumentAndJsonlItsItems) {
+TEST(Output, PrintsDocumentAsJsonAndItemsAsJsonl) {
   EXPECT_EQ(Json::parse(format_document(nodes, OutputFormat::json, "nodes")), nodes);
   const std::string lines = format_document(nodes, OutputFormat::jsonl, "nodes");
   EXPECT_EQ(Json::parse(lines.substr(0, lines.find('\n'))), nodes["items"][0]);
 }
 
-TEST(Output, NamesAreIds) {
+TEST(Output, PrintsIdsAsNames) {
   EXPECT_EQ(format_document(nodes, OutputFormat::name, "nodes"), "aa01\nbb\n");
 }
 
-TEST(Output, CsvQuotesWhatHasCommas) {
+TEST(Output, QuotesCommasInCsv) {
   EXPECT_EQ(format_document(nodes, OutputFormat::csv, "nodes"),
             "node_id,state,host,address,resources,labels,incarnation,isolation,reason,fabric\n"
             "aa01,ALIVE,a,10.0.0.1:7,\"{\"\"CPU\"\":{\"\"total\"\":2,\"\"available\"\":0.5}}\","
@@ -231,7 +231,7 @@ TEST(Output, CsvQuotesWhatHasCommas) {
             "bb,DEAD,,10.0.0.2:7,{},{},,,,\n");
 }
 
-TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {
+TEST(Output, QuotesAmbiguousYaml) {
   const Json json = {{"a", "yes"},
                      {"b", {1, {{"c", "12"}, {"d", nullptr}}}},
                      {"e", Json::array()},
@@ -248,7 +248,7 @@ TEST(Output, YamlQuotesWhatCouldBeSomethingElse) {
             "g: plain\n");
 }
 
-TEST(Output, AnExplanationSaysWhyFirst) {
+TEST(Output, ExplainsReasonFirst) {
   const Json json = {
       {"reason", "no node has 9 GPUs"},
       {"items", {{{"node_id", "aa"}, {"code", "Infeasible"}, {"reason", "has 0 GPUs"}}}},

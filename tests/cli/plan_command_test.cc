@@ -42,7 +42,7 @@ Json state_document() {
   return document;
 }
 
-TEST(PlanCommand, TheStateIsReadInFull) {
+TEST(PlanCommand, ReadsStateInFull) {
   const auto state = planner_state_of(state_document());
   ASSERT_TRUE(state) << state.error().text;
   ASSERT_EQ(state->cluster.nodes.size(), 2u);
@@ -66,7 +66,7 @@ TEST(PlanCommand, TheStateIsReadInFull) {
   EXPECT_EQ(state->warnings, std::vector<std::string>{"a note"});
 }
 
-TEST(PlanCommand, AStateThatIsNoneIsRefused) {
+TEST(PlanCommand, RejectsInvalidState) {
   auto broken = state_document();
   broken["nodes"][0].erase("shape");
   EXPECT_FALSE(planner_state_of(broken));
@@ -76,7 +76,7 @@ TEST(PlanCommand, AStateThatIsNoneIsRefused) {
   EXPECT_FALSE(planner_state_of(Json::object()));
 }
 
-TEST(PlanCommand, NodesThatMayHoldObjectsStay) {
+TEST(PlanCommand, KeepsNodesThatMayHoldObjects) {
   auto state = *planner_state_of(state_document());
   add_objects(state, {{"items", {{{"node_id", node_2}}}}, {"warnings", Json::array()}});
   EXPECT_FALSE(state.cluster.nodes[0].has_objects);
@@ -86,7 +86,7 @@ TEST(PlanCommand, NodesThatMayHoldObjectsStay) {
   EXPECT_EQ(state.warnings.size(), 2u);
 }
 
-TEST(PlanCommand, ThePlanIsSaidInSentencesAndAsADocument) {
+TEST(PlanCommand, PrintsPlanAsTextAndDocument) {
   const auto state = *planner_state_of(state_document());
   planner::Plan plan;
   plan.launch.push_back({"gpu", 1, 0, 2, 3, 4});

@@ -92,7 +92,7 @@ bool is_locked(const std::string& path) {
 
 bool runs(std::int64_t pid) { return ::kill(static_cast<pid_t>(pid), 0) == 0; }
 
-TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
+TEST_F(ProgramTest, StartsShowsStatusAndStopsWithoutTrace) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string address = started.json().value("address", "");
@@ -130,7 +130,7 @@ TEST_F(ProgramTest, AClusterStartsShowsItselfAndStopsWithoutATrace) {
   expect_one_line(after, "restart it with: mobula start --head");
 }
 
-TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
+TEST_F(ProgramTest, StartToken_DoesNotReachJobs) {
   ::setenv("MOBULA_TOKEN", "a-secret-of-mine", 1);
   ::setenv("MOBULA_TOKEN_FILE", "/a-secret-file", 1);
   const auto started = start_head();
@@ -156,7 +156,7 @@ TEST_F(ProgramTest, ATokenInTheEnvironmentOfAStartReachesNoJob) {
   EXPECT_THAT(mobula({"run", "--env", "MOBULA_TOKEN=given", "--", "env"}).out, HasSubstr("MOBULA_TOKEN=given"));
 }
 
-TEST_F(ProgramTest, ACheckOfFlagsFindsAPortThatIsTaken) {
+TEST_F(ProgramTest, CheckOnly_FindsPortInUse) {
   const Fd listener = listen_at("127.0.0.1:0").value();
   const std::string taken = std::to_string(local_address_of(listener.get()).value().port());
   const auto refused = mobula({"start", "--check-only", "--head", "--port", taken});
@@ -174,7 +174,7 @@ TEST_F(ProgramTest, ACheckOfFlagsFindsAPortThatIsTaken) {
   EXPECT_EQ(mobula({"start", "--check-only", "--head", "--port", taken}).code, 1);
 }
 
-TEST_F(ProgramTest, AHeadComesBackAtItsPortWithTheNextEpoch) {
+TEST_F(ProgramTest, HeadRestarted_KeepsPortAndAdvancesEpoch) {
   const auto first = start_head();
   ASSERT_EQ(first.code, 0) << first.err;
   ASSERT_EQ(mobula({"stop"}).code, 0);
@@ -184,7 +184,7 @@ TEST_F(ProgramTest, AHeadComesBackAtItsPortWithTheNextEpoch) {
   EXPECT_EQ(mobula({"status", "-o", "json"}).json()["epoch"], 2);
 }
 
-TEST_F(ProgramTest, ASecondMachineJoinsWithTheKeyFile) {
+TEST_F(ProgramTest, SecondMachine_JoinsWithKeyFile) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string address = started.json()["address"];
@@ -200,7 +200,7 @@ TEST_F(ProgramTest, ASecondMachineJoinsWithTheKeyFile) {
   EXPECT_EQ(mobula({"status"}).code, 0);
 }
 
-TEST_F(ProgramTest, WhatCanNeverBeScheduledIsExitSix) {
+TEST_F(ProgramTest, ExplainInfeasible_ExitsWithSix) {
   ASSERT_EQ(start_head().code, 0);
   EXPECT_EQ(mobula({"explain", R"({"num_cpus": 1})"}).code, 0);
   const auto never = mobula({"explain", R"({"num_gpus": 99})"});
@@ -209,7 +209,7 @@ TEST_F(ProgramTest, WhatCanNeverBeScheduledIsExitSix) {
   EXPECT_EQ(mobula({"explain", "{broken"}).code, 2);
 }
 
-TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
+TEST_F(ProgramTest, UnknownTask_ExitsWithSeven) {
   ASSERT_EQ(start_head().code, 0);
   const auto list = mobula({"list", "tasks", "-o", "json"});
   EXPECT_EQ(list.code, 0) << list.err;
@@ -231,20 +231,20 @@ TEST_F(ProgramTest, ATaskThatNobodyHasIsExitSeven) {
   EXPECT_EQ(mobula({"list", "demands", "-o", "json"}).json()["kind"], "DemandList");
 }
 
-TEST_F(ProgramTest, WrongUseIsExitTwo) {
+TEST_F(ProgramTest, WrongUse_ExitsWithTwo) {
   const auto outcome = mobula({"start", "--head", "--num-cpus", "lots"});
   EXPECT_EQ(outcome.code, 2);
   expect_one_line(outcome, "--num-cpus");
 }
 
-TEST_F(ProgramTest, AnAddressWhereNobodyListensIsExitThree) {
+TEST_F(ProgramTest, NoListenerAtAddress_ExitsWithThree) {
   const auto outcome = mobula({"status", "--address", "127.0.0.1:1"});
   EXPECT_EQ(outcome.code, 3);
   expect_one_line(outcome, "127.0.0.1:1");
   EXPECT_EQ(mobula({"status"}).code, 3);
 }
 
-TEST_F(ProgramTest, AKeyThatIsNotAdmittedIsExitFour) {
+TEST_F(ProgramTest, KeyNotAdmitted_ExitsWithFour) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   auto key = load_key_file(started.json()["key_file"]).value();
@@ -258,7 +258,7 @@ TEST_F(ProgramTest, AKeyThatIsNotAdmittedIsExitFour) {
   expect_one_line(outcome, path);
 }
 
-TEST_F(ProgramTest, TheKeyOfAnotherClusterIsExitFour) {
+TEST_F(ProgramTest, KeyOfAnotherCluster_ExitsWithFour) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   ASSERT_EQ(mobula({"start", "--head", "--name", "other", "--no-worker"}).code, 0);
@@ -274,7 +274,7 @@ TEST_F(ProgramTest, TheKeyOfAnotherClusterIsExitFour) {
 }
 
 // Starts it as mobula::init does on a machine without an agent.
-TEST_F(ProgramTest, ADriverWithoutAnAgentBringsItsOwn) {
+TEST_F(ProgramTest, DriverWithoutAgent_StartsItsOwn) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   OwnedProgram agent({"start", "--address", started.json()["address"], "--key",
@@ -289,7 +289,7 @@ TEST_F(ProgramTest, ADriverWithoutAnAgentBringsItsOwn) {
   EXPECT_FALSE(fs::exists(told.value("socket", "")));
 }
 
-TEST_F(ProgramTest, AStartThatNobodyWaitsForIsGivenUp) {
+TEST_F(ProgramTest, StarterExited_StartIsAbandoned) {
   const auto started = mobula({"start", "--head", "--no-worker", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   const std::string key = folder_ + "/copy.key";
@@ -305,7 +305,7 @@ TEST_F(ProgramTest, AStartThatNobodyWaitsForIsGivenUp) {
   EXPECT_TRUE(until([&] { return !is_locked(lock); }));
 }
 
-TEST_F(ProgramTest, APortInUseIsNamed) {
+TEST_F(ProgramTest, NamesPortInUse) {
   const auto listener = listen_at("127.0.0.1:0").value();
   const auto port = local_address_of(listener.get()).value().port();
   const auto outcome = mobula({"start", "--head", "--port", std::to_string(port)});
@@ -315,26 +315,26 @@ TEST_F(ProgramTest, APortInUseIsNamed) {
   EXPECT_THAT(outcome.err, HasSubstr("process " + std::to_string(::getpid()) + " ("));
 }
 
-TEST_F(ProgramTest, AStateFolderThatCannotBeWrittenIsNamed) {
+TEST_F(ProgramTest, NamesUnwritableStateDirectory) {
   std::ofstream(folder_ + "/file") << "not a folder";
   const auto outcome = mobula({"start", "--head", "--state-dir", folder_ + "/file/state"});
   EXPECT_EQ(outcome.code, 1);
   expect_one_line(outcome, folder_ + "/file/state");
 }
 
-TEST_F(ProgramTest, WithoutKeysNothingListensBeyondThisMachine) {
+TEST_F(ProgramTest, Insecure_RejectsBindBeyondLoopback) {
   const auto outcome = mobula({"start", "--head", "--insecure", "--bind", "0.0.0.0"});
   EXPECT_EQ(outcome.code, 2);
   expect_one_line(outcome, "--insecure");
 }
 
-TEST_F(ProgramTest, WithoutKeysAClusterOfThisMachineWorks) {
+TEST_F(ProgramTest, Insecure_LocalClusterWorks) {
   const auto started = mobula({"start", "--head", "--insecure", "--num-cpus", "1", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_EQ(mobula({"status"}).code, 0);
 }
 
-TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
+TEST_F(ProgramTest, RejectsSecondHeadOfSameDirectory) {
   ASSERT_EQ(start_head().code, 0);
   const auto second = start_head();
   EXPECT_EQ(second.code, 1);
@@ -345,7 +345,7 @@ TEST_F(ProgramTest, ASecondHeadOfTheSameFolderIsRefused) {
 
 // ---- first use ---------------------------------------------------------------------------------
 
-TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
+TEST_F(ProgramTest, RunWithoutCluster_ExitsWithThreeAtOnce) {
   const auto outcome = mobula({"run", "--", "true"});
   EXPECT_EQ(outcome.code, 3);
   expect_one_line(outcome, "find cluster: none is known");
@@ -353,19 +353,19 @@ TEST_F(ProgramTest, ARunWithoutAnyClusterIsExitThreeAtOnce) {
   EXPECT_EQ(outcome.err.find("heard"), std::string::npos);
 }
 
-TEST_F(ProgramTest, AHeadElsewhereNeedsAKey) {
+TEST_F(ProgramTest, RemoteHeadWithoutKey_IsRejected) {
   const auto outcome = mobula({"status", "--address", "192.0.2.1:5"});
   EXPECT_EQ(outcome.code, 4);
   expect_one_line(outcome, "give --key FILE or MOBULA_TOKEN");
 }
 
-TEST_F(ProgramTest, AHostNameThatThereIsNotIsNamed) {
+TEST_F(ProgramTest, NamesUnknownHost) {
   const auto outcome = mobula({"status", "--address", "no-such-host.invalid:5"});
   EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << "without name servers nobody knows: " << outcome.code;
   expect_one_line(outcome, "no-such-host.invalid");
 }
 
-TEST_F(ProgramTest, WhatListensAndIsNoHeadIsNotSaidToBeOne) {
+TEST_F(ProgramTest, ListenerIsNoHead_ExitsWithFive) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   const auto listener = listen_at("127.0.0.1:0").value();
@@ -375,7 +375,7 @@ TEST_F(ProgramTest, WhatListensAndIsNoHeadIsNotSaidToBeOne) {
   expect_one_line(outcome, "or another program listens there");
 }
 
-TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoked) {
+TEST_F(ProgramTest, TokensAreShownOnceAndRevocationRepeats) {
   ASSERT_EQ(start_head().code, 0);
   const std::string file = folder_ + "/hands.token";
   const auto made = mobula({"token", "create", "--role", "agent", "--file", file});
@@ -401,7 +401,7 @@ TEST_F(ProgramTest, TokensAreNeitherReplacedNorShownTwiceAndSayThatTheyAreRevoke
   expect_one_line(denied, "MOBULA_TOKEN_FILE is rejected; it was revoked");
 }
 
-TEST_F(ProgramTest, AnOperatorsKeyLetsNoProgramInAndThatIsSaid) {
+TEST_F(ProgramTest, OperatorKey_DoesNotAdmitDriver) {
   const auto started = start_head();
   ASSERT_EQ(started.code, 0) << started.err;
   OwnedProgram agent({"start", "--address", started.json()["address"], "--key", cluster_folder() + "/head/operator.key",
@@ -409,7 +409,7 @@ TEST_F(ProgramTest, AnOperatorsKeyLetsNoProgramInAndThatIsSaid) {
   EXPECT_THAT(agent.ready().value("error", ""), HasSubstr("token create --role driver"));
 }
 
-TEST_F(ProgramTest, AJobThatWaitsIsFoundByItsNameAndExplained) {
+TEST_F(ProgramTest, ExplainsPendingJobByName) {
   ASSERT_EQ(start_head().code, 0);
   ASSERT_EQ(mobula({"submit", "--no-wait", "--name", "big", "--num-gpus", "8", "--", "true"}).code, 0);
   EXPECT_EQ(mobula({"get", "job", "big"}).code, 0);
@@ -424,7 +424,7 @@ TEST_F(ProgramTest, AJobThatWaitsIsFoundByItsNameAndExplained) {
   EXPECT_EQ(mobula({"events", "--kind", "FOO"}).code, 2);
 }
 
-TEST_F(ProgramTest, JobsAreListedAsOtherThingsAre) {
+TEST_F(ProgramTest, ListsJobsLikeOtherKinds) {
   ASSERT_EQ(start_head().code, 0);
   ASSERT_EQ(mobula({"run", "--name", "later", "--label", "zone=a", "--", "true"}).code, 0);
   ASSERT_EQ(mobula({"run", "--name", "earlier", "--", "true"}).code, 0);
@@ -436,7 +436,7 @@ TEST_F(ProgramTest, JobsAreListedAsOtherThingsAre) {
   EXPECT_THAT(described.out, HasSubstr("JOB_ENDED"));
 }
 
-TEST_F(ProgramTest, TheLogOfAJobThatHasEndedIsFollowedFromItsTail) {
+TEST_F(ProgramTest, FollowsLogOfEndedJobFromTail) {
   ASSERT_EQ(start_head().code, 0);
   ASSERT_EQ(mobula({"run", "--name", "three", "--", "sh", "-c", "echo a; echo b; echo c"}).code, 0);
   EXPECT_EQ(mobula({"job", "logs", "three", "--tail", "1", "-f"}).out, "c\n");
@@ -503,7 +503,7 @@ TEST_F(ProgramTest, WorkerNextToHeadKeys_IsRefused) {
 }
 
 // The ssh of the first command blocks until the test releases it and all later ones.
-TEST_F(ProgramTest, OneUpAtATime) {
+TEST_F(ProgramTest, RejectsConcurrentUp) {
   const std::string path = std::string(::getenv("PATH"));
   const std::string go = folder_ + "/go";
   ASSERT_EQ(::mkfifo(go.c_str(), 0600), 0);
@@ -534,7 +534,7 @@ TEST_F(ProgramTest, OneUpAtATime) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-TEST_F(ProgramTest, AHeadsHostThatIsAwayIsWaitedForOnce) {
+TEST_F(ProgramTest, HeadHostUnreachable_IsTriedOnce) {
   const std::string path = std::string(::getenv("PATH"));
   fs::create_directory(folder_ + "/bin");
   std::ofstream(folder_ + "/bin/ssh") << "#!/bin/sh\necho asked >> " + folder_ +
@@ -552,7 +552,7 @@ TEST_F(ProgramTest, AHeadsHostThatIsAwayIsWaitedForOnce) {
   EXPECT_EQ(text_of(folder_ + "/asked"), "asked\n");
 }
 
-TEST_F(ProgramTest, AStartSaysWhereItsPagesAre) {
+TEST_F(ProgramTest, PrintsAddressOfHttpPages) {
   const auto plain = mobula({"start", "--head", "--no-worker", "--http", "127.0.0.1:0"});
   ASSERT_EQ(plain.code, 0) << plain.err;
   const auto head = load_head_file(cluster_folder() + "/head/head.json").value();
@@ -570,7 +570,7 @@ TEST_F(ProgramTest, AStartSaysWhereItsPagesAre) {
 }
 
 // Starts it as mobula::init does.
-TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
+TEST_F(ProgramTest, LocalCluster_EndsWithItsDriver) {
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1"});
   const Json told = local.ready();
   ASSERT_TRUE(told.is_object());
@@ -580,7 +580,7 @@ TEST_F(ProgramTest, AClusterOfOneDriverEndsWithItsLife) {
   EXPECT_FALSE(fs::exists(told.value("socket", "")));
 }
 
-TEST_F(ProgramTest, AStartForADriverThatFailsSaysWhy) {
+TEST_F(ProgramTest, LocalStartFailed_ReportsReason) {
   ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
   OwnedProgram local({"start", "--head", "--local", "--num-cpus", "1", "--num-gpus", "4"});
   ::unsetenv("CUDA_VISIBLE_DEVICES");

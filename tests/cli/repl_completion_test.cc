@@ -37,7 +37,7 @@ class CompletionTest : public ::testing::Test {
   LiveNames names_;
 };
 
-TEST_F(CompletionTest, Verbs) {
+TEST_F(CompletionTest, CompletesVerbs) {
   EXPECT_THAT(words("expl"), ElementsAre("explain"));
   EXPECT_THAT(words("ac"), ElementsAre("actor"));
   EXPECT_THAT(words("ac", false), IsEmpty());
@@ -48,7 +48,7 @@ TEST_F(CompletionTest, Verbs) {
   EXPECT_THAT(words("job l"), ElementsAre("list", "logs"));
 }
 
-TEST_F(CompletionTest, AnActorAndWhatItCanBeAskedToDo) {
+TEST_F(CompletionTest, CompletesActorsAndTheirMethods) {
   EXPECT_THAT(words("c"), Contains("c."));
   EXPECT_THAT(words("c."), ElementsAre("c.add", "c.value"));
   EXPECT_THAT(words("c.a"), ElementsAre("c.add"));
@@ -57,7 +57,7 @@ TEST_F(CompletionTest, AnActorAndWhatItCanBeAskedToDo) {
   EXPECT_THAT(words("new.x"), IsEmpty());
 }
 
-TEST_F(CompletionTest, OptionsAndTheirValues) {
+TEST_F(CompletionTest, CompletesOptionsAndValues) {
   EXPECT_THAT(words("start --he"), ElementsAre("--head", "--help"));
   EXPECT_THAT(words("start --"), Not(Contains("--driver-agent")));
   EXPECT_THAT(words("status -o j"), ElementsAre("json", "jsonl"));
@@ -68,7 +68,7 @@ TEST_F(CompletionTest, OptionsAndTheirValues) {
   EXPECT_THAT(words("symmetric --hea"), ElementsAre("--head-host"));
 }
 
-TEST_F(CompletionTest, KindsAndLiveIds) {
+TEST_F(CompletionTest, CompletesKindsAndLiveIds) {
   EXPECT_THAT(words("list nod"), ElementsAre("nodes"));
   EXPECT_THAT(words("bench tr"), ElementsAre("transport"));
   EXPECT_THAT(words("get nod"), ElementsAre("node"));
@@ -80,7 +80,7 @@ TEST_F(CompletionTest, KindsAndLiveIds) {
   EXPECT_THAT(words("\\watch 2 get node 7"), ElementsAre("77bb"));
 }
 
-TEST_F(CompletionTest, WhatTheProgramHas) {
+TEST_F(CompletionTest, CompletesFunctionsOfProgram) {
   EXPECT_THAT(words("call m"), ElementsAre("mean", "moved"));
   EXPECT_THAT(words("call mean "), ElementsAre("with", "x"));
   EXPECT_THAT(words("let y = call me"), ElementsAre("mean"));
@@ -91,7 +91,7 @@ TEST_F(CompletionTest, WhatTheProgramHas) {
   EXPECT_THAT(words("use "), ElementsAre("file"));
 }
 
-TEST_F(CompletionTest, WhatAllHaveInCommon) {
+TEST_F(CompletionTest, FindsCommonPrefix) {
   EXPECT_EQ(common_beginning({"mean", "moved"}), "m");
   EXPECT_EQ(common_beginning({"one"}), "one");
   EXPECT_EQ(common_beginning({}), "");

@@ -25,7 +25,7 @@ std::string why_not(const std::string& line) {
   return statements.ok() ? "" : statements.error().text;
 }
 
-TEST(ReplLine, CommandsAreWordsAsInAShell) {
+TEST(ReplLine, SplitsCommandsLikeShell) {
   EXPECT_THAT(only<Command>("list nodes").words, ElementsAre("list", "nodes"));
   EXPECT_THAT(only<Command>("mobula  status ").words, ElementsAre("status"));
   EXPECT_THAT(only<Command>("run -- sh -c 'echo \"a;b\" # c'").words, ElementsAre("run", "--", "sh", "-c", "echo \"a;b\" # c"));
@@ -34,7 +34,7 @@ TEST(ReplLine, CommandsAreWordsAsInAShell) {
   EXPECT_THAT(only<Command>(R"(run "a\n")").words, ElementsAre("run", "a\\n"));
 }
 
-TEST(ReplLine, SemicolonsSeparateAndHashEnds) {
+TEST(ReplLine, SplitsAtSemicolonsAndHash) {
   const auto statements = parse_line("status; list nodes;; # the rest; is not read");
   ASSERT_TRUE(statements.ok());
   ASSERT_EQ(statements->size(), 2u);
@@ -44,7 +44,7 @@ TEST(ReplLine, SemicolonsSeparateAndHashEnds) {
   EXPECT_THAT(only<Command>("get job a#b").words, ElementsAre("get", "job", "a#b"));
 }
 
-TEST(ReplLine, CallsTakeJsonAndNames) {
+TEST(ReplLine, ParsesJsonAndNamesInCalls) {
   const Call call = only<Call>(R"(call f 1 -2.5 "a, b; c" [1, {"k": [2]}] x $y true with num_gpus=0.5 name=train)");
   EXPECT_EQ(call.function, "f");
   ASSERT_EQ(call.arguments.size(), 7u);
@@ -59,7 +59,7 @@ TEST(ReplLine, CallsTakeJsonAndNames) {
   EXPECT_EQ(call.options[1].json, "\"train\"");
 }
 
-TEST(ReplLine, ResultsAreNamedAndActorsAreCalled) {
+TEST(ReplLine, ParsesNamedResultsAndActorCalls) {
   const Call let = only<Call>("let x = call ns::f(1, \"two\")");
   EXPECT_EQ(let.let, "x");
   EXPECT_EQ(let.function, "ns::f");
@@ -76,7 +76,7 @@ TEST(ReplLine, ResultsAreNamedAndActorsAreCalled) {
   EXPECT_THAT(only<Use>("use ./prog --flag 'a b'").words, ElementsAre("./prog", "--flag", "a b"));
 }
 
-TEST(ReplLine, AJobThatIsSubmittedGetsAName) {
+TEST(ReplLine, BindsSubmittedJobToName) {
   const LetJob let = only<LetJob>("let r = submit --name 'a b' -- sh -c 'exit 3' # not this");
   EXPECT_EQ(let.name, "r");
   EXPECT_THAT(let.words, ElementsAre("submit", "--name", "a b", "--", "sh", "-c", "exit 3"));
@@ -84,14 +84,14 @@ TEST(ReplLine, AJobThatIsSubmittedGetsAName) {
   EXPECT_EQ(only<Call>("let r = submit.go(1)").object, "submit");
 }
 
-TEST(ReplLine, GetIsOfAResultOrOfTheCluster) {
+TEST(ReplLine, DistinguishesGetOfResultAndCluster) {
   EXPECT_EQ(only<Get>("get x").name, "x");
   EXPECT_EQ(only<Get>("get $x").name, "x");
   EXPECT_THAT(only<Command>("get node 1234").words, ElementsAre("get", "node", "1234"));
   EXPECT_THAT(only<Command>("get --help").words, ElementsAre("get", "--help"));
 }
 
-TEST(ReplLine, BackslashesBeginWhatIsOfTheConsole) {
+TEST(ReplLine, ParsesConsoleCommandsAfterBackslash) {
   EXPECT_EQ(only<Meta>("\\timing").name, "timing");
   // The shell interprets its own ';' and '#'.
   EXPECT_EQ(only<Meta>("\\! a; b # c").rest, "a; b # c");
@@ -103,7 +103,7 @@ TEST(ReplLine, BackslashesBeginWhatIsOfTheConsole) {
   only<Leave>("quit");
 }
 
-TEST(ReplLine, WhatIsWrongIsNamedWithItsPlace) {
+TEST(ReplLine, NamesErrorWithItsColumn) {
   EXPECT_THAT(why_not("run 'open"), HasSubstr("quote of column 5 is not closed"));
   EXPECT_THAT(why_not("call"), HasSubstr("missing function"));
   EXPECT_THAT(why_not("call f {\"a\": }"), HasSubstr("column 8"));
@@ -118,12 +118,12 @@ TEST(ReplLine, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_THAT(why_not(std::string("a\0b", 3)), HasSubstr("zero byte"));
 }
 
-TEST(ReplLine, ALongLineIsRefusedWithItsLength) {
+TEST(ReplLine, RejectsLongLineWithItsLength) {
   EXPECT_TRUE(parse_line("status " + std::string(longest_line - 7, 'x')).ok());
   EXPECT_THAT(why_not(std::string(1'000'000, 'x')), HasSubstr("1000000 bytes"));
 }
 
-TEST(ReplLine, QuotedWordsComeBack) {
+TEST(ReplLine, RestoresQuotedWords) {
   for (const std::string word : {"a", "", "a b", "it's", "\"", "\\", "#x", "a;b", "ä"}) {
     const auto words = words_of(quoted_word(word));
     ASSERT_TRUE(words.ok()) << word;

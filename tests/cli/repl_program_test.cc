@@ -41,7 +41,7 @@ class UserProgramTest : public testing::Test {
 
 constexpr const char* answers = "n=0; while read -r line; do n=$((n+1)); echo \"{\\\"n\\\": $n}\"; done <&198 >&198";
 
-TEST_F(UserProgramTest, ALargeRequestThatIsNotTakenIsInterruptedAndTakenLater) {
+TEST_F(UserProgramTest, InterruptsLargeRequestAndResumesLater) {
   auto program = run("while [ ! -e " + folder_ + "/go ]; do sleep 0.05; done; " + answers);
   int waits = 0;
   const auto interrupted = program.ask(large(), [&](int, short) { return ++waits < 3; });
@@ -55,14 +55,14 @@ TEST_F(UserProgramTest, ALargeRequestThatIsNotTakenIsInterruptedAndTakenLater) {
   EXPECT_EQ((*program.ask(large(), ready))["n"], 3);
 }
 
-TEST_F(UserProgramTest, AProgramThatSpeaksBeforeItReadsIsHeardMeanwhile) {
+TEST_F(UserProgramTest, ReadsReplyWhileRequestIsWritten) {
   auto program = run("head -c 2000000 /dev/zero | tr '\\0' a >&198; echo >&198; " + std::string(answers));
   const auto strange = program.ask(large(), ready);
   ASSERT_FALSE(strange.ok());
   EXPECT_THAT(strange.error().text, HasSubstr("not JSON"));
 }
 
-TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
+TEST_F(UserProgramTest, ProgramClosedPipe_ReportsItStillRuns) {
   auto program = run("exec 198>&-; exec sleep 1000");
   const auto gone = program.ask({{"do", "describe"}}, ready);
   ASSERT_FALSE(gone.ok());
@@ -71,7 +71,7 @@ TEST_F(UserProgramTest, AProgramThatClosesItsEndAndLivesOnIsSaidSo) {
   EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("`use` restarts it"));
 }
 
-TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
+TEST_F(UserProgramTest, PassesKeyFileButNoToken) {
   const std::string tells = "read -r line <&198; echo \"{\\\"key\\\": \\\"$MOBULA_KEY_FILE\\\"}\" >&198; sleep 1000";
   ClusterAddress cluster;
   cluster.key_path = "/keys/of.key";
@@ -81,12 +81,12 @@ TEST_F(UserProgramTest, AKeyFileIsNamedToItAndWhereATokenStandsIsNot) {
   EXPECT_EQ((*run(tells, cluster).ask({{"do", "describe"}}, ready))["key"], "");
 }
 
-TEST_F(UserProgramTest, AProgramThatEndsIsSaidSoWithItsCode) {
+TEST_F(UserProgramTest, ProgramExited_ReportsCode) {
   auto program = run("exit 3");
   EXPECT_THAT(program.ask({{"do", "describe"}}, ready).error().text, HasSubstr("exited with code 3; it must call mobula::init"));
 }
 
-TEST_F(UserProgramTest, AProgramThatHasAnsweredAndEndsIsToBeStartedAgain) {
+TEST_F(UserProgramTest, ProgramExitedAfterReply_SuggestsUse) {
   auto program = run("read -r line <&198; echo '{}' >&198; read -r line <&198; kill -9 $$");
   ASSERT_TRUE(program.ask({{"do", "describe"}}, ready).ok());
   UserProgram kept = std::move(program);

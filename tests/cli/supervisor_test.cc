@@ -55,7 +55,7 @@ class SupervisorTest : public ::testing::Test {
   sigset_t before_{};
 };
 
-TEST_F(SupervisorTest, WhatAnAgentWaitsForIsPassedOnUntilItIsReady) {
+TEST_F(SupervisorTest, ForwardsWaitReasonsUntilAgentIsReady) {
   programs_.agent = [this](const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
                            const std::function<void(const std::string&)>& waiting) {
     waiting("nobody listens");
@@ -70,7 +70,7 @@ TEST_F(SupervisorTest, WhatAnAgentWaitsForIsPassedOnUntilItIsReady) {
   EXPECT_THAT(ready_, ::testing::HasSubstr("head:1"));
 }
 
-TEST_F(SupervisorTest, OfAnAgentThatSaysNothingItsLogIsNamed) {
+TEST_F(SupervisorTest, SilentAgent_NamesItsLog) {
   plan_.unsaid = Duration(0);
   programs_.agent = [this](const AgentPlan&, const std::function<void(const AgentFile&)>& ready,
                            const std::function<void(const std::string&)>&) {

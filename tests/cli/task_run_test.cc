@@ -28,7 +28,7 @@ std::vector<ProcessSpans> one_process(std::vector<RanSpan> calls) {
 
 std::int64_t ms_ago(std::int64_t us) { return (now_us - us) / 1000; }
 
-TEST(TaskRun, HasWhatIsReadALongTimeAfterItsEndWhereNobodyElseRan) {
+TEST(TaskRun, RanAlone_IncludesOutputReadLater) {
   const auto run = run_of(one_process({ran(1, 5000, 4000)}), TaskId::of(1));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(run->process, ProcessId::of(7));
@@ -37,14 +37,14 @@ TEST(TaskRun, HasWhatIsReadALongTimeAfterItsEndWhereNobodyElseRan) {
   EXPECT_EQ(run->beside, 0u);
 }
 
-TEST(TaskRun, EndsSoonAfterTheNextHasBegun) {
+TEST(TaskRun, EndsSoonAfterNextRunStarts) {
   const auto run = run_of(one_process({ran(1, 5000, 4000), ran(2, 3700, 3000), ran(3, 2000, 1000)}), TaskId::of(1));
   ASSERT_TRUE(run.has_value());
   EXPECT_EQ(ms_ago(run->lines.to_us), 3680);
   EXPECT_EQ(run->beside, 1u) << "the next may have printed in those 20 ms";
 }
 
-TEST(TaskRun, CountsWhoRanBesideItAndWhoseLinesMayComeLate) {
+TEST(TaskRun, CountsConcurrentRuns) {
   const auto calls = one_process({ran(1, 5000, 4000), ran(2, 4500, 4200), ran(3, 6000, 5010), ran(4, 9000, 8000)});
   const auto run = run_of(calls, TaskId::of(1));
   ASSERT_TRUE(run.has_value());
@@ -52,7 +52,7 @@ TEST(TaskRun, CountsWhoRanBesideItAndWhoseLinesMayComeLate) {
   EXPECT_EQ(run->beside, 2u);
 }
 
-TEST(TaskRun, IsNotKnownWhereNobodyHasRunIt) {
+TEST(TaskRun, UnknownTask_HasNoRun) {
   EXPECT_FALSE(run_of(one_process({ran(1, 5000, 4000)}), TaskId::of(2)).has_value());
   EXPECT_FALSE(run_of({}, TaskId::of(2)).has_value());
 }

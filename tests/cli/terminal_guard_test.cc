@@ -12,13 +12,13 @@ std::string guarded(std::string_view text) {
   return shown + guard.end();
 }
 
-TEST(TerminalGuard, ColoursAndTheWaysOfProgressBarsPass) {
+TEST(TerminalGuard, PassesColorsAndProgressBars) {
   EXPECT_EQ(guarded("plain\ttext \xc3\xa4\r\n"), "plain\ttext \xc3\xa4\r\n");
   EXPECT_EQ(guarded("\r 50 %\x1b[K\b"), "\r 50 %\x1b[K\b");
   EXPECT_EQ(guarded("\x1b[1;31mred"), "\x1b[1;31mred\x1b[0m") << "what comes after is not red";
 }
 
-TEST(TerminalGuard, NothingElseIsObeyed) {
+TEST(TerminalGuard, EscapesOtherSequences) {
   EXPECT_EQ(guarded("\x1b]0;title\x07:)"), "\\x1b]0;title\\x07:)");
   EXPECT_EQ(guarded("\x1b[2J\x1b[H"), "\\x1b[2J\\x1b[H");
   EXPECT_EQ(guarded("\x1b[6n"), "\\x1b[6n") << "an answer would be typed";
@@ -36,7 +36,7 @@ TEST(TerminalGuard, NothingElseIsObeyed) {
   }
 }
 
-TEST(TerminalGuard, TheCutsBetweenPiecesDoNotMatter) {
+TEST(TerminalGuard, HandlesSequencesCutBetweenPieces) {
   for (const std::string text : {"a\x1b[31mb\x1b[0m\x1b[2Jc\x1b]0;t\x07", "\xc2\x9b" "2J", "\xc3\xa4\xe2\x82\xac", "x\x1b\x1b[31", "\x1b[3"}) {
     TerminalGuard guard;
     std::string shown;

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(HelpText, ComesFromTheGrammar) {
+TEST(HelpText, ListsAllCommandsOfGrammar) {
   const CommandNode tree = command_tree();
   const auto all = help_text(tree, {});
   ASSERT_TRUE(all.ok());
@@ -25,7 +25,7 @@ TEST(HelpText, ComesFromTheGrammar) {
   EXPECT_THAT(*help_text(tree, {"exit-codes"}), HasSubstr("never be scheduled"));
 }
 
-TEST(HelpText, FlagAndCommandPrintTheSamePage) {
+TEST(HelpText, FlagAndCommand_PrintSamePage) {
   const CommandNode tree = command_tree();
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{{}, {"start"}, {"job", "logs"}, {"token", "create"}}) {
     std::vector<std::string> line{"mobula"};
@@ -70,14 +70,14 @@ TEST(HelpText, FitsIn100Columns) {
   }
 }
 
-TEST(HelpText, NamesTheNearest) {
+TEST(HelpText, SuggestsNearestTopic) {
   const auto none = help_text(command_tree(), {"expalin"});
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().code, ErrorCode::not_found);
   EXPECT_THAT(none.error().text, HasSubstr("mobula help explain"));
 }
 
-TEST(ManualPage, SaysWhatTheGrammarSays) {
+TEST(ManualPage, MatchesGrammar) {
   const CommandNode tree = command_tree();
   const std::string page = manual_page(*tree.command("start"), "mobula start", "1.2.3");
   EXPECT_THAT(page, HasSubstr(".TH MOBULA\\-START 1"));
@@ -86,11 +86,11 @@ TEST(ManualPage, SaysWhatTheGrammarSays) {
   EXPECT_THAT(page, HasSubstr(".SH EXIT STATUS"));
 }
 
-TEST(CompletionScript, AsksTheProgram) {
+TEST(CompletionScript, CallsProgramForCompletion) {
   for (const char* shell : {"bash", "zsh", "fish"}) EXPECT_THAT(completion_script(shell), HasSubstr("mobula complete-line"));
 }
 
-TEST(ClusterWatch, TellsWhatHasChanged) {
+TEST(ClusterWatch, ReportsChanges) {
   const repl::SeenThings before{{"0123456789abcdef", {"train", "PENDING"}}, {"ff", {"", "RUNNING"}}};
   const repl::SeenThings after{{"0123456789abcdef", {"train", "RUNNING"}}, {"ee", {"", "PENDING"}}};
   EXPECT_THAT(repl::changes_between("job", before, after),
@@ -98,7 +98,7 @@ TEST(ClusterWatch, TellsWhatHasChanged) {
   EXPECT_THAT(repl::changes_between("job", after, after), IsEmpty());
 }
 
-TEST(ClusterWatch, ThePromptShowsNodesAndWhatIsUsed) {
+TEST(ClusterWatch, ShowsNodesAndUsageInPrompt) {
   nlohmann::ordered_json status = {{"cluster_name", "lab"},
                  {"nodes", {{"ALIVE", 2}, {"DRAINING", 1}, {"DEAD", 4}}},
                  {"resources", {{"CPU", {{"total", 8}, {"available", 7.5}}}}}};
@@ -107,7 +107,7 @@ TEST(ClusterWatch, ThePromptShowsNodesAndWhatIsUsed) {
   EXPECT_EQ(repl::prompt_of(status), "(lab 3n 4.5/8 GPU) > ");
 }
 
-TEST(Texts, HelpKnowsBatchTokensAndWhatRunDoes) {
+TEST(Texts, DescribesBatchTokensAndRun) {
   const auto tree = command_tree();
   EXPECT_THAT(help_text(tree, {"batch"}).value(), HasSubstr("#MOBULA"));
   EXPECT_THAT(help_text(tree, {"environment"}).value(), HasSubstr("MOBULA_TOKEN_FILE"));

@@ -58,14 +58,14 @@ std::string text_of_all(const std::vector<std::string>& faults) {
   return text;
 }
 
-TEST(TimelineFormat, WhatIsWrittenKeepsToIt) {
+TEST(TimelineFormat, WritesValidTrace) {
   const Plain trace = Story().trace();
   EXPECT_GT(trace["traceEvents"].size(), 300u);
   EXPECT_EQ(text_of_all(TraceFormat::faults_of(trace)), "");
   EXPECT_EQ(text_of_all(TraceFormat::faults_of(Plain::parse(trace_of({}, {}).json))), "");
 }
 
-TEST(TimelineFormat, EachRuleFindsAFileThatBreaksIt) {
+TEST(TimelineFormat, DetectsEachBrokenRule) {
   const auto broken = [](const char* phase, const std::function<void(Plain&)>& change) {
     Plain trace = Story().trace();
     for (auto& event : trace["traceEvents"]) {

@@ -57,7 +57,7 @@ class TimelineTrace : public testing::Test {
   std::vector<ProcessSpans> spans;
 };
 
-TEST_F(TimelineTrace, AnObjectThatWentFromNodeToNodeIsLedToFromItsResult) {
+TEST_F(TimelineTrace, LinksTransferredObjectToItsResult) {
   timeline["processes"].push_back({{"process_id", ProcessId::of(9).hex()}, {"role", "agent"}, {"pid", 0}, {"job_id", nullptr},
                                    {"node_id", NodeId::of(1).hex()}, {"host", "h"}});
   ProcessSpans agent;
@@ -99,7 +99,7 @@ TEST_F(TimelineTrace, AnObjectThatWentFromNodeToNodeIsLedToFromItsResult) {
   EXPECT_EQ(times, (std::set<std::pair<double, double>>{{0, 4000}, {6000, 7000}}));
 }
 
-TEST_F(TimelineTrace, EveryEventHasWhatTheFormatAsksOfItsKind) {
+TEST_F(TimelineTrace, GivesEachEventItsRequiredFields) {
   const Json trace = Json::parse(trace_of(timeline, spans).json);
   EXPECT_EQ(trace["displayTimeUnit"], "ms");
   ASSERT_TRUE(trace["traceEvents"].is_array());
@@ -125,7 +125,7 @@ TEST_F(TimelineTrace, EveryEventHasWhatTheFormatAsksOfItsKind) {
   }
 }
 
-TEST_F(TimelineTrace, FlowsLeadFromTheSubmitToTheRunToTheResult) {
+TEST_F(TimelineTrace, LinksSubmissionRunAndResult) {
   std::map<std::string, std::map<std::string, Json>> flows;
   std::vector<Json> slices;
   const Json all = events();
@@ -151,7 +151,7 @@ TEST_F(TimelineTrace, FlowsLeadFromTheSubmitToTheRunToTheResult) {
   }
 }
 
-TEST_F(TimelineTrace, CallsAtOnceHaveRowsOfTheirOwnAndNodesAreProcesses) {
+TEST_F(TimelineTrace, ConcurrentCalls_HaveSeparateRows) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> rows;
   std::set<int> nodes;
   std::set<std::pair<int, int>> named;
@@ -172,7 +172,7 @@ TEST_F(TimelineTrace, CallsAtOnceHaveRowsOfTheirOwnAndNodesAreProcesses) {
   }
 }
 
-TEST_F(TimelineTrace, WhatAnExecutorRanThatHasEndedIsAsItsOwnerKnowsIt) {
+TEST_F(TimelineTrace, ExecutorEnded_ShowsRunsKnownToOwner) {
   timeline["processes"].erase(1);
   spans.pop_back();
   const Json all = events();
@@ -189,7 +189,7 @@ TEST_F(TimelineTrace, WhatAnExecutorRanThatHasEndedIsAsItsOwnerKnowsIt) {
   EXPECT_EQ(flows.size(), 3u);
 }
 
-TEST_F(TimelineTrace, SaysWhatItHoldsAndWhatIsForgotten) {
+TEST_F(TimelineTrace, CountsContentsAndForgottenEvents) {
   const auto counts = trace_of(timeline, spans).counts;
   EXPECT_EQ(counts.ran, 2u);
   EXPECT_EQ(counts.submitted, 2u);
@@ -198,7 +198,7 @@ TEST_F(TimelineTrace, SaysWhatItHoldsAndWhatIsForgotten) {
   EXPECT_EQ(Json::parse(trace_of({}, {}).json)["traceEvents"].size(), 0u) << "nothing is a trace, too";
 }
 
-TEST_F(TimelineTrace, TimesAreThoseOfTheWallWhateverAProcessCountsFrom) {
+TEST_F(TimelineTrace, UsesWallClockTimes) {
   const std::string before = trace_of(timeline, spans).json;
   spans[1].spans.wall_us += 5000;  // it replied 5 ms later
   for (auto& span : spans[1].spans.ran) {

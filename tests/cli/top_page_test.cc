@@ -28,7 +28,7 @@ class TopPage : public testing::Test {
                   {{"task_id", "t3"}, {"state", "FINISHED"}, {"executor", "p2"}, {"name", "over"}, {"since_ms", 9}}}}};
 };
 
-TEST_F(TopPage, PercentsAreOfOneProcessorBetweenTheLooks) {
+TEST_F(TopPage, ComputesPercentOfOneProcessor) {
   const Json top = top_of(before, after, tasks);
   EXPECT_EQ(top["kind"], "Top");
   EXPECT_EQ(top["nodes"][0]["cpu_percent"], 150.0);
@@ -36,7 +36,7 @@ TEST_F(TopPage, PercentsAreOfOneProcessorBetweenTheLooks) {
   EXPECT_TRUE(top["items"][1]["cpu_percent"].is_null()) << "another process is in the slot now";
 }
 
-TEST_F(TopPage, TheTaskThatRunsLongestIsNamed) {
+TEST_F(TopPage, NamesLongestRunningTask) {
   const Json top = top_of(before, after, tasks);
   EXPECT_EQ(top["items"][0]["task_id"], "t2");
   EXPECT_EQ(top["items"][0]["name"], "long");
@@ -45,7 +45,7 @@ TEST_F(TopPage, TheTaskThatRunsLongestIsNamed) {
   EXPECT_EQ(top_of(Json(), after, Json())["items"].size(), 2u) << "the first look, and nobody who says what runs";
 }
 
-TEST_F(TopPage, APageIsSortedAndCut) {
+TEST_F(TopPage, SortsAndCutsRows) {
   const Json top = top_of(before, after, tasks);
   const auto by_cpu = format_top(top, {}, false, 10);
   ASSERT_TRUE(by_cpu.ok());

@@ -10,7 +10,7 @@ Json item(const char* object, const char* state, std::uint64_t bytes) {
   return {{"object_id", object}, {"state", state}, {"bytes", bytes}, {"size_bytes", 1000u}, {"reason", "it waits for room"}};
 }
 
-TEST(WaitedValue, IsOnItsWayWhereOneBringsIt) {
+TEST(WaitedValue, ReportsTransferInProgress) {
   const auto found = value_on_its_way({{"items", {item("other", "RUNNING", 900), item("x", "FINISHED", 1000), item("x", "PENDING", 0),
                                                   item("x", "RUNNING", 10), item("x", "RUNNING", 400)}}},
                                       "x");
@@ -24,14 +24,14 @@ TEST(WaitedValue, IsOnItsWayWhereOneBringsIt) {
   EXPECT_EQ(waits->why, "it waits for room");
 }
 
-TEST(WaitedValue, IsNotOnItsWayWhereNobodySaysSo) {
+TEST(WaitedValue, NoTransfer_IsNotInProgress) {
   EXPECT_FALSE(value_on_its_way({{"items", {item("x", "FINISHED", 1000), item("y", "RUNNING", 1)}}}, "x"));
   for (const char* text : {"{}", R"({"items": 3})", R"({"items": [3, {"object_id": 4, "state": "RUNNING"}, {"object_id": "x"}]})"}) {
     EXPECT_FALSE(value_on_its_way(Json::parse(text), "x")) << text;
   }
 }
 
-TEST(WaitedValue, IsAskedForByWhatItsProgramSays) {
+TEST(WaitedValue, FiltersTransfersByPendingValue) {
   const auto filters = [](const char* pending) { return Json::parse(filters_of_transfers(Json::parse(pending))); };
   const Json all = filters(R"({"pending": true, "object_id": "0a", "job_id": "0b", "node_id": "0c"})");
   EXPECT_EQ(all, Json({{"object_id", "0a"}, {"job_id", "0b"}, {"node_id", "0c"}}));
@@ -39,7 +39,7 @@ TEST(WaitedValue, IsAskedForByWhatItsProgramSays) {
   EXPECT_EQ(filters(R"({"object_id": "0a", "job_id": 7, "node_id": ""})"), Json({{"object_id", "0a"}}));
 }
 
-TEST(WaitedValue, ElseItIsSaidWhatItsTaskDoes) {
+TEST(WaitedValue, NoTransfer_ReportsTaskState) {
   const auto words = [](const char* state, Json more = Json::object()) {
     more["subject"] = {{"state", state}, {"node_id", "1f2e3d4c5b6a"}};
     return words_of_task(more);

@@ -23,7 +23,7 @@ const Json some_leases = Json::parse(R"json({"items": [
   {"node_id": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "devices": {"GPU": [{"index": 1, "amount": 0.25, "memory_bytes": 17179869184}]}},
   {"node_id": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "devices": {"GPU": [{"index": 0, "amount": 1}]}}]})json");
 
-TEST(WatchPage, MapsGpusByFractionAndBytesAndEndsWithWhatWaits) {
+TEST(WatchPage, MapsGpusAndEndsWithPendingWork) {
   const std::string page = format_watch(a_status, some_nodes, some_leases, 10);
   EXPECT_NE(page.find("aaaaaaaaaaaa   0 [..........] 0/1 0/80 GiB   1 [#####.....] 0.5/1 32/80 GiB\n"), std::string::npos) << page;
   EXPECT_NE(page.find("bbbbbbbbbbbb   0 [##########] 1/1\n"), std::string::npos) << page;
@@ -32,17 +32,17 @@ TEST(WatchPage, MapsGpusByFractionAndBytesAndEndsWithWhatWaits) {
   EXPECT_NE(page.find("(Infeasible)"), std::string::npos);
 }
 
-TEST(WatchPage, OfManyNodesSomeAreShownAndTheRestCounted) {
+TEST(WatchPage, ManyNodes_ShowsSomeAndCountsRest) {
   const std::string page = format_watch(a_status, some_nodes, some_leases, 1);
   EXPECT_EQ(page.find("bbbb"), std::string::npos);
   EXPECT_NE(page.find("and 1 more nodes with GPUs"), std::string::npos);
 }
 
-TEST(WatchPage, WithoutListsThereIsNoMap) {
+TEST(WatchPage, NoLists_OmitMap) {
   EXPECT_EQ(format_watch(a_status, nullptr, nullptr, 10).find("GPU MAP"), std::string::npos);
 }
 
-TEST(WatchPage, IsCutToTheScreenByCharactersAndSaysWhatIsMissing) {
+TEST(WatchPage, CutsByCharactersAndCountsMissingLines) {
   EXPECT_EQ(cut_to_screen("\xc3\xa4\xc3\xb6\xc3\xbc!\nb\n", 5, 3), "\xc3\xa4\xc3\xb6\xc3\xbc\nb\n");
   EXPECT_EQ(cut_to_screen("1\n2\n3\n4\n", 3, 80), "1\n2\n... 2 more lines\n");
   EXPECT_EQ(cut_to_screen("1\n2\n3\n", 3, 80), "1\n2\n3\n");

@@ -45,7 +45,7 @@ class Counter : public Base {
   int value_;
 };
 
-TEST(Actor, RunsItsMethodsInOrder) {
+TEST(Actor, RunsMethodsInOrder) {
   Installed runtime;
   auto counter = mobula::actor<Counter>.options({.max_restarts = 3}).remote(10);
   EXPECT_EQ(mobula::get(counter.call<&Counter::add>(5)), 15);
@@ -73,7 +73,7 @@ TEST(Actor, PicksOverloadsBySignature) {
             3);
 }
 
-TEST(Actor, TakesRefsAndSplitsResults) {
+TEST(Actor, AcceptsRefsAndSplitsResults) {
   Installed runtime;
   auto counter = mobula::actor<Counter>.remote(mobula::put(7));
   EXPECT_EQ(counter.call<&Counter::add>(mobula::put(1)).get(), 8);
@@ -97,7 +97,7 @@ TEST(Actor, PassesCallOptions) {
                mobula::InvalidRequestError);
 }
 
-TEST(Actor, HandlesTravelAndAreCounted) {
+TEST(Actor, CountsForwardedHandles) {
   Installed runtime;
   {
     auto first = mobula::actor<Counter>.remote(1);
@@ -118,7 +118,7 @@ TEST(Actor, HandlesTravelAndAreCounted) {
   EXPECT_TRUE(runtime->actors.empty());
 }
 
-TEST(Actor, IsFoundByNameAndClass) {
+TEST(Actor, FindsActorByNameAndClass) {
   Installed runtime;
   auto counter = mobula::actor<Counter>.options({.name = "c"}).remote(5);
   EXPECT_EQ(mobula::get_actor<Counter>("c"), counter);
@@ -139,7 +139,7 @@ TEST(Actor, ReportsDeath) {
   EXPECT_THROW(ActorHandle<Counter>().call<&Counter::value>(), mobula::InvalidRequestError);
 }
 
-TEST(Actor, MayEndItself) {
+TEST(Actor, EndsItself) {
   Installed runtime;
   runtime->in_actor = true;
   auto counter = mobula::actor<Counter>.remote(1);
@@ -156,7 +156,7 @@ class Strict {
   int ok() { return 1; }
 };
 
-TEST(Actor, ThatCannotBeMadeFailsItsCalls) {
+TEST(Actor, ConstructorFailed_CallsFail) {
   Installed runtime;
   auto strict = mobula::actor<Strict>.remote(-1);
   EXPECT_THROW(strict.call<&Strict::ok>().get(), std::invalid_argument);
@@ -180,13 +180,13 @@ class Keeper {
   std::string name_;
 };
 
-TEST(ActorConstructor, GetsARefAsItIsWhereItTakesOne) {
+TEST(ActorConstructor, PassesRefToRefParameter) {
   Installed runtime;
   const auto three = mobula::put(3);
   EXPECT_EQ(mobula::actor<Keeper>.remote(three, 1, "x").call<&Keeper::text>().get(), "ref 3x");
 }
 
-TEST(ActorConstructor, IsDecidedArgumentByArgument) {
+TEST(ActorConstructor, ResolvesEachArgumentSeparately) {
   Installed runtime;
   const auto three = mobula::put(3);
   const auto four = mobula::put(4);
@@ -194,7 +194,7 @@ TEST(ActorConstructor, IsDecidedArgumentByArgument) {
   EXPECT_EQ(mobula::actor<Keeper>.remote(1, four).call<&Keeper::text>().get(), "1, ref 4");
 }
 
-TEST(ActorConstructor, TakesItsParametersExplicitly) {
+TEST(ActorConstructor, AcceptsExplicitParameters) {
   Installed runtime;
   const auto values = mobula::put(std::vector{1, 2, 3});
   using View = mobula::View<std::vector<int>>;

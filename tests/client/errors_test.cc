@@ -103,7 +103,7 @@ TaskError nested_in(const mobula::ObjectRef<int>& ref) {
   throw std::logic_error("nothing was nested");
 }
 
-TEST(TaskErrors, RegisteredTypesAreThrownAsThemselvesWithTheTaskErrorNested) {
+TEST(TaskErrors, ThrowsRegisteredTypeWithNestedTaskError) {
   Installed runtime;
   EXPECT_TRUE(registered);
   const auto ref = mobula::task<fails_to_parse>.remote();
@@ -115,7 +115,7 @@ TEST(TaskErrors, RegisteredTypesAreThrownAsThemselvesWithTheTaskErrorNested) {
   EXPECT_NE(std::string(nested.what()).find("line 3"), std::string::npos);
 }
 
-TEST(TaskErrors, RethrownTextNamesTheTask) {
+TEST(TaskErrors, RethrownText_NamesTask) {
   Installed runtime;
   try {
     mobula::task<fails_to_parse>.remote().get();
@@ -127,7 +127,7 @@ TEST(TaskErrors, RethrownTextNamesTheTask) {
   }
 }
 
-TEST(TaskErrors, RethrownTextIsNotRepeatedByEachTask) {
+TEST(TaskErrors, RethrownText_IsNotRepeated) {
   Installed runtime;
   try {
     mobula::task<lets_through>.remote().get();
@@ -139,12 +139,12 @@ TEST(TaskErrors, RethrownTextIsNotRepeatedByEachTask) {
   }
 }
 
-TEST(TaskErrors, SerializersCarryWhatTheyWrite) {
+TEST(TaskErrors, TransfersFieldsBySerializer) {
   Installed runtime;
   EXPECT_EQ(thrown_by<CodedError>(mobula::task<fails_with_code>.remote()).code(), 7);
 }
 
-TEST(TaskErrors, StandardExceptionsAreRegistered) {
+TEST(TaskErrors, RegistersStandardExceptions) {
   Installed runtime;
   EXPECT_THROW(mobula::task<runs_out>.remote().get(), std::bad_alloc);
   EXPECT_THROW(mobula::task<is_out_of_range>.remote().get(), std::out_of_range);
@@ -153,7 +153,7 @@ TEST(TaskErrors, StandardExceptionsAreRegistered) {
   EXPECT_STREQ(error.what(), "open x: No such file or directory");
 }
 
-TEST(TaskErrors, OthersKeepTypeAndText) {
+TEST(TaskErrors, UnregisteredTypes_KeepTypeAndText) {
   Installed runtime;
   const auto error = thrown_by<TaskError>(mobula::task<fails_unregistered>.remote());
   EXPECT_NE(error.remote_type().find("Unregistered"), std::string::npos);
@@ -163,7 +163,7 @@ TEST(TaskErrors, OthersKeepTypeAndText) {
   EXPECT_EQ(number.remote_type(), "int");
 }
 
-TEST(TaskErrors, PassThroughSeveralTasks) {
+TEST(TaskErrors, PassesThroughSeveralTasks) {
   Installed runtime;
   const auto ref = mobula::task<lets_through>.remote();
   EXPECT_STREQ(thrown_by<ParseError>(ref).what(), "line 3");
@@ -181,7 +181,7 @@ TEST(TaskErrors, PassThroughSeveralTasks) {
   }
 }
 
-TEST(TaskErrors, KeepNestedExceptions) {
+TEST(TaskErrors, KeepsNestedExceptions) {
   Installed runtime;
   const auto ref = mobula::task<wraps>.remote();
   EXPECT_STREQ(thrown_by<std::logic_error>(ref).what(), "outer");
@@ -190,14 +190,14 @@ TEST(TaskErrors, KeepNestedExceptions) {
   EXPECT_THROW(std::rethrow_exception(outer.cause()), ParseError);
 }
 
-TEST(TaskErrors, AreNotTakenForFailuresOfTheCallItself) {
+TEST(TaskErrors, KeepsRemoteErrorsApartFromCallErrors) {
   Installed runtime;
   const auto error = thrown_by<TaskError>(mobula::task<times_out>.remote());
   EXPECT_EQ(error.remote_type(), "mobula::GetTimeoutError");
   EXPECT_THROW(std::rethrow_exception(error.cause()), mobula::GetTimeoutError);
 }
 
-TEST(TaskErrors, AreValuesForTryGet) {
+TEST(TaskErrors, ReturnsErrorsFromTryGet) {
   Installed runtime;
   const auto result = mobula::try_get(mobula::task<fails_to_parse>.remote());
   ASSERT_FALSE(result.has_value());
@@ -205,7 +205,7 @@ TEST(TaskErrors, AreValuesForTryGet) {
   EXPECT_THROW(result.value(), ParseError);
 }
 
-TEST(TaskErrors, AResultThatFindsNoRoomIsTheStoresError) {
+TEST(TaskErrors, ResultStoreFull_ThrowsStoreError) {
   Installed runtime;
   runtime->refuse_results = true;
   const auto ref = mobula::task<[] { return 1; }>.remote();
@@ -227,7 +227,7 @@ void expect_thrown(ErrorKind kind) {
   EXPECT_EQ(E("text").record().kind, kind);
 }
 
-TEST(Errors, EachKindHasItsClass) {
+TEST(Errors, MapsEachKindToItsClass) {
   expect_thrown<mobula::NotInitializedError>(ErrorKind::not_initialized);
   expect_thrown<mobula::InvalidRequestError>(ErrorKind::invalid_request);
   expect_thrown<mobula::NotFoundError>(ErrorKind::not_found);
@@ -251,7 +251,7 @@ TEST(Errors, EachKindHasItsClass) {
   expect_thrown<mobula::SerializationError>(ErrorKind::serialization);
 }
 
-TEST(Errors, CarryTheirFacts) {
+TEST(Errors, CarriesFacts) {
   ErrorRecord record;
   record.kind = ErrorKind::worker_crashed;
   record.signal = 9;
@@ -279,7 +279,7 @@ TEST(Errors, ActorDied_CauseIsNested) {
   }
 }
 
-TEST(Errors, ShowLastOutputOfTheProcess) {
+TEST(Errors, ShowsLastOutputOfProcess) {
   ErrorRecord record;
   record.kind = ErrorKind::worker_crashed;
   record.message = "it crashed";
@@ -287,7 +287,7 @@ TEST(Errors, ShowLastOutputOfTheProcess) {
   EXPECT_STREQ(mobula::detail::make_error(record)->what(), "it crashed; its last output:\n    first\n    second");
 }
 
-TEST(Errors, RecordsTravelAsBytes) {
+TEST(Errors, RestoresRecordsFromBytes) {
   ErrorRecord record;
   record.kind = ErrorKind::task;
   record.message = "m";
@@ -303,7 +303,7 @@ TEST(Errors, RecordsTravelAsBytes) {
   EXPECT_FALSE(mobula::detail::decode_error({}));
 }
 
-TEST(Errors, UnreadableExceptionBytesLeaveTheTaskError) {
+TEST(Errors, UnreadableExceptionBytes_ThrowTaskError) {
   ErrorRecord record;
   record.kind = ErrorKind::task;
   record.remote_type = "CodedError";

@@ -7,7 +7,7 @@
 namespace mobula::detail {
 namespace {
 
-TEST(PlacementOptions, OfDeviceMemoryFitTheBundlesAsFarAsIsKnown) {
+TEST(PlacementOptions, ChecksGpuMemoryAgainstBundles) {
   constexpr std::int64_t gib = std::int64_t{1} << 30;
   const mobula::PlacementGroup group({1, 2},
                                      {{{"CPU", 1}, {"gpu_memory", 12 * gib}},
@@ -33,7 +33,7 @@ TEST(PlacementOptions, OfDeviceMemoryFitTheBundlesAsFarAsIsKnown) {
   EXPECT_FALSE(fits(4, 0, 1));
 }
 
-TEST(Groups, HavePrioritiesInTheRangeOfTasks) {
+TEST(Groups, AcceptsPrioritiesInRange) {
   const auto priority_of = [](int priority) {
     return prepare_group({{{"CPU", 1}}}, mobula::Strategy::pack, {.priority = priority}).priority;
   };
@@ -48,7 +48,7 @@ TEST(Groups, HavePrioritiesInTheRangeOfTasks) {
   }
 }
 
-TEST(Bundles, HaveDeviceMemoryInWholeBytes) {
+TEST(Bundles, AcceptsGpuMemoryInWholeBytes) {
   const auto bytes_of = [](const mobula::Resources& bundle) {
     return mobula::detail::prepare_group({bundle}, mobula::Strategy::pack, {})
         .bundles.at(0)

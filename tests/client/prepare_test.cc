@@ -37,7 +37,7 @@ void expect_refused(const InitOptions& options, bool joins, const std::string& f
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-TEST(BadRequests, Amounts) {
+TEST(BadRequests, RejectsInvalidAmounts) {
   expect_refused(TaskOptions{.num_gpus = 1.5}, "num_gpus");
   expect_refused(TaskOptions{.num_gpus = 0.12345}, "num_gpus");
   expect_refused(TaskOptions{.num_gpus = nan}, "num_gpus");
@@ -52,7 +52,7 @@ TEST(BadRequests, Amounts) {
   expect_refused(ActorOptions{.num_gpus = 2.5}, "num_gpus");
 }
 
-TEST(BadRequests, PrioritiesWeightsAndQuotasOutOfRange) {
+TEST(BadRequests, RejectsTermsOutOfRange) {
   expect_refused(TaskOptions{.priority = 1001}, "priority");
   expect_refused(TaskOptions{.priority = -1001}, "priority");
   expect_refused(ActorOptions{.priority = 1001}, "priority");
@@ -64,7 +64,7 @@ TEST(BadRequests, PrioritiesWeightsAndQuotasOutOfRange) {
   expect_refused(InitOptions{.job_quota = {{"GPU", 1}, {"gpu", 2}}}, true, "job_quota");
 }
 
-TEST(PreparedJobs, HaveTheirTermsInUnits) {
+TEST(PreparedJobs, ConvertsTermsToUnits) {
   const auto job = mobula::detail::prepare_job(
       {.job_priority = -1000, .job_weight = 3, .job_quota = {{"cpu", 0}, {"GPU", 2.5}, {"shuttle", 1}}});
   ASSERT_TRUE(job.ok());
@@ -76,7 +76,7 @@ TEST(PreparedJobs, HaveTheirTermsInUnits) {
   EXPECT_EQ(prepare(ActorOptions{.priority = -5}).value()->resources.priority, -5);
 }
 
-TEST(BadRequests, ResourcesWithAFieldOfTheirOwn) {
+TEST(BadRequests, RejectsResourcesWithOwnField) {
   for (const char* name : {"CPU", "cpu", "Cpu"}) {
     expect_refused(TaskOptions{.resources = {{name, 1}}}, "resources");
   }
@@ -94,7 +94,7 @@ TEST(BadRequests, ResourcesWithAFieldOfTheirOwn) {
   expect_refused(TaskOptions{.resources = {{"GPU", 1.5}}}, "resources.GPU");
 }
 
-TEST(BadRequests, Accelerators) {
+TEST(BadRequests, RejectsInvalidAccelerators) {
   expect_refused(TaskOptions{.num_gpus = 1, .resources = {{"neuron_cores", 1}}}, "num_gpus");
   expect_refused(TaskOptions{.gpu_memory = 1, .resources = {{"neuron_cores", 1}}}, "num_gpus");
   expect_refused(TaskOptions{.resources = {{"neuron_cores", 0.5}}}, "resources.neuron_cores");
@@ -137,7 +137,7 @@ TEST(BadRequests, Accelerators) {
 }
 
 // Every type with a constant in Ray, under both names if they differ.
-TEST(AcceleratorTypes, HaveConstants) {
+TEST(AcceleratorTypes, MatchesNamesOfRay) {
   namespace types = mobula::accelerators;
   const std::pair<const char*, const char*> rows[] = {
       {types::NVIDIA_TESLA_V100, "V100"},
@@ -194,7 +194,7 @@ TEST(AcceleratorTypes, HaveConstants) {
   }
 }
 
-TEST(BadRequests, Counts) {
+TEST(BadRequests, RejectsInvalidCounts) {
   expect_refused(TaskOptions{.max_retries = -2}, "max_retries");
   expect_refused(TaskOptions{.max_calls = -2}, "max_calls");
   expect_refused(TaskOptions{.num_returns = 0}, "num_returns");
@@ -207,7 +207,7 @@ TEST(BadRequests, Counts) {
   expect_refused(CallOptions{.num_returns = -1}, "num_returns");
 }
 
-TEST(BadRequests, Names) {
+TEST(BadRequests, RejectsInvalidNames) {
   expect_refused(TaskOptions{.name = std::string(257, 'a')}, "name");
   expect_refused(TaskOptions{.name = "a\nb"}, "name");
   expect_refused(TaskOptions{.name = "a\x7f"}, "name");
@@ -223,14 +223,14 @@ TEST(BadRequests, Names) {
   EXPECT_TRUE(prepare(TaskOptions{.name = "Größe €𝄞"}).ok());
 }
 
-TEST(BadRequests, MoreBytesThanThereAre) {
+TEST(BadRequests, RejectsExcessiveBytes) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   expect_refused(TaskOptions{.gpu_memory = most}, "gpu_memory");
   expect_refused(TaskOptions{.memory = most}, "memory");
   expect_refused(InitOptions{.memory = most}, false, "memory");
 }
 
-TEST(BadRequests, LabelsAndPlaces) {
+TEST(BadRequests, RejectsInvalidLabelsAndPlacements) {
   expect_refused(TaskOptions{.label_selector = {{"", "v"}}}, "label_selector");
   expect_refused(TaskOptions{.label_selector = {{"-a", "v"}}}, "label_selector");
   expect_refused(TaskOptions{.label_selector = {{"Upper.Case/a", "v"}}}, "label_selector");
@@ -253,7 +253,7 @@ TEST(BadRequests, LabelsAndPlaces) {
   EXPECT_TRUE(prepare(TaskOptions{.placement = mobula::Placement{}}).ok());
 }
 
-TEST(PlacementOptions, HaveABundleThatIsThereAndLargeEnough) {
+TEST(PlacementOptions, RequiresExistingSufficientBundle) {
   const mobula::PlacementGroup group({1, 2}, {{{"CPU", 1}}, {{"CPU", 2}, {"GPU", 1}}},
                                      mobula::Strategy::pack);
   const auto there = [&](int bundle) { return mobula::Placement{group, bundle}; };
@@ -267,7 +267,7 @@ TEST(PlacementOptions, HaveABundleThatIsThereAndLargeEnough) {
   expect_refused(TaskOptions{.resources = {{"ssd", 1}}, .placement = there(-1)}, "placement");
 }
 
-TEST(TransportOptions, NameTransportsThatThereAre) {
+TEST(TransportOptions, RejectsUnknownTransports) {
   for (int each = 0; each <= static_cast<int>(mobula::Transport::nixl); ++each) {
     const auto transport = static_cast<mobula::Transport>(each);
     EXPECT_TRUE(prepare(TaskOptions{.tensor_transport = transport, .allow_fallback = true}).ok());
@@ -281,7 +281,7 @@ TEST(TransportOptions, NameTransportsThatThereAre) {
                mobula::InvalidRequestError);
 }
 
-TEST(BadRequests, Init) {
+TEST(BadRequests, RejectsInvalidInitOptions) {
   expect_refused(InitOptions{.num_cpus = 1}, true, "num_cpus");
   expect_refused(InitOptions{.resources = {{"x", 1}}}, true, "resources");
   expect_refused(InitOptions{.object_store_memory = 1}, true, "object_store_memory");
@@ -295,7 +295,7 @@ TEST(BadRequests, Init) {
   EXPECT_EQ(node.value().gpu_units, 10'000);
 }
 
-TEST(Requests, ExactAmounts) {
+TEST(Requests, ConvertsAmountsExactly) {
   const auto request =
       prepare(
           TaskOptions{.num_cpus = 0.1 + 0.2, .num_gpus = 0.57, .resources = {{"b", 2}, {"a", 0}}})
@@ -310,7 +310,7 @@ TEST(Requests, ExactAmounts) {
   EXPECT_EQ(named->resources.accelerator_type, "H200");
 }
 
-TEST(Requests, CallsOfAProcessWithDevices) {
+TEST(Requests, LimitsCallsOfDeviceProcesses) {
   EXPECT_EQ(prepare(TaskOptions{}).value()->max_calls, 0);
   EXPECT_EQ(prepare(TaskOptions{.num_gpus = 0.5}).value()->max_calls, 1);
   EXPECT_EQ(prepare(TaskOptions{.gpu_memory = 1}).value()->max_calls, 1);
@@ -319,7 +319,7 @@ TEST(Requests, CallsOfAProcessWithDevices) {
   EXPECT_EQ(prepare(TaskOptions{.num_gpus = 1, .max_calls = 5}).value()->max_calls, 5);
 }
 
-TEST(Requests, CpusOfActors) {
+TEST(Requests, DistinguishesActorCpusForPlacement) {
   const auto cpus = [](const ActorOptions& options) {
     const auto request = prepare(options).take();
     return std::pair(request->resources.cpu_units, request->resources.placing_cpu_units);
@@ -332,7 +332,7 @@ TEST(Requests, CpusOfActors) {
   EXPECT_EQ(cpus({.num_cpus = 2}), std::pair(std::int64_t{20'000}, std::int64_t{0}));
 }
 
-TEST(Requests, Selectors) {
+TEST(Requests, ParsesSelectors) {
   const auto rules = prepare(TaskOptions{.label_selector = {{"a", "v"},
                                                             {"b", "!v"},
                                                             {"c", "in(x, y)"},
@@ -348,7 +348,7 @@ TEST(Requests, Selectors) {
   EXPECT_EQ(rules[4], (LabelRule{"f", Operator::equals, {""}}));
 }
 
-TEST(Requests, FallbackSelectors) {
+TEST(Requests, ParsesFallbackSelectors) {
   const auto fallbacks =
       prepare(TaskOptions{.label_selector = {{"a", "v"}},
                           .fallback_selectors = {{{"a", "w"}, {"b", "!in(x)"}}, {}}})
@@ -364,7 +364,7 @@ TEST(Requests, FallbackSelectors) {
   expect_refused(TaskOptions{.fallback_selectors = std::vector<mobula::Labels>(17)}, "fallback_selectors");
 }
 
-TEST(Requests, TimeOuts) {
+TEST(Requests, ConvertsTimeouts) {
   using namespace std::chrono_literals;
   using mobula::detail::deadline_after;
   EXPECT_FALSE(deadline_after(std::nullopt));
@@ -374,7 +374,7 @@ TEST(Requests, TimeOuts) {
 }
 
 // With -Wextra as an error: every member of an options struct has an initializer.
-TEST(Requests, OptionsTakeDesignatedInitialisers) {
+TEST(Requests, AcceptsDesignatedInitializers) {
   const int gpus = 1;
   const TaskOptions task{.num_gpus = gpus, .scheduling = mobula::Spread{}};
   const ActorOptions actor{.lifetime = mobula::Lifetime::detached, .num_cpus = 2};

@@ -63,12 +63,12 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-TEST(Registry, GivesDistinctKeysToDistinctFunctions) {
+TEST(Registry, AssignsDistinctKeysToFunctions) {
   const auto keys = all_keys();
   EXPECT_EQ(std::set<FunctionKey>(keys.begin(), keys.end()).size(), keys.size());
 }
 
-TEST(Registry, GivesTheSameKeysInEveryProcessOfTheProgram) {
+TEST(Registry, AssignsSameKeysInEveryProcess) {
   char path[4096];
   const auto length = readlink("/proc/self/exe", path, sizeof path);
   ASSERT_GT(length, 0);
@@ -83,7 +83,7 @@ TEST(Registry, GivesTheSameKeysInEveryProcessOfTheProgram) {
   if (addresses.size() == 1) GTEST_SKIP() << "addresses are not random here";
 }
 
-TEST(Registry, FindsEntriesAndRefusesWhatIsNone) {
+TEST(Registry, FindsEntriesAndRejectsUnknownKeys) {
   Registry& registry = Registry::instance();
   const auto& entry = mobula::detail::TaskEntry<increment, false>::entry;
   const FunctionKey key = registry.key_of(entry);
@@ -108,7 +108,7 @@ TEST(Registry, NamesImages) {
   EXPECT_EQ(registry.find(before), &entry);
 }
 
-TEST(Registry, RefusesCallsThatDoNotFit) {
+TEST(Registry, RejectsInvalidCalls) {
   const auto& entry = mobula::detail::TaskEntry<increment, false>::entry;
   EXPECT_TRUE(entry.invoke(Invocation{}).error.has_value());
   const std::vector<mobula::detail::StoredValue> arguments(1);
@@ -117,7 +117,7 @@ TEST(Registry, RefusesCallsThatDoNotFit) {
   EXPECT_TRUE(method.invoke(Invocation{}).error.has_value());
 }
 
-TEST(Registry, TellsClassesApart) {
+TEST(Registry, DistinguishesClasses) {
   using namespace mobula::detail;
   EXPECT_NE((MethodEntry<Thing, &Thing::get, false>::entry.class_tag()),
             (MethodEntry<Other, &Other::get, false>::entry.class_tag()));
@@ -125,7 +125,7 @@ TEST(Registry, TellsClassesApart) {
             (ConstructorEntry<Thing, TypeList<>>::entry.class_tag()));
 }
 
-TEST(Registry, ForgetsEntriesOfAnImageThatIsUnloaded) {
+TEST(Registry, ImageUnloaded_ForgetsItsEntries) {
   FunctionKey key;
   {
     static std::optional<Entry> passing;  // in the image, like real entries

@@ -166,7 +166,7 @@ struct mobula::Serializer<Restless> {
 
 namespace {
 
-TEST(Serialize, Numbers) {
+TEST(Serialize, RestoresNumbers) {
   expect_same(-1);
   expect_same(std::numeric_limits<std::uint64_t>::max());
   expect_same(1.5);
@@ -180,7 +180,7 @@ TEST(Serialize, Numbers) {
   expect_same(std::complex<long double>(1, 2));
 }
 
-TEST(Serialize, TextAndContainers) {
+TEST(Serialize, RestoresTextAndContainers) {
   using namespace std::string_literals;
   expect_same(""s);
   expect_same(std::string(5000, 'a'));
@@ -206,7 +206,7 @@ TEST(Serialize, TextAndContainers) {
   expect_same(std::array<int, 0>{});
 }
 
-TEST(Serialize, Compounds) {
+TEST(Serialize, RestoresCompounds) {
   expect_same(std::optional<int>());
   expect_same(std::optional<std::string>("x"));
   expect_same(std::optional<std::optional<int>>(std::optional<int>()));
@@ -220,7 +220,7 @@ TEST(Serialize, Compounds) {
   EXPECT_EQ(round_trip(std::unique_ptr<int>()), nullptr);
 }
 
-TEST(Serialize, Structs) {
+TEST(Serialize, RestoresStructs) {
   expect_same(Point{1, 2});
   expect_same(Padded{'c', 3});
   expect_same(Empty{});
@@ -234,13 +234,13 @@ TEST(Serialize, Structs) {
   static_assert(!mobula::is_serializable<TooLarge>);
 }
 
-TEST(Serialize, TypesThatContainThemselves) {
+TEST(Serialize, RestoresRecursiveTypes) {
   expect_same(Tree{1, {{2, {}}, {3, {{4, {}}}}}});
   Chain chain{1, std::make_unique<Chain>(Chain{2, nullptr})};
   EXPECT_EQ(round_trip(chain).next->value, 2);
 }
 
-TEST(Serialize, UsersSerializersNeedNoDefaultConstructor) {
+TEST(Serialize, RestoresTypesWithoutDefaultConstructor) {
   expect_same(Money(5));
   expect_same(std::vector<Money>{Money(1), Money(2)});
   expect_same(std::map<int, Money>{{1, Money(1)}});
@@ -249,7 +249,7 @@ TEST(Serialize, UsersSerializersNeedNoDefaultConstructor) {
   expect_same(std::vector<Token>(3, Token(1)));
 }
 
-TEST(Serialize, MsgpackTypes) {
+TEST(Serialize, RestoresMsgpackTypes) {
   expect_same(Packed(1, "x"));
   expect_same(std::vector<Packed>{{1, "x"}, {2, "y"}});
   auto bytes = mobula::detail::to_bytes(Packed(1, "x"));
@@ -258,7 +258,7 @@ TEST(Serialize, MsgpackTypes) {
   EXPECT_THROW(from_bytes<Packed>(bytes), SerializationError);
 }
 
-TEST(Serialize, RefusesTypesThatOwnNothing) {
+TEST(Serialize, RejectsTypesThatOwnNothing) {
   struct Pointing {
     int* p;
   };
@@ -281,7 +281,7 @@ TEST(Serialize, RefusesTypesThatOwnNothing) {
   static_assert(mobula::is_serializable<mobula::ObjectRef<Array>>);
 }
 
-TEST(Serialize, WritesLargeBlocksWhereTheyCanBeReadInPlace) {
+TEST(Serialize, AlignsLargeBlocksForReadInPlace) {
   const auto bytes =
       mobula::detail::to_bytes(std::tuple(std::string("odd"), std::vector(100, 1.0)));
   const std::vector<double> ones(100, 1.0);
@@ -291,7 +291,7 @@ TEST(Serialize, WritesLargeBlocksWhereTheyCanBeReadInPlace) {
   EXPECT_EQ((found - bytes.begin()) % 64, 0);
 }
 
-TEST(Serialize, AnotherTypeIsAnError) {
+TEST(Serialize, RejectsBytesOfAnotherType) {
   EXPECT_THROW(from_bytes<unsigned>(mobula::detail::to_bytes(1)), SerializationError);
   EXPECT_THROW(from_bytes<std::vector<float>>(mobula::detail::to_bytes(std::vector<int>{1})),
                SerializationError);
@@ -326,7 +326,7 @@ TEST(Serialize, CopiesLargeBlockIntoHugePages) {
   EXPECT_EQ(round_trip(std::string(5 << 20, 'x')), std::string(5 << 20, 'x'));
 }
 
-TEST(Serialize, DamagedLengthsAreErrors) {
+TEST(Serialize, RejectsDamagedLengths) {
   auto bytes = mobula::detail::to_bytes(std::vector<std::string>{"abc"});
   for (const std::size_t place : {16, 24}) {
     auto damaged = bytes;
@@ -340,17 +340,17 @@ TEST(Serialize, DamagedLengthsAreErrors) {
   EXPECT_THROW(from_bytes<bool>(flag), SerializationError);
 }
 
-TEST(Serialize, RefusesWhatNestsTooDeep) {
+TEST(Serialize, RejectsDeepNesting) {
   Chain chain;
   for (int i = 0; i < 400; ++i) chain = {i, std::make_unique<Chain>(std::move(chain))};
   EXPECT_THROW(mobula::detail::to_bytes(chain), SerializationError);
 }
 
-TEST(Serialize, ANumberOfLooksThatChangesTheSizeIsAnError) {
+TEST(Serialize, RejectsVaryingElementCount) {
   EXPECT_THROW(mobula::detail::to_bytes(Restless{}), SerializationError);
 }
 
-TEST(Serialize, RefsOutOfNowhereAreErrors) {
+TEST(Serialize, RejectsForgedRefs) {
   const auto bytes = mobula::detail::to_bytes(mobula::ObjectRef<int>());
   auto damaged = bytes;
   damaged[16] = std::byte{1};
@@ -377,7 +377,7 @@ void survive(const T& value, std::mt19937_64& random) {
   }
 }
 
-TEST(Serialize, DamagedBytesDoNoHarm) {
+TEST(Serialize, DamagedBytes_DoNoHarm) {
   const std::uint64_t seed = 20'240'601;
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);

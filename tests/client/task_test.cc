@@ -65,7 +65,7 @@ struct Library {
   static int answer() { return 42; }
 };
 
-TEST(Task, RunsAFunctionAndGivesItsResult) {
+TEST(Task, RunsFunctionAndReturnsResult) {
   Installed runtime;
   const ObjectRef<int> result = mobula::task<square>.remote(4);
   EXPECT_EQ(mobula::get(result), 16);
@@ -74,13 +74,13 @@ TEST(Task, RunsAFunctionAndGivesItsResult) {
   EXPECT_EQ(runtime->last_name.substr(runtime->last_name.size() - 15), "Library::answer");
 }
 
-TEST(Task, TakesRefsForValues) {
+TEST(Task, AcceptsRefsForValues) {
   Installed runtime;
   const auto four = mobula::task<square>.remote(2);
   EXPECT_EQ(mobula::get(mobula::task<square>.options({.num_cpus = 0.5}).remote(four)), 16);
 }
 
-TEST(Task, ConvertsArgumentsAsACallWould) {
+TEST(Task, ConvertsArgumentsLikeCall) {
   Installed runtime;
   EXPECT_EQ(mobula::get(mobula::task<half>.remote(3)), 1.5);
   EXPECT_EQ(mobula::get(mobula::task<length>.remote("four")), 4u);
@@ -89,7 +89,7 @@ TEST(Task, ConvertsArgumentsAsACallWould) {
   EXPECT_EQ(mobula::get(mobula::task<kept>.remote()), "kept");
 }
 
-TEST(Task, GivesARefToNothingForVoid) {
+TEST(Task, ReturnsEmptyRefForVoid) {
   Installed runtime;
   const ObjectRef<void> done = mobula::task<nothing>.remote();
   mobula::get(done);
@@ -108,7 +108,7 @@ TEST(Task, ReadsContiguousValuesInPlace) {
   EXPECT_EQ(mobula::get(mobula::task<view_length>.remote(mobula::put("five!"))), 5u);
 }
 
-TEST(Task, PassesARefAsItIsToARefParameter) {
+TEST(Task, PassesRefUnchangedToRefParameter) {
   Installed runtime;
   const auto nine = mobula::task<square>.remote(3);
   EXPECT_EQ(mobula::get(mobula::task<through>.remote(nine)), 10);
@@ -136,7 +136,7 @@ TEST(Task, SplitsTuplesAndArrays) {
   EXPECT_EQ(mobula::task<both>.remote(7).get(), std::tuple(7, std::string("7")));
 }
 
-TEST(Task, RefusesANumberOfReturnsThatDisagrees) {
+TEST(Task, RejectsWrongNumberOfReturns) {
   Installed runtime;
   EXPECT_THROW(mobula::task<three>.options({.num_returns = 2}).split().remote(),
                mobula::InvalidRequestError);
@@ -152,25 +152,25 @@ TEST(Task, RunsLambdasWithoutCaptures) {
   EXPECT_EQ(twins::second_lambda(), 2);
 }
 
-TEST(Task, KeepsFunctionsOfOneNameInTwoFilesApart) {
+TEST(Task, SeparatesSameNamesInTwoFiles) {
   Installed runtime;
   EXPECT_EQ(twins::first_function(), 10);
   EXPECT_EQ(twins::second_function(), 20);
 }
 
-TEST(Task, SubmitsFromInsideATask) {
+TEST(Task, SubmitsFromWithinTask) {
   Installed runtime;
   EXPECT_EQ(mobula::get(mobula::task<nested>.remote(5)), 5);
 }
 
-TEST(Task, ThrowsBadOptionsAtRemoteAndNotBefore) {
+TEST(Task, ThrowsBadOptionsOnlyAtRemote) {
   Installed runtime;
   const auto bad = mobula::task<square>.options({.num_gpus = 1.5});
   EXPECT_THROW(bad.remote(1), mobula::InvalidRequestError);
   EXPECT_EQ(runtime->last_task, nullptr);
 }
 
-TEST(Task, CarriesItsOptions) {
+TEST(Task, CarriesOptions) {
   Installed runtime;
   const int gpus = 2;
   (void)mobula::task<square>
@@ -182,15 +182,15 @@ TEST(Task, CarriesItsOptions) {
   EXPECT_EQ(runtime->last_task->max_retries, -1);
 }
 
-TEST(Task, NeedsInit) { EXPECT_THROW(mobula::task<square>.remote(1), mobula::NotInitializedError); }
+TEST(Task, RequiresInit) { EXPECT_THROW(mobula::task<square>.remote(1), mobula::NotInitializedError); }
 
-TEST(Task, ReportsARefusedSubmission) {
+TEST(Task, ReportsRejectedSubmission) {
   Installed runtime;
   runtime->refusal = mobula::testing::error_of(mobula::detail::ErrorKind::pending_limit, "full");
   EXPECT_THROW(mobula::task<square>.remote(1), mobula::PendingLimitError);
 }
 
-TEST(Refs, AreCountedOncePerProcess) {
+TEST(Refs, CountsOncePerProcess) {
   Installed runtime;
   {
     const auto one = mobula::put(1);
@@ -205,7 +205,7 @@ TEST(Refs, AreCountedOncePerProcess) {
   EXPECT_TRUE(runtime->objects.empty());
 }
 
-TEST(Refs, OutliveTheirClusterWithoutHarm) {
+TEST(Refs, ClusterEnded_RefsAreHarmless) {
   ObjectRef<int> left;
   {
     Installed runtime;
@@ -217,12 +217,12 @@ TEST(Refs, OutliveTheirClusterWithoutHarm) {
   EXPECT_THROW(mobula::task<square>.remote(left), mobula::InvalidRequestError);
 }
 
-TEST(Refs, ToNothingTravel) {
+TEST(Refs, TransfersEmptyRefs) {
   Installed runtime;
   EXPECT_TRUE(mobula::put(ObjectRef<int>()).get().empty());
 }
 
-TEST(Get, TakesManyAndKeepsTheirOrder) {
+TEST(Get, ReadsManyInOrder) {
   Installed runtime;
   const std::vector refs = {mobula::put(1), mobula::put(2)};
   EXPECT_EQ(mobula::get(refs), (std::vector{1, 2}));
@@ -245,7 +245,7 @@ TEST(Get, TimesOut) {
   EXPECT_THROW(tried.value(), mobula::GetTimeoutError);
 }
 
-TEST(Get, GivesPlainResults) {
+TEST(Get, ReturnsPlainResults) {
   Installed runtime;
   auto tried = mobula::try_get(mobula::put(std::string("x")));
   ASSERT_TRUE(tried);
@@ -254,7 +254,7 @@ TEST(Get, GivesPlainResults) {
   EXPECT_EQ(std::move(tried).value(), "x");
 }
 
-TEST(Get, ViewsWithoutCopying) {
+TEST(Get, ReadsViewsWithoutCopy) {
   Installed runtime;
   const auto stored = mobula::put(std::vector<double>(100, 2.0));
   const auto view = mobula::get_view(stored);
@@ -268,7 +268,7 @@ TEST(Get, ViewsWithoutCopying) {
   EXPECT_EQ(array[0], 7);
 }
 
-TEST(Get, ViewsPinTheirObject) {
+TEST(Get, PinsObjectsOfViews) {
   Installed runtime;
   View<std::string> view;
   {
@@ -278,7 +278,7 @@ TEST(Get, ViewsPinTheirObject) {
   EXPECT_EQ(view[99], 'x');
 }
 
-TEST(Wait, KeepsOrderAndNeverGivesMoreThanAsked) {
+TEST(Wait, KeepsOrderAndLimitsResults) {
   Installed runtime;
   const ObjectRef<int> never(mobula::detail::Anchor::adopt(
       runtime.runtime, {mobula::detail::RefKind::object, runtime->make_pending()}));
@@ -300,7 +300,7 @@ TEST(Wait, KeepsOrderAndNeverGivesMoreThanAsked) {
   EXPECT_TRUE(refs.empty());
 }
 
-TEST(Wait, FindsThoseThatAreReadyAmongMany) {
+TEST(Wait, FindsReadyRefsAmongMany) {
   Installed runtime;
   std::vector<ObjectRef<int>> refs;
   for (int i = 0; i < 200; ++i) {
@@ -326,7 +326,7 @@ TEST(Wait, FindsThoseThatAreReadyAmongMany) {
   EXPECT_THROW(mobula::wait(refs), mobula::InvalidRequestError) << "a ref to nothing, though others are ready";
 }
 
-TEST(Cancel, PassesItsOptions) {
+TEST(Cancel, PassesOptions) {
   Installed runtime;
   const auto ref = mobula::put(1);
   mobula::cancel(ref, {.force = true, .recursive = false});
@@ -334,14 +334,14 @@ TEST(Cancel, PassesItsOptions) {
   EXPECT_EQ(runtime->last_cancel, std::pair(true, false));
 }
 
-TEST(Cluster, AnswersQuestions) {
+TEST(Cluster, ListsNodesAndResources) {
   Installed runtime;
   EXPECT_EQ(mobula::nodes().front().node_id, "n");
   EXPECT_EQ(mobula::cluster_resources().at("CPU"), 2);
   EXPECT_EQ(mobula::available_resources().at("CPU"), 1);
 }
 
-TEST(Cluster, TellsATaskAboutItself) {
+TEST(Cluster, DescribesTaskToItself) {
   Installed runtime;
   mobula::detail::ContextRecord record;
   record.task_id = "t";

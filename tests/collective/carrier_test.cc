@@ -50,7 +50,7 @@ bool is_linked(const Carrier& carrier, std::uint32_t rank) {
   return linked && *linked;
 }
 
-TEST(Carriers, BytesComeInTheirOrderBothWays) {
+TEST(Carriers, CarriesBytesInOrderBothWays) {
   const auto first = open_carrier(0, 2), second = open_carrier(1, 2);
   first->connect(1, second->endpoint());
   ASSERT_TRUE(eventually([&] { return is_linked(*first, 1) && is_linked(*second, 0); }));
@@ -70,7 +70,7 @@ TEST(Carriers, BytesComeInTheirOrderBothWays) {
   EXPECT_EQ(back, out);
 }
 
-TEST(Carriers, NoMoreGoesThanTheWindowWhereNobodyReads) {
+TEST(Carriers, PeerDoesNotRead_LimitsToWindow) {
   const auto first = open_carrier(0, 2), second = open_carrier(1, 2);
   first->connect(1, second->endpoint());
   ASSERT_TRUE(eventually([&] { return is_linked(*first, 1); }));
@@ -86,7 +86,7 @@ TEST(Carriers, NoMoreGoesThanTheWindowWhereNobodyReads) {
   EXPECT_TRUE(eventually([&] { return *wire->send(bytes) != 0; }));
 }
 
-TEST(Carriers, StrangersAreNotLetIn) {
+TEST(Carriers, RejectsForeignKey) {
   const auto first = open_carrier(0, 2, 1), second = open_carrier(1, 2, 2);
   first->connect(1, second->endpoint());
   // A link with a different key is dropped, or never established.
@@ -98,7 +98,7 @@ TEST(Carriers, StrangersAreNotLetIn) {
   EXPECT_TRUE(eventually([&] { return is_linked(*right, 1) && is_linked(*second, 0); }));
 }
 
-TEST(Carriers, AnEndIsHeard) {
+TEST(Carriers, ReportsPeerEnd) {
   auto first = open_carrier(0, 2);
   const auto second = open_carrier(1, 2);
   first->connect(1, second->endpoint());
@@ -109,7 +109,7 @@ TEST(Carriers, AnEndIsHeard) {
   EXPECT_TRUE(eventually([&] { return !wire->receive(room); }));
 }
 
-TEST(Carriers, AnEndpointOfNobodyIsAReason) {
+TEST(Carriers, InvalidEndpoint_HasReason) {
   const auto alone = open_carrier(0, 2);
   alone->connect(1, "nonsense");
   EXPECT_TRUE(eventually([&] { return !alone->linked(1); }));
@@ -118,7 +118,7 @@ TEST(Carriers, AnEndpointOfNobodyIsAReason) {
 // ---- calls of NCCL ------------------------------------------------------------------------------
 
 // Every send is in the same group of calls as its receive at the other member, for any group size.
-TEST(NcclCalls, WhatBelongsTogetherIsIssuedTogether) {
+TEST(NcclCalls, IssuesMatchingCallsTogether) {
   for (const std::uint32_t members : {1u, 2u, 5u, 256u, 300u}) {
     for (const auto kind : {OperationKind::gather, OperationKind::scatter, OperationKind::all_to_all}) {
       Operation operation{.kind = kind, .root = members - 1, .dtype = DType::float32, .shape = {3}};
@@ -150,7 +150,7 @@ TEST(NcclCalls, WhatBelongsTogetherIsIssuedTogether) {
   }
 }
 
-TEST(NcclCalls, TypesThatTheLibraryReducesAndOthers) {
+TEST(NcclCalls, DistinguishesReductionsOfLibrary) {
   const auto reduced = [](DType dtype, ReduceKind reduce) {
     return check_for_library({.kind = OperationKind::all_reduce, .reduce = reduce, .dtype = dtype, .shape = {4}}).ok();
   };

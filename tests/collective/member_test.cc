@@ -128,13 +128,13 @@ class Members : public testing::Test {
   std::vector<std::shared_ptr<Member>> members_;
 };
 
-TEST_F(Members, ReduceOverSharedMemory) {
+TEST_F(Members, ReducesOverSharedMemory) {
   form(3, Reach::shm);
   EXPECT_TRUE(members_[0]->shares_memory_with(2));
   for (const std::int64_t count : {0, 1, 1000, 3'000'001}) expect_sums(count);
 }
 
-TEST_F(Members, ReduceOverSealedAndOverPlainTcp) {
+TEST_F(Members, ReducesOverEncryptedAndPlainTcp) {
   form(4, Reach::tcp);
   EXPECT_FALSE(members_[0]->shares_memory_with(2));
   for (const std::int64_t count : {1, 2000, 1'000'001}) expect_sums(count);
@@ -144,7 +144,7 @@ TEST_F(Members, ReduceOverSealedAndOverPlainTcp) {
   for (const std::int64_t count : {1, 2000, 1'000'001}) expect_sums(count);
 }
 
-TEST_F(Members, TellWhatAnOperationMoved) {
+TEST_F(Members, ReportsTransferredBytes) {
   for (const Reach reach : {Reach::shm, Reach::tcp}) {
     form(3, reach);
     std::vector<Journey> journeys(3);
@@ -183,7 +183,7 @@ TEST_F(Members, TellWhatAnOperationMoved) {
   }
 }
 
-TEST_F(Members, TwoGroupsOfTheSameProcessesDoNotMeet) {
+TEST_F(Members, SeparatesTwoGroupsOfSameProcesses) {
   form(2, Reach::any, false, 1);
   const auto first = members_;
   form(2, Reach::any, false, 2);
@@ -197,7 +197,7 @@ TEST_F(Members, TwoGroupsOfTheSameProcessesDoNotMeet) {
   other.join();
 }
 
-TEST_F(Members, AMismatchIsToldToAllAndLeavesTheGroupWhole) {
+TEST_F(Members, Mismatch_ReachesAllAndKeepsGroup) {
   form(3, Reach::any);
   std::vector<std::optional<Refusal>> refused(3);
   all([&](Member& member, std::uint32_t rank) {
@@ -212,7 +212,7 @@ TEST_F(Members, AMismatchIsToldToAllAndLeavesTheGroupWhole) {
   expect_sums(20'000);
 }
 
-TEST_F(Members, WhoDoesNotComeIsNamedByWhoWaitedAndByWhoHeard) {
+TEST_F(Members, AbsentMember_NamedToAllOthers) {
   form(3, Reach::any);
   std::vector<std::optional<Refusal>> refused(3);
   all([&](Member& member, std::uint32_t rank) {
@@ -231,7 +231,7 @@ TEST_F(Members, WhoDoesNotComeIsNamedByWhoWaitedAndByWhoHeard) {
   EXPECT_TRUE(members_[1]->over());
 }
 
-TEST_F(Members, WhoLeavesInTheMiddleEndsTheOperationOfTheOthers) {
+TEST_F(Members, MemberLeaves_OthersOperationFails) {
   form(3, Reach::tcp);
   const GroupId id = members_[0]->group().id;
   std::vector<std::optional<Refusal>> refused(3);
@@ -257,7 +257,7 @@ TEST_F(Members, WhoLeavesInTheMiddleEndsTheOperationOfTheOthers) {
   EXPECT_EQ(desk(2).find(id), nullptr);
 }
 
-TEST_F(Members, ACancelledCallBreaksTheGroupAndSaysSo) {
+TEST_F(Members, CancelledCall_BreaksGroupWithReason) {
   form(2, Reach::any);
   std::vector<std::optional<Refusal>> refused(2);
   all([&](Member& member, std::uint32_t rank) {
@@ -277,7 +277,7 @@ TEST_F(Members, ACancelledCallBreaksTheGroupAndSaysSo) {
   EXPECT_THAT(refused[1]->ranks, testing::ElementsAre(0));
 }
 
-TEST_F(Members, OneOfTwoThatHasNoMemoryEndsTheOther) {
+TEST_F(Members, MemberOutOfMemory_EndsOther) {
   form(2, Reach::any);
   std::vector<std::optional<Refusal>> refused(2);
   all([&](Member& member, std::uint32_t rank) {
@@ -295,7 +295,7 @@ TEST_F(Members, OneOfTwoThatHasNoMemoryEndsTheOther) {
   EXPECT_THAT(refused[0]->ranks, testing::ElementsAre(1));
 }
 
-TEST_F(Members, ANameIsFreeAgainWhenItsGroupIsOver) {
+TEST_F(Members, GroupOver_NameIsFree) {
   form(2, Reach::any);
   EXPECT_EQ(desk(0).join(membership(0, 2, Reach::any)).error().code, ErrorCode::already_exists);
   Membership same = membership(0, 2, Reach::any, 2);
@@ -311,7 +311,7 @@ TEST_F(Members, ANameIsFreeAgainWhenItsGroupIsOver) {
   EXPECT_TRUE(joined.ok());
 }
 
-TEST_F(Members, StrangersAreNotLetIn) {
+TEST_F(Members, RejectsForeignPeers) {
   auto meeting = desk(0).join(membership(0, 2, Reach::tcp));
   ASSERT_TRUE(meeting.ok());
   // A different key.
@@ -342,7 +342,7 @@ TEST_F(Members, StrangersAreNotLetIn) {
 
 // By seed, members are slow, request another operation, or leave; their observations must be
 // consistent.
-TEST_F(Members, SeedsOfFaults) {
+TEST_F(Members, RandomFaults_AreConsistent) {
   constexpr std::uint32_t size = 4;
   constexpr int rounds = 12;
   for (std::uint8_t seed = 1; seed <= 20; ++seed) {
@@ -390,7 +390,7 @@ TEST_F(Members, SeedsOfFaults) {
   }
 }
 
-TEST_F(Members, AreBoundedInNumber) {
+TEST_F(Members, LimitsNumberOfGroups) {
   Result<Meeting> joined = failure(ErrorCode::corrupt, "");
   std::size_t count = 0;
   for (; count < 300; ++count) {

@@ -168,7 +168,7 @@ const OperationKind all_kinds[] = {OperationKind::broadcast,      OperationKind:
 // Small thresholds and chunks select the algorithms for large operands with few bytes.
 PlanOptions small_chunks() { return {.ring_from = 256, .chain_from = 512, .chunk_bytes = 96, .most_scratch = 2048}; }
 
-TEST(CollectivePlan, EveryOperationGivesWhatAPlainOneGives) {
+TEST(CollectivePlan, MatchesReferenceForEveryOperation) {
   for (const auto kind : all_kinds) {
     for (const std::uint32_t members : {1u, 2u, 3u, 5u, 8u}) {
       for (const std::int64_t elements : {0, 1, 7, 40, 960}) {
@@ -187,7 +187,7 @@ TEST(CollectivePlan, EveryOperationGivesWhatAPlainOneGives) {
   }
 }
 
-TEST(CollectivePlan, SeedsAndPipesOfAnyWidthComeToAnEnd) {
+TEST(CollectivePlan, RandomPlans_Finish) {
   Random random(4711);
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Story story;
@@ -204,7 +204,7 @@ TEST(CollectivePlan, SeedsAndPipesOfAnyWidthComeToAnEnd) {
   }
 }
 
-TEST(CollectivePlan, AveragesAreScaledOnceWhateverTheWay) {
+TEST(CollectivePlan, ScalesAveragesOnce) {
   for (const std::uint32_t members : {2u, 3u, 4u}) {
     for (const std::int64_t elements : {12, 1200}) {
       Story story;
@@ -233,7 +233,7 @@ TEST(CollectivePlan, AveragesAreScaledOnceWhateverTheWay) {
   }
 }
 
-TEST(CollectivePlan, AMemberThatStopsLeavesTheOthersUnfinishedAndWithinTheirMemory) {
+TEST(CollectivePlan, MemberStops_OthersStayWithinMemory) {
   Story story;
   story.operation = {.kind = OperationKind::all_reduce, .dtype = DType::int32, .shape = {4000}};
   story.members = 4;
@@ -257,7 +257,7 @@ TEST(CollectivePlan, AMemberThatStopsLeavesTheOthersUnfinishedAndWithinTheirMemo
   EXPECT_FALSE(alone.waits_for(3)) << "a ring has two neighbours";
 }
 
-TEST(CollectivePlan, ScratchMemoryIsBounded) {
+TEST(CollectivePlan, LimitsScratchMemory) {
   for (const std::uint32_t members : {2u, 8u, 64u, 512u}) {
     for (const auto kind : {OperationKind::all_reduce, OperationKind::reduce}) {
       for (const DType dtype : {DType::bfloat16, DType::float32}) {
@@ -273,7 +273,7 @@ TEST(CollectivePlan, ScratchMemoryIsBounded) {
 
 // ---- reductions ---------------------------------------------------------------------------------
 
-TEST(Reduction, HalvesGoThereAndBack) {
+TEST(Reduction, ConvertsHalvesExactly) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float wide = from_float16(half);
@@ -300,7 +300,7 @@ TEST(Reduction, HalvesGoThereAndBack) {
   EXPECT_EQ(to_bfloat16(1.0f + 3 * 0x1p-8f), 0x3f82);
 }
 
-TEST(Reduction, SixteenBitFloatsAreRoundedOnce) {
+TEST(Reduction, RoundsSixteenBitFloatsOnce) {
   // With one rounding per addition, each small number would be lost.
   std::vector<std::uint16_t> numbers{to_float16(2048)};
   for (int i = 0; i < 4; ++i) numbers.push_back(to_float16(1));
@@ -324,7 +324,7 @@ T reduced_one(DType dtype, ReduceKind kind, T left, T right) {
   return to;
 }
 
-TEST(Reduction, IntegersWrapAndNansStay) {
+TEST(Reduction, WrapsIntegersAndKeepsNans) {
   EXPECT_EQ(reduced_one<std::int32_t>(DType::int32, ReduceKind::sum, std::numeric_limits<std::int32_t>::max(), 1),
             std::numeric_limits<std::int32_t>::min());
   EXPECT_EQ(reduced_one<std::uint16_t>(DType::uint16, ReduceKind::product, 65535, 65535), 1);
@@ -343,7 +343,7 @@ TEST(Reduction, IntegersWrapAndNansStay) {
 
 // ---- agreement ----------------------------------------------------------------------------------
 
-TEST(Agreement, WhoDiffersIsNamedByAll) {
+TEST(Agreement, NamesDifferingRanksAtAllMembers) {
   const Operation one{.kind = OperationKind::all_reduce, .shape = {4}};
   Operation other = one;
   other.shape = {5};
@@ -358,7 +358,7 @@ TEST(Agreement, WhoDiffersIsNamedByAll) {
   EXPECT_THAT(difference({one, other, other, Operation{}})->ranks, testing::ElementsAre(0, 3));
 }
 
-TEST(Agreement, WhatIsOpenIsTheRootsToSay) {
+TEST(Agreement, TakesOpenShapeFromRoot) {
   const Operation root{.kind = OperationKind::broadcast, .root = 1, .dtype = DType::int8, .shape = {2, 3}};
   Operation open{.kind = OperationKind::broadcast, .root = 1, .open = true};
   EXPECT_FALSE(difference({open, root, open}).has_value());
@@ -367,7 +367,7 @@ TEST(Agreement, WhatIsOpenIsTheRootsToSay) {
   EXPECT_THAT(difference({root, root, open})->ranks, testing::ElementsAre(2));
 }
 
-TEST(Agreement, WordsAreReadAsTheyWereWritten) {
+TEST(Agreement, DecodesWhatItEncodes) {
   const Operation operation{.kind = OperationKind::scatter, .reduce = ReduceKind::max, .root = 7, .open = false,
                             .dtype = DType::complex64, .shape = {3, 0, 5}};
   auto bytes = encode(operation);
@@ -382,7 +382,7 @@ TEST(Agreement, WordsAreReadAsTheyWereWritten) {
   EXPECT_FALSE(decode_operation(bytes).ok());
 }
 
-TEST(Agreement, WhatCannotBeDoneIsRefusedWithTheReason) {
+TEST(Agreement, RejectsInvalidOperationWithReason) {
   const auto why = [](Operation operation) {
     const auto checked = check(operation, 4);
     return checked ? std::string() : checked.error().text;

@@ -196,13 +196,13 @@ TEST(ContractOptions, AmountsComeFromAnyNumber) {
   static_assert(std::is_same_v<decltype(TaskOptions{}.memory), std::int64_t>);
 }
 
-TEST(ContractOptions, RefusesNegativeBytes) {
+TEST(ContractOptions, RejectsNegativeBytes) {
   EXPECT_THROW((void)mobula::task<one>.options({.memory = -1}).remote(), InvalidRequestError);
   EXPECT_THROW((void)mobula::task<one>.options({.gpu_memory = -1}).remote(), InvalidRequestError);
   EXPECT_THROW((void)mobula::init({.max_pending_bytes = -1}), Error);
 }
 
-TEST(ContractOptions, RefusesNegativeAndNanTimeouts) {
+TEST(ContractOptions, RejectsNegativeAndNanTimeouts) {
   const auto ref = mobula::put(1);
   const Duration nan(std::numeric_limits<double>::quiet_NaN());
   for (const Duration bad : {Duration(-1), nan}) {

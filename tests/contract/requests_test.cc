@@ -75,7 +75,7 @@ TEST(ContractRequests, ActorsHoldNoCpuUnlessAsked) {
   EXPECT_EQ(got(with_none.call<&Worker::resources>()).count("CPU"), 0u);
 }
 
-TEST(ContractRequests, ActorsAreCreatedBesideFullNodes) {
+TEST(ContractRequests, CreatesActorsOnFullNodes) {
   const auto all = mobula::task<runs_until_cancelled>.options({.num_cpus = 4}).remote();
   EXPECT_TRUE(is_pending(all));
   EXPECT_EQ(got(mobula::actor<Worker>.remote().call<&Worker::value>()), 1)
@@ -345,7 +345,7 @@ void expect_refused(const char* field, const TaskOptions& options) {
   }
 }
 
-TEST(ContractRequests, RefusesBadAmounts) {
+TEST(ContractRequests, RejectsBadAmounts) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinite = std::numeric_limits<double>::infinity();
   for (const double bad : {-1.0, infinite, -infinite, nan, 0.12345}) {
@@ -358,7 +358,7 @@ TEST(ContractRequests, RefusesBadAmounts) {
   EXPECT_EQ(got(mobula::task<one>.options({.num_cpus = 0.1 + 0.2}).remote()), 1);
 }
 
-TEST(ContractRequests, RefusesNamesThatHaveFields) {
+TEST(ContractRequests, RejectsNamesThatHaveFields) {
   for (const char* name :
        {"CPU", "cpu", "memory", "Memory", "gpu_memory", "GPU_MEMORY", "object_store_memory"}) {
     expect_refused("resources", {.resources = {{name, 1}}});
@@ -375,14 +375,14 @@ TEST(ContractRequests, TakesGpusAmongResources) {
   expect_refused("resources", {.resources = {{"GPU", 0.5}, {"gpu", 0.5}}});
 }
 
-TEST(ContractRequests, RefusesMixedAccelerators) {
+TEST(ContractRequests, RejectsMixedAccelerators) {
   expect_refused("num_gpus", {.num_gpus = 1, .resources = {{"neuron_cores", 1}}});
   expect_refused("neuron_cores", {.resources = {{"neuron_cores", 0.5}}});
   expect_refused("env", {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}});
   expect_refused("env", {.env = {{"HIP_VISIBLE_DEVICES", "0"}}});
 }
 
-TEST(ContractRequests, RefusesBadCountsLabelsAndPriorities) {
+TEST(ContractRequests, RejectsBadCountsLabelsAndPriorities) {
   expect_refused("max_retries", {.max_retries = -2});
   expect_refused("priority", {.priority = -1001});
   expect_refused("label_selector", {.label_selector = {{"zone", "in(a"}}});
@@ -459,7 +459,7 @@ TEST(ContractGroups, RemovalEndsTasksAndActors) {
       [&] { got(worker.call<&Worker::value>()); }));
 }
 
-TEST(ContractGroups, RefusesRequestsLargerThanBundles) {
+TEST(ContractGroups, RejectsRequestsLargerThanBundles) {
   const auto group = mobula::placement_group({{{"CPU", 1}}, {{"CPU", 2}}});
   const auto refused = [&](const TaskOptions& options) {
     EXPECT_THROW((void)mobula::task<one>.options(options).remote(), InvalidRequestError);

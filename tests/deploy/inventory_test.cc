@@ -19,7 +19,7 @@ Result<Inventory> parsed(const std::string& text) {
   return parse_inventory(text, "c.yaml", "/folder");
 }
 
-TEST(Inventory, ReadsHeadAndWorkersWithWhatIsCommon) {
+TEST(Inventory, ReadsHeadAndWorkersWithDefaults) {
   const auto inventory = parsed(R"(
 workers:
   - 10.0.0.2
@@ -50,7 +50,7 @@ grace_seconds: 7
                                           "--labels=zone=a,disk=ssd", "--spin-us=0"));
 }
 
-TEST(Inventory, AHeadIsEnough) {
+TEST(Inventory, AcceptsHeadOnly) {
   const auto inventory =
       parsed("head: {host: here, resources: {shuttle: 2, fpga: {total: 4, unit: true}}}");
   ASSERT_TRUE(inventory) << inventory.error().text;
@@ -69,7 +69,7 @@ void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.says; }
 
 class InventoryFault : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(InventoryFault, NamesTheLineAndTheKey) {
+TEST_P(InventoryFault, NamesLineAndKey) {
   const auto inventory = parsed(GetParam().text);
   ASSERT_FALSE(inventory);
   EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument);
@@ -98,14 +98,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{"head: {host: a}\nhead: {host: b}", "head: is there twice"},
                       Fault{"head: {host: a", "c.yaml:"}));
 
-TEST(Inventory, AFileThatIsNotThereIsNamed) {
+TEST(Inventory, NamesMissingFile) {
   const auto inventory = read_inventory("/nowhere/c.yaml");
   ASSERT_FALSE(inventory);
   EXPECT_EQ(inventory.error().code, ErrorCode::invalid_argument) << "wrong use";
   EXPECT_THAT(inventory.error().text, HasSubstr("/nowhere/c.yaml"));
 }
 
-TEST(Inventory, AKeyThatIsNotThereIsFoundBeforeSshIsTried) {
+TEST(Inventory, NamesMissingSshKeyBeforeConnecting) {
   const std::string file = testing::TempDir() + "mobula-inventory-key.yaml";
   ASSERT_TRUE(write_file(file, "head: {host: a}\nauth: {ssh_private_key: /nowhere/id}\n", 0600).ok());
   const auto inventory = read_inventory(file);
@@ -124,7 +124,7 @@ std::vector<std::string> known_members(const std::string& text) {
   return known;
 }
 
-TEST(Inventory, ExampleAndPageShowEveryMember) {
+TEST(Inventory, ExampleAndPage_ShowEveryMember) {
   const std::string root = MOBULA_SOURCE_DIR;
   const auto file = read_file(root + "/deploy/ssh/cluster.yaml");
   const auto page = read_file(root + "/docs/cluster-file.md");

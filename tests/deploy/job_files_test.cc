@@ -60,7 +60,7 @@ class JobFilesTest : public testing::Test {
   std::string base;
 };
 
-TEST_F(JobFilesTest, ALibraryThatIsOpenedByNameTravelsWithThoseThatItNeeds) {
+TEST_F(JobFilesTest, ShipsNamedLibraryWithDependencies) {
   write("plugin.so", "a library of ours");
   const auto packed = pack_job_files({{}, {"/bin/sh"}, {at("plugin.so").string()}});
   ASSERT_TRUE(packed) << packed.error().text;
@@ -75,7 +75,7 @@ TEST_F(JobFilesTest, ALibraryThatIsOpenedByNameTravelsWithThoseThatItNeeds) {
   EXPECT_THAT(none.error().text, HasSubstr("nowhere.so"));
 }
 
-TEST_F(JobFilesTest, AFolderComesBackAsItWas) {
+TEST_F(JobFilesTest, RestoresDirectoryAsItWas) {
   write("in/main.py", "print()\n");
   write("in/empty", "");
   write("in/deep/er/data", std::string(600'000, 'd'));
@@ -100,7 +100,7 @@ TEST_F(JobFilesTest, AFolderComesBackAsItWas) {
   EXPECT_FALSE(unpack_job_files(files->file.get(), at("out").string())) << "it is there already";
 }
 
-TEST_F(JobFilesTest, TheSameFilesAreTheSameBytes) {
+TEST_F(JobFilesTest, SameFiles_HaveSameBytes) {
   write("in/b", "2");
   write("in/a", "1");
   const auto first = pack();
@@ -118,7 +118,7 @@ TEST_F(JobFilesTest, TheSameFilesAreTheSameBytes) {
   EXPECT_NE(pack()->hash, first->hash);
 }
 
-TEST_F(JobFilesTest, WhatIsIgnoredStaysBehind) {
+TEST_F(JobFilesTest, OmitsIgnoredFiles) {
   write("in/.git/config", "x");
   write("in/keep.o", "x");
   write("in/deep/drop.o", "x");
@@ -137,7 +137,7 @@ TEST_F(JobFilesTest, WhatIsIgnoredStaysBehind) {
   EXPECT_THAT(refusal(), HasSubstr(".mobulaignore:2"));
 }
 
-TEST_F(JobFilesTest, WhatIsTooLargeIsNamed) {
+TEST_F(JobFilesTest, NamesFileThatIsTooLarge) {
   write("in/small", "x");
   write("in/deep/large", std::string(3'000, 'x'));
   const auto why = refusal(2'000);
@@ -146,7 +146,7 @@ TEST_F(JobFilesTest, WhatIsTooLargeIsNamed) {
   EXPECT_EQ(pack(2'000).error().code, ErrorCode::resource_exhausted);
 }
 
-TEST_F(JobFilesTest, WhatMayNotTravelIsRefusedByName) {
+TEST_F(JobFilesTest, RejectsLinksAndSpecialFilesByName) {
   const auto refused_alone = [&](const std::string& name) {
     const std::string why = refusal();
     fs::remove(at("in/" + name));
@@ -172,7 +172,7 @@ TEST_F(JobFilesTest, WhatMayNotTravelIsRefusedByName) {
               HasSubstr("same name"));
 }
 
-TEST_F(JobFilesTest, AProgramTravelsWithItsLibraries) {
+TEST_F(JobFilesTest, ShipsProgramWithLibraries) {
   auto files = pack_job_files({.programs = {fs::read_symlink("/proc/self/exe").string()}});
   ASSERT_TRUE(files) << files.error().text;
   ASSERT_TRUE(unpack_job_files(files->file.get(), at("out").string()));
@@ -187,7 +187,7 @@ TEST_F(JobFilesTest, AProgramTravelsWithItsLibraries) {
   EXPECT_FALSE(fs::exists(at("out/work")));
 }
 
-TEST_F(JobFilesTest, BytesThatNobodyPackedAreRefused) {
+TEST_F(JobFilesTest, RejectsForgedArchives) {
   write("in/a", "1");
   fs::create_symlink("a", at("in/l"));
   const std::string good = bytes_of(*pack());

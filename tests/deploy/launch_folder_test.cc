@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(LaunchFolder, IsOfThisUserAloneAndGoesWithAllThatIsInIt) {
+TEST(LaunchFolder, KeepsPrivateAndRemovesContents) {
   std::string path;
   {
     auto folder = LaunchFolder::make();
@@ -31,7 +31,7 @@ TEST(LaunchFolder, IsOfThisUserAloneAndGoesWithAllThatIsInIt) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(LaunchFolder, GoesThoughSomebodyWritesThereForAWhile) {
+TEST(LaunchFolder, RemovesDirectoryDespiteWriter) {
   std::string path;
   std::thread writer;
   std::atomic<bool> writes{false};

@@ -23,7 +23,7 @@ Result<Place> place_with(const Variables& variables, const PlaceFlags& flags = {
       flags);
 }
 
-TEST(LaunchPlace, WithoutALauncherARankIsAlone) {
+TEST(LaunchPlace, NoLauncher_RankIsAlone) {
   const auto place = place_with({});
   ASSERT_TRUE(place);
   EXPECT_EQ(place->rank, 0);
@@ -31,7 +31,7 @@ TEST(LaunchPlace, WithoutALauncherARankIsAlone) {
   EXPECT_EQ(place->launcher, "none");
 }
 
-TEST(LaunchPlace, SlurmSaysRankSizeHostsAndAName) {
+TEST(LaunchPlace, ReadsSlurmVariables) {
   const auto place = place_with({{"SLURM_PROCID", "2"},
                                  {"SLURM_NTASKS", "3"},
                                  {"SLURM_LOCALID", "0"},
@@ -46,7 +46,7 @@ TEST(LaunchPlace, SlurmSaysRankSizeHostsAndAName) {
   EXPECT_THAT(place->hosts, ElementsAre("n1", "n2", "n3"));
 }
 
-TEST(LaunchPlace, AJobThatIsRunAgainHasAnotherName) {
+TEST(LaunchPlace, RestartedJob_HasAnotherName) {
   const auto place = place_with({{"SLURM_PROCID", "0"},
                                  {"SLURM_NTASKS", "2"},
                                  {"SLURM_JOB_ID", "41"},
@@ -56,14 +56,14 @@ TEST(LaunchPlace, AJobThatIsRunAgainHasAnotherName) {
   EXPECT_EQ(place->run, "41.0.2");
 }
 
-TEST(LaunchPlace, ABatchScriptIsToldToUseSrun) {
+TEST(LaunchPlace, BatchScript_IsAdvisedToUseSrun) {
   const auto place =
       place_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_ID", "41"}});
   ASSERT_FALSE(place);
   EXPECT_THAT(place.error().text, HasSubstr("srun mobula symmetric"));
 }
 
-TEST(LaunchPlace, MpiWithinASlurmJobGoesBeforeTheBatchScript) {
+TEST(LaunchPlace, MpiInSlurmJob_PrecedesBatchScript) {
   const auto place = place_with({{"SLURM_PROCID", "0"},
                                  {"SLURM_NTASKS", "8"},
                                  {"SLURM_JOB_ID", "41"},
@@ -77,7 +77,7 @@ TEST(LaunchPlace, MpiWithinASlurmJobGoesBeforeTheBatchScript) {
   EXPECT_EQ(place->local_rank, 1);
 }
 
-TEST(LaunchPlace, OpenMpiIsRead) {
+TEST(LaunchPlace, ReadsOpenMpiVariables) {
   const auto place = place_with({{"OMPI_COMM_WORLD_RANK", "1"},
                                  {"OMPI_COMM_WORLD_SIZE", "2"},
                                  {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -87,7 +87,7 @@ TEST(LaunchPlace, OpenMpiIsRead) {
   EXPECT_EQ(place->run, "prterun-host-12-1");
 }
 
-TEST(LaunchPlace, FlagsGoBeforeAllVariables) {
+TEST(LaunchPlace, PrefersFlagsToVariables) {
   PlaceFlags flags;
   flags.rank = 1;
   flags.size = 4;
@@ -99,7 +99,7 @@ TEST(LaunchPlace, FlagsGoBeforeAllVariables) {
   EXPECT_EQ(place->run, "a-b");
 }
 
-TEST(LaunchPlace, NamesWhatIsMissingOrWrong) {
+TEST(LaunchPlace, NamesMissingOrInvalidVariable) {
   EXPECT_THAT(place_with({{"PMI_RANK", "0"}}).error().text, HasSubstr("PMI_SIZE"));
   EXPECT_THAT(place_with({{"PMI_RANK", "x"}, {"PMI_SIZE", "2"}}).error().text,
               HasSubstr("PMI_RANK: 'x'"));
@@ -113,7 +113,7 @@ TEST(LaunchPlace, NamesWhatIsMissingOrWrong) {
       HasSubstr("rank 0"));
 }
 
-TEST(ExpandHosts, RangesListsAndLeadingNoughts) {
+TEST(ExpandHosts, ExpandsRangesAndLeadingZeros) {
   EXPECT_THAT(*expand_hosts("n[1-3,07],login"), ElementsAre("n1", "n2", "n3", "n07", "login"));
   EXPECT_THAT(*expand_hosts("gpu[008-011]"), ElementsAre("gpu008", "gpu009", "gpu010", "gpu011"));
   EXPECT_THAT(*expand_hosts("r[1-2]c[1,3]-ib"),
@@ -121,7 +121,7 @@ TEST(ExpandHosts, RangesListsAndLeadingNoughts) {
   EXPECT_THAT(*expand_hosts(""), IsEmpty());
 }
 
-TEST(ExpandHosts, RefusesWhatIsNoList) {
+TEST(ExpandHosts, RejectsInvalidLists) {
   for (const char* text : {"n[1-3", "n[3-1]", "n[a-b]", "n[]", "n[0-999999]", "n[1-999]m[1-999]"}) {
     EXPECT_FALSE(expand_hosts(text)) << text;
   }

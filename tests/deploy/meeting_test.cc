@@ -24,7 +24,7 @@ class MeetingTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(MeetingTest, WhatOneSaysTheOtherFinds) {
+TEST_F(MeetingTest, OneRankWrites_OtherReads) {
   const auto first = Meeting::at(at("run"));
   ASSERT_TRUE(first);
   const auto other = Meeting::at(at("run"));
@@ -43,7 +43,7 @@ TEST_F(MeetingTest, WhatOneSaysTheOtherFinds) {
   EXPECT_EQ(rank->why, "why");
 }
 
-TEST_F(MeetingTest, FilesAreOfTheirUserAlone) {
+TEST_F(MeetingTest, CreatesPrivateFiles) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("secret"));
@@ -61,7 +61,7 @@ TEST_F(MeetingTest, FilesAreOfTheirUserAlone) {
   EXPECT_EQ(files, 3);
 }
 
-TEST_F(MeetingTest, AFolderOpenToOthersIsRefused) {
+TEST_F(MeetingTest, RejectsDirectoryOpenToOthers) {
   fs::create_directory(at("run"));
   ASSERT_EQ(::chmod(at("run").c_str(), 0770), 0);
   const auto meeting = Meeting::at(at("run"));
@@ -70,7 +70,7 @@ TEST_F(MeetingTest, AFolderOpenToOthersIsRefused) {
   EXPECT_THAT(meeting.error().text, HasSubstr("--shared-folder"));
 }
 
-TEST_F(MeetingTest, WhatAnEarlierLaunchLeftIsCleared) {
+TEST_F(MeetingTest, ClearsRemainsOfEarlierLaunch) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("old"));
@@ -80,7 +80,7 @@ TEST_F(MeetingTest, WhatAnEarlierLaunchLeftIsCleared) {
   EXPECT_FALSE(meeting->key());
 }
 
-TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
+TEST_F(MeetingTest, OneOfTwoLaunches_GetsEndpoint) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   EXPECT_TRUE(meeting->take_place(0, PlaceNote{"first"}));
@@ -106,7 +106,7 @@ TEST_F(MeetingTest, OneOfTwoLaunchesHasAPlace) {
   EXPECT_EQ(files, 2u);
 }
 
-TEST_F(MeetingTest, WhoHasEndedBesideUsIsKnownToBeGone) {
+TEST_F(MeetingTest, LocalRankExited_IsDetected) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   PlaceNote note{"self", 0, ProcessMark::of_this_process(), own_processes()};
@@ -120,7 +120,7 @@ TEST_F(MeetingTest, WhoHasEndedBesideUsIsKnownToBeGone) {
   EXPECT_FALSE(is_gone(PlaceNote{"self", 0}));
 }
 
-TEST_F(MeetingTest, TheNoteStaysForThoseWhoMayStillLook) {
+TEST_F(MeetingTest, KeepsNoteForLateReaders) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   ASSERT_TRUE(meeting->leave_key("secret"));
@@ -132,7 +132,7 @@ TEST_F(MeetingTest, TheNoteStaysForThoseWhoMayStillLook) {
   EXPECT_FALSE(fs::exists(at("run")));
 }
 
-TEST_F(MeetingTest, WhatIsNoNoteIsNone) {
+TEST_F(MeetingTest, IgnoresInvalidNotes) {
   const auto meeting = Meeting::at(at("run"));
   ASSERT_TRUE(meeting);
   for (const char* text : {"", "[1]", "{\"token\": 3}", "{\"to"}) {

@@ -16,7 +16,7 @@ Command command_of(std::vector<std::string> words) {
   return command;
 }
 
-TEST(RunProcess, GivesInputAndKeepsBothOutputsAndTheCode) {
+TEST(RunProcess, PassesInputAndCapturesOutputs) {
   auto command = command_of({"sh", "-c", "cat; echo $NAME >&2; exit 3"});
   command.environment = {{"NAME", "a value"}};
   const auto outcome = run(command, "some input", 30s);
@@ -27,27 +27,27 @@ TEST(RunProcess, GivesInputAndKeepsBothOutputsAndTheCode) {
   EXPECT_FALSE(outcome->timed_out);
 }
 
-TEST(RunProcess, MoreThanPipesHoldGoesBothWays) {
+TEST(RunProcess, TransfersMoreThanPipesHold) {
   const std::string input(3'000'000, 'x');
   const auto outcome = run(command_of({"cat"}), input, 30s);
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->out.size(), input.size());
 }
 
-TEST(RunProcess, InputThatNobodyReadsIsLeft) {
+TEST(RunProcess, UnreadInput_IsDropped) {
   const auto outcome = run(command_of({"true"}), std::string(3'000'000, 'x'), 30s);
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->code, 0);
 }
 
-TEST(RunProcess, WhatTakesTooLongIsEnded) {
+TEST(RunProcess, TimesOutAndTerminates) {
   const auto outcome = run(command_of({"sleep", "1000"}), "", 50ms);
   ASSERT_TRUE(outcome);
   EXPECT_TRUE(outcome->timed_out);
   EXPECT_EQ(outcome->code, 128 + SIGTERM);
 }
 
-TEST(RunProcess, AProgramThatIsNotThereIsNamed) {
+TEST(RunProcess, NamesMissingProgram) {
   const auto outcome = run(command_of({"no-such-program"}), "", 30s);
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::not_found);
@@ -57,13 +57,13 @@ TEST(RunProcess, AProgramThatIsNotThereIsNamed) {
   EXPECT_EQ(folder.error().code, ErrorCode::permission_denied);
 }
 
-TEST(RunProcess, ItsSignalsAreWhatTheyWere) {
+TEST(RunProcess, RestoresSignals) {
   const auto outcome = run(command_of({"sh", "-c", "kill -PIPE $$"}), "", 30s);
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->code, 128 + SIGPIPE);
 }
 
-TEST(Quoted, IsOneWordForAShell) {
+TEST(Quoted, FormsOneShellWord) {
   const std::string hard = "a 'b' $c \\ \"d\" `e`\n*";
   const auto outcome = run(command_of({"sh", "-c", "printf %s " + quoted(hard)}), "", 30s);
   ASSERT_TRUE(outcome);

@@ -114,7 +114,7 @@ printf '{"address": "%s"}\n' $at)sh");
   std::string program_;
 };
 
-TEST_F(RolloutTest, AHeadThatIsKnownToBeAwayIsNotWaitedForAgain) {
+TEST_F(RolloutTest, HeadKnownUnreachable_IsNotTriedAgain) {
   const auto hosts = inventory({"a"});
   RolloutOptions options;
   options.head_away = failure(ErrorCode::unavailable, "no way to h");
@@ -129,7 +129,7 @@ TEST_F(RolloutTest, AHeadThatIsKnownToBeAwayIsNotWaitedForAgain) {
   EXPECT_FALSE(fs::exists(folder_ + "/hosts/h"));
 }
 
-TEST_F(RolloutTest, WhatRunsAsItShouldIsLeftAlone) {
+TEST_F(RolloutTest, RunningHosts_StayUnchanged) {
   const auto hosts = inventory({"a", "b"});
   std::mutex mutex;
   std::map<std::string, std::vector<std::string>> told;
@@ -151,7 +151,7 @@ TEST_F(RolloutTest, WhatRunsAsItShouldIsLeftAlone) {
   for (const char* host : {"h", "a", "b"}) EXPECT_EQ(second[host].result, "unchanged") << second[host].detail;
 }
 
-TEST_F(RolloutTest, AWorkerIsNotSaidToBeUnchangedWhileItsHeadCannotBeAsked) {
+TEST_F(RolloutTest, HeadUnreachable_WorkerIsSkipped) {
   const auto hosts = inventory({"a"});
   ASSERT_EQ(up(hosts)["a"].result, "started");
   std::ofstream(folder_ + "/h.away");
@@ -163,7 +163,7 @@ TEST_F(RolloutTest, AWorkerIsNotSaidToBeUnchangedWhileItsHeadCannotBeAsked) {
   EXPECT_EQ(up(hosts)["a"].result, "unchanged");
 }
 
-TEST_F(RolloutTest, HostsWithOneStateFolderAreToldApart) {
+TEST_F(RolloutTest, RejectsSharedStateDirectory) {
   const std::string shared = folder_ + "/hosts/shared";
   fs::create_directories(shared);
   auto seen = up(inventory({"a", "b"}, "state_dir: " + shared + "\n"));
@@ -177,7 +177,7 @@ TEST_F(RolloutTest, HostsWithOneStateFolderAreToldApart) {
   EXPECT_EQ(up(inventory({}, "state_dir: " + shared + "\n"))["h"].result, "started");
 }
 
-TEST_F(RolloutTest, OneAtATimeChangesAClusterFromWhicheverMachine) {
+TEST_F(RolloutTest, AllowsOneChangeAtATime) {
   const auto hosts = inventory({});
   const Remote head(hosts, hosts.hosts.front());
   auto first = head.hold("ada@desk since noon", 10s);
@@ -200,7 +200,7 @@ TEST_F(RolloutTest, OneAtATimeChangesAClusterFromWhicheverMachine) {
   EXPECT_EQ(unreached.error().code, ErrorCode::unavailable);
 }
 
-TEST_F(RolloutTest, AStartThatTakesTooLongIsGivenUpThere) {
+TEST_F(RolloutTest, StartTooSlow_IsAbandonedAndKilled) {
   write_program("echo $$ >" + folder_ + "/starter; exec " + folder_ + "/parts/mobula 1000");
   RolloutOptions options;
   options.start_patience = 1s;

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(SymmetricOptions, OwnFlagsAreTakenAndOthersGoOn) {
+TEST(SymmetricOptions, SeparatesOwnFlagsFromOthers) {
   const auto options = parse_symmetric({"--num-cpus", "2", "--rank=1", "--size", "3", "--labels",
                                         "a=b", "--wait", "1.5", "--", "program", "--rank", "--"});
   ASSERT_TRUE(options) << options.error().text;
@@ -20,7 +20,7 @@ TEST(SymmetricOptions, OwnFlagsAreTakenAndOthersGoOn) {
   EXPECT_THAT(options->program, ElementsAre("program", "--rank", "--"));
 }
 
-TEST(SymmetricOptions, SaysWhatIsWrong) {
+TEST(SymmetricOptions, NamesInvalidOption) {
   EXPECT_THAT(parse_symmetric({"--num-cpus", "2"}).error().text, HasSubstr("no program"));
   EXPECT_THAT(parse_symmetric({"--"}).error().text, HasSubstr("no program"));
   EXPECT_THAT(parse_symmetric({"--rank", "--", "p"}).error().text,

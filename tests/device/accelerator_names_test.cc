@@ -14,7 +14,7 @@ struct Product {
 
 class AcceleratorNames : public testing::TestWithParam<Product> {};
 
-TEST_P(AcceleratorNames, FollowTheTable) {
+TEST_P(AcceleratorNames, FollowsTable) {
   EXPECT_EQ(ray_accelerator_name(GetParam().name), GetParam().ray);
   EXPECT_EQ(precise_accelerator_name(GetParam().name), GetParam().precise);
 }
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "H100-80G-MIG-1g.10gb+me"},
                     Product{"Tesla T4", "T4", "T4"}, Product{"NVIDIA A10G", "A10G", "A10G"}));
 
-TEST(AcceleratorTypes, BothNamesAreAdvertisedOnceIfTheyAreEqual) {
+TEST(AcceleratorTypes, AdvertisesEqualNamesOnce) {
   EXPECT_THAT(accelerator_types_of("NVIDIA H100 80GB HBM3"),
               testing::ElementsAre("H100", "H100-80G"));
   EXPECT_THAT(accelerator_types_of("NVIDIA H200"), testing::ElementsAre("H200"));

@@ -56,7 +56,7 @@ class DetectionSimulated : public testing::Test {
   DetectionPaths paths;
 };
 
-TEST_F(DetectionSimulated, AMachineWithoutDevicesHasNoneOfAnyVendor) {
+TEST_F(DetectionSimulated, NoDevices_ReportsNoneForEachVendor) {
   for (const VendorRow& vendor : vendor_rows()) {
     const Detected found = detect_devices(vendor.vendor, paths);
     EXPECT_THAT(found.devices, IsEmpty()) << vendor.name;
@@ -64,7 +64,7 @@ TEST_F(DetectionSimulated, AMachineWithoutDevicesHasNoneOfAnyVendor) {
   }
 }
 
-TEST_F(DetectionSimulated, VendorsWithoutDetectionAreTheDocumentedOnes) {
+TEST_F(DetectionSimulated, ListsVendorsWithoutDetection) {
   std::vector<std::string_view> without;
   for (const VendorRow& vendor : vendor_rows()) {
     if (!has_detection(vendor.vendor)) without.push_back(vendor.name);
@@ -72,7 +72,7 @@ TEST_F(DetectionSimulated, VendorsWithoutDetectionAreTheDocumentedOnes) {
   EXPECT_THAT(without, ElementsAre("metax", "furiosa"));
 }
 
-TEST_F(DetectionSimulated, AmdByTheKernelsTopology) {
+TEST_F(DetectionSimulated, DetectsAmdByKernelTopology) {
   kfd(0, "cpu_cores_count 64\nsimd_count 0\nvendor_id 0\n", std::uint64_t{256} << 30);
   kfd(1,
       "cpu_cores_count 0\nsimd_count 1216\nvendor_id 4098\ndevice_id 29857\nlocation_id 21248\n"
@@ -93,7 +93,7 @@ TEST_F(DetectionSimulated, AmdByTheKernelsTopology) {
   EXPECT_EQ(found.devices[1].uuid, "");
 }
 
-TEST_F(DetectionSimulated, AmdsDisplayUnitsAreCountedAndNotOffered) {
+TEST_F(DetectionSimulated, AmdDisplayUnits_AreCountedNotOffered) {
   kfd(1, "simd_count 4\nvendor_id 4098\ndevice_id 5710\n", std::uint64_t{512} << 20);
   kfd(2, "simd_count 416\nvendor_id 4098\ndevice_id 29711\n", std::uint64_t{64} << 30);
   const auto found = detect_devices(Vendor::amd, paths);
@@ -110,7 +110,7 @@ struct PciRow {
 
 class AmdTypesSimulated : public DetectionSimulated, public testing::WithParamInterface<PciRow> {};
 
-TEST_P(AmdTypesSimulated, FollowTheTable) {
+TEST_P(AmdTypesSimulated, FollowsTable) {
   const auto number = std::stoul(GetParam().device, nullptr, 16);
   kfd(1, "simd_count 4\nvendor_id 4098\ndevice_id " + std::to_string(number) + "\n");
   EXPECT_THAT(detect_devices(Vendor::amd, paths).devices[0].types, ElementsAre(GetParam().type));
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(Products, AmdTypesSimulated,
                                          PciRow{"0x679a", "AMD-Radeon-HD-7900"},
                                          PciRow{"0x679b", "AMD-Radeon-HD-7900"}));
 
-TEST_F(DetectionSimulated, IntelByThePciBus) {
+TEST_F(DetectionSimulated, DetectsIntelByPciBus) {
   pci("0000:00:02.0", "0x8086", "0x4680", "0x030000");
   pci("0000:3a:00.0", "0x8086", "0x0bd5", "0x038000");
   pci("0000:9a:00.0", "0x8086", "0x0bda", "0x038000");
@@ -146,7 +146,7 @@ TEST_F(DetectionSimulated, IntelByThePciBus) {
   EXPECT_THAT(found.notes, ElementsAre(HasSubstr("0000:00:02.0")));
 }
 
-TEST_F(DetectionSimulated, NeuronByItsTool) {
+TEST_F(DetectionSimulated, DetectsNeuronByTool) {
   script("neuron/neuron-ls", "echo '[{\"nc_count\":2},{\"nc_count\":2}]'\n");
   const auto found = detect_devices(Vendor::neuron, paths);
   EXPECT_THAT(ids(Vendor::neuron), ElementsAre("0", "1", "2", "3"));
@@ -156,7 +156,7 @@ TEST_F(DetectionSimulated, NeuronByItsTool) {
   EXPECT_THAT(detect_devices(Vendor::neuron, paths).notes, ElementsAre(HasSubstr("neuron-ls")));
 }
 
-TEST_F(DetectionSimulated, TpusByTheirFiles) {
+TEST_F(DetectionSimulated, DetectsTpusByFiles) {
   for (const char* name : {"dev/accel0", "dev/accel2", "dev/accel1", "dev/accel10"}) {
     files.write(name, "");
   }
@@ -169,7 +169,7 @@ TEST_F(DetectionSimulated, TpusByTheirFiles) {
   EXPECT_THAT(detect_devices(Vendor::tpu, paths).devices[0].types, ElementsAre("TPU-V5LITEPOD"));
 }
 
-TEST_F(DetectionSimulated, TpusBehindVfioOnlyWhereTheBusHasThem) {
+TEST_F(DetectionSimulated, DetectsVfioTpusOnlyByBus) {
   for (const char* name : {"dev/vfio/7", "dev/vfio/9", "dev/vfio/vfio"}) files.write(name, "");
   EXPECT_THAT(ids(Vendor::tpu), IsEmpty()) << "other devices are passed through, too";
   pci("0000:00:04.0", "0x1ae0", "0x006f", "0x120000");
@@ -177,7 +177,7 @@ TEST_F(DetectionSimulated, TpusBehindVfioOnlyWhereTheBusHasThem) {
   EXPECT_THAT(detect_devices(Vendor::tpu, paths).devices[1].types, ElementsAre("TPU-V6E"));
 }
 
-TEST_F(DetectionSimulated, GaudiByItsToolAndModule) {
+TEST_F(DetectionSimulated, DetectsGaudiByToolAndModule) {
   script("bin/hl-smi",
          "[ \"$1 $3\" = '-Q -f' ] || exit 9\n"
          "echo '3, 01P0-HL2080A0-15, 0000:4d:00.0, HL-225, 98304'\n"
@@ -193,7 +193,7 @@ TEST_F(DetectionSimulated, GaudiByItsToolAndModule) {
                                .types = {"Intel-GAUDI2"}}));
 }
 
-TEST_F(DetectionSimulated, GaudisToolMayFailOrTalkNonsense) {
+TEST_F(DetectionSimulated, GaudiToolFails_IsReported) {
   script("bin/hl-smi", "exit 1\n");
   EXPECT_THAT(detect_devices(Vendor::gaudi, paths).notes, ElementsAre(HasSubstr("hl-smi")));
   script("bin/hl-smi", "echo 'no such device'\n");
@@ -202,7 +202,7 @@ TEST_F(DetectionSimulated, GaudisToolMayFailOrTalkNonsense) {
               ElementsAre(HasSubstr("no such device")));
 }
 
-TEST_F(DetectionSimulated, AscendByItsFiles) {
+TEST_F(DetectionSimulated, DetectsAscendByFiles) {
   for (const char* name : {"dev/davinci0", "dev/davinci5", "dev/davinci_manager"}) {
     files.write(name, "");
   }
@@ -220,7 +220,7 @@ struct FilesRow {
 class NumberedFilesSimulated : public DetectionSimulated,
                                public testing::WithParamInterface<FilesRow> {};
 
-TEST_P(NumberedFilesSimulated, AreTheDevices) {
+TEST_P(NumberedFilesSimulated, ListsNumberedDeviceFiles) {
   for (const char* name : GetParam().names) files.write(name, "");
   EXPECT_THAT(ids(GetParam().vendor), ElementsAre("0", "2"));
 }
@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(
                     FilesRow{Vendor::cambricon,
                              {"dev/cambricon_dev0", "dev/cambricon_dev2", "dev/cambricon_ctl"}}));
 
-TEST_F(DetectionSimulated, NvidiaByItsDriversFilesWithoutTheLibrary) {
+TEST_F(DetectionSimulated, NvmlMissing_ReadsDriverFiles) {
   files.write("proc/driver/nvidia/gpus/0000:18:00.0/information",
               "Model: \t\t NVIDIA H100 80GB HBM3\nGPU UUID: \t GPU-aa\n");
   const auto found = detect_devices(Vendor::nvidia, paths);
@@ -243,7 +243,7 @@ TEST_F(DetectionSimulated, NvidiaByItsDriversFilesWithoutTheLibrary) {
   EXPECT_THAT(found.notes, ElementsAre(HasSubstr("no-nvml.so")));
 }
 
-TEST_F(DetectionSimulated, NvidiaSlicesKnowTheirBoard) {
+TEST_F(DetectionSimulated, NvidiaSlices_KnowTheirBoard) {
   paths.nvidia.nvml_library = FAKE_NVML;
   ::setenv("FAKE_NVML_FILE",
            files.write("nvml",

@@ -29,7 +29,7 @@ class NvmlSimulated : public testing::Test {
   Scratch files;
 };
 
-TEST_F(NvmlSimulated, DevicesAreListedWithAllThatIsKnown) {
+TEST_F(NvmlSimulated, ListsDevicesWithDetails) {
   report(
       "driver|550.54.15\n"
       "gpu|NVIDIA H100 80GB HBM3|GPU-aa|85899345920|00000000:18:00.0|0\n"
@@ -49,7 +49,7 @@ TEST_F(NvmlSimulated, DevicesAreListedWithAllThatIsKnown) {
   EXPECT_EQ((*devices)[1].memory_bytes, 0u) << "memory that a device does not tell is not an error";
 }
 
-TEST_F(NvmlSimulated, ItIsOpenedAgainAfterItWasShutDown) {
+TEST_F(NvmlSimulated, ReopensAfterShutdown) {
   report("driver|1.0\n");
   for (int i = 0; i < 2; ++i) {
     auto nvml = Nvml::open(FAKE_NVML);
@@ -59,7 +59,7 @@ TEST_F(NvmlSimulated, ItIsOpenedAgainAfterItWasShutDown) {
   }
 }
 
-TEST_F(NvmlSimulated, SlicesTakeThePlaceOfTheirDevice) {
+TEST_F(NvmlSimulated, Slices_ReplaceTheirDevice) {
   report(
       "gpu|NVIDIA A100-SXM4-40GB|GPU-aa|1000|0:1|1\n"
       "slice|NVIDIA A100-SXM4-40GB MIG 1g.5gb|MIG-1|500\n"
@@ -75,7 +75,7 @@ TEST_F(NvmlSimulated, SlicesTakeThePlaceOfTheirDevice) {
   EXPECT_FALSE(facts.devices[2].slice);
 }
 
-TEST_F(NvmlSimulated, AFailureNamesTheCallAndTheLibrarysReason) {
+TEST_F(NvmlSimulated, NamesFailedCallAndLibraryReason) {
   report("fail|nvmlInit_v2|9\n");
   const auto refused = Nvml::open(FAKE_NVML);
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
@@ -86,14 +86,14 @@ TEST_F(NvmlSimulated, AFailureNamesTheCallAndTheLibrarysReason) {
   EXPECT_THAT(nvml->devices().error().text, HasSubstr("GPU 0 of NVML: fake status 15"));
 }
 
-TEST_F(NvmlSimulated, AnAnswerOfNoDevicesIsAnAnswer) {
+TEST_F(NvmlSimulated, AcceptsReplyWithoutDevices) {
   report("driver|1.0\n");
   const GpuFacts facts = probe_gpus({.nvml_library = FAKE_NVML, .proc = files.path("proc")});
   EXPECT_EQ(facts.source, GpuSource::nvml);
   EXPECT_THAT(facts.devices, IsEmpty());
 }
 
-TEST(Nvml, WithoutTheLibraryTheLoadersMessageIsGiven) {
+TEST(Nvml, LibraryMissing_ReportsLoaderMessage) {
   const auto nvml = Nvml::open("libmobula-no-such-nvml.so");
   EXPECT_EQ(nvml.error().code, ErrorCode::not_found);
   EXPECT_THAT(nvml.error().text, HasSubstr("libmobula-no-such-nvml.so"));
@@ -164,7 +164,7 @@ constexpr std::string_view two_islands = R"(<?xml version="1.0" encoding="UTF-8"
 </topology>
 )";
 
-TEST(Pci, DevicesOfOneNumaNodeAreFoundTogether) {
+TEST(Pci, GroupsDevicesByNumaNode) {
   const Scratch files;
   const auto nodes = numa_nodes_of({"0000:3b:00.0", "00000000:1B:00.0", "0000:86:00.0",
                                     "0000:f1:00.0", "0000:aa:00.0", "no bus id"},
@@ -174,12 +174,12 @@ TEST(Pci, DevicesOfOneNumaNodeAreFoundTogether) {
                         {"0000:3b:00.0", 0}, {"00000000:1B:00.0", 0}, {"0000:86:00.0", 1}}));
 }
 
-TEST(Pci, ATopologyThatCannotBeReadIsAFailure) {
+TEST(Pci, ReportsUnreadableTopology) {
   const Scratch files;
   EXPECT_FALSE(numa_nodes_of({"0000:3b:00.0"}, files.path("missing.xml")).ok());
 }
 
-TEST(Pci, DetectedDevicesCarryTheirIsland) {
+TEST(Pci, Devices_CarryTheirIsland) {
   const Scratch files;
   for (const std::string bus_id : {"0000:1b:00.0", "0000:3b:00.0", "0000:86:00.0", "0000:f1:00.0"}) {
     files.write("proc/driver/nvidia/gpus/" + bus_id + "/information",
@@ -212,7 +212,7 @@ class GpuProbe : public testing::Test {
   Scratch files;
 };
 
-TEST_F(GpuProbe, WithoutNvmlTheDriversFilesCount) {
+TEST_F(GpuProbe, NvmlMissing_ReadsDriverFiles) {
   files.write("proc/driver/nvidia/version",
               "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n");
   files.write("proc/driver/nvidia/gpus/0000:86:00.0/information",
@@ -230,7 +230,7 @@ TEST_F(GpuProbe, WithoutNvmlTheDriversFilesCount) {
   EXPECT_THAT(facts.notes, ElementsAre(HasSubstr("libmobula-no-such-nvml.so")));
 }
 
-TEST_F(GpuProbe, WithoutADriverThePciBusCounts) {
+TEST_F(GpuProbe, DriverMissing_ReadsPciBus) {
   const GpuFacts facts = probe_gpus(paths());
   EXPECT_EQ(facts.source, GpuSource::pci_bus);
   EXPECT_THAT(facts.devices, ElementsAre(AcceleratorDevice{.pci_bus_id = "0000:3b:00.0"},
@@ -238,7 +238,7 @@ TEST_F(GpuProbe, WithoutADriverThePciBusCounts) {
   EXPECT_EQ(facts.notes.size(), 2u);
 }
 
-TEST_F(GpuProbe, NothingFoundIsNoError) {
+TEST_F(GpuProbe, NothingFound_IsNoError) {
   GpuPaths none = paths();
   none.topology_xml = files.path("missing.xml");
   const GpuFacts facts = probe_gpus(none);
@@ -247,7 +247,7 @@ TEST_F(GpuProbe, NothingFoundIsNoError) {
   EXPECT_EQ(facts.notes.size(), 3u);
 }
 
-TEST(Pci, ThisMachineAnswers) { EXPECT_TRUE(nvidia_pci_devices().ok()); }
+TEST(Pci, ProbesThisMachine) { EXPECT_TRUE(nvidia_pci_devices().ok()); }
 
 class NeuronSimulated : public testing::Test {
  protected:
@@ -261,7 +261,7 @@ class NeuronSimulated : public testing::Test {
   Duration timeout = 20s;
 };
 
-TEST_F(NeuronSimulated, CoresOfAllDevicesAreAdded) {
+TEST_F(NeuronSimulated, SumsCoresOfAllDevices) {
   const auto found = cores(
       "#!/bin/sh\n[ \"$1\" = --json-output ] || exit 3\n"
       "echo '[{\"neuron_device\":0,\"nc_count\":2},{\"neuron_device\":1,\"nc_count\":2}]'\n");
@@ -269,18 +269,18 @@ TEST_F(NeuronSimulated, CoresOfAllDevicesAreAdded) {
   EXPECT_EQ(*found, 4u);
 }
 
-TEST_F(NeuronSimulated, WithoutToolsThereAreNone) {
+TEST_F(NeuronSimulated, ToolsMissing_FindsNone) {
   EXPECT_EQ(*probe_neuron_cores({.tools = files.path("nowhere")}), 0u);
 }
 
-TEST_F(NeuronSimulated, AToolThatFailsOrHangsIsReported) {
+TEST_F(NeuronSimulated, ToolFailsOrHangs_IsReported) {
   EXPECT_EQ(cores("#!/bin/sh\nexit 4\n").error().code, ErrorCode::unavailable);
   EXPECT_EQ(cores("#!/bin/sh\necho surprise\n").error().code, ErrorCode::corrupt);
   timeout = 50ms;
   EXPECT_EQ(cores("#!/bin/sh\nexec sleep 100\n").error().code, ErrorCode::timed_out);
 }
 
-TEST(Neuron, AnImplausibleAnswerIsRefused) {
+TEST(Neuron, RejectsImplausibleReply) {
   EXPECT_EQ(*neuron_cores_in("[]"), 0u);
   for (const char* json : {"", "{}", "[1]", "[{}]", "[{\"nc_count\":-2}]", "[{\"nc_count\":1e99}]",
                            "[{\"nc_count\":\"2\"}]", "[{\"nc_count\":4000},{\"nc_count\":4000}]"}) {

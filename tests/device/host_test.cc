@@ -20,7 +20,7 @@ class HostTest : public testing::Test {
   Scratch files;
 };
 
-TEST_F(HostTest, WithoutCgroupsTheMachineCounts) {
+TEST_F(HostTest, NoCgroups_UsesMachine) {
   const auto memory = probe_memory(paths());
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(memory->total_bytes, 4000 * mib);
@@ -30,7 +30,7 @@ TEST_F(HostTest, WithoutCgroupsTheMachineCounts) {
   EXPECT_FALSE(probe_cpus(paths()).quota.has_value());
 }
 
-TEST_F(HostTest, TheTightestCgroupOfVersionTwoCounts) {
+TEST_F(HostTest, UsesTightestCgroupV2) {
   files.write("proc/self/cgroup", "0::/slice/job\n");
   files.write("cgroup/slice/cpu.max", "150000 100000\n");
   files.write("cgroup/slice/job/cpu.max", "max 100000\n");
@@ -44,7 +44,7 @@ TEST_F(HostTest, TheTightestCgroupOfVersionTwoCounts) {
   EXPECT_EQ(probe_memory(paths())->usable_bytes(), 600 * mib);
 }
 
-TEST_F(HostTest, CgroupsOfVersionOneCountToo) {
+TEST_F(HostTest, UsesCgroupV1) {
   files.write("proc/self/cgroup", "4:memory:/a\n2:cpu,cpuacct:/a\n0::/\n");
   files.write("cgroup/cpu/a/cpu.cfs_quota_us", "250000\n");
   files.write("cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
@@ -58,14 +58,14 @@ TEST_F(HostTest, CgroupsOfVersionOneCountToo) {
   EXPECT_EQ(probe_memory(paths())->cgroup_headroom_bytes, 63 * mib);
 }
 
-TEST_F(HostTest, AGroupOverItsLimitLeavesNothing) {
+TEST_F(HostTest, CgroupOverLimit_HasNoMemory) {
   files.write("proc/self/cgroup", "0::/\n");
   files.write("cgroup/memory.max", "1000\n");
   files.write("cgroup/memory.current", "2000\n");
   EXPECT_EQ(probe_memory(paths())->usable_bytes(), 0u);
 }
 
-TEST_F(HostTest, InAContainerWhosePathIsTheHostsTheRootIsItsGroup) {
+TEST_F(HostTest, UsesRootGroupWhenContainerPathIsOfHost) {
   files.write("proc/self/cgroup", "0::/host/side/path\n");
   files.write("cgroup/cpu.max", "50000 100000\n");
   const HostCpus cpus = probe_cpus(paths());
@@ -73,19 +73,19 @@ TEST_F(HostTest, InAContainerWhosePathIsTheHostsTheRootIsItsGroup) {
   EXPECT_EQ(cpus.usable(), 1u) << "a node has at least one";
 }
 
-TEST_F(HostTest, UnreadableMemoryIsAnErrorThatSaysWhatToDo) {
+TEST_F(HostTest, UnreadableMemory_FailsWithAdvice) {
   const auto memory = probe_memory({.proc = files.path("nowhere"), .cgroup = files.path()});
   EXPECT_EQ(memory.error().code, ErrorCode::corrupt);
   EXPECT_NE(memory.error().text.find("--memory"), std::string::npos);
 }
 
-TEST(HostCpus, TheSmallestBoundCounts) {
+TEST(HostCpus, UsesSmallestLimit) {
   EXPECT_EQ((HostCpus{.online = 8, .affinity = 4}.usable()), 4u);
   EXPECT_EQ((HostCpus{.online = 8, .affinity = 8, .quota = 2.9}.usable()), 2u);
   EXPECT_EQ((HostCpus{.online = 8, .affinity = 8, .quota = 64.0}.usable()), 8u);
 }
 
-TEST(Host, ThisMachineAnswers) {
+TEST(Host, ProbesThisMachine) {
   const HostCpus cpus = probe_cpus();
   EXPECT_GE(cpus.online, 1u);
   EXPECT_LE(cpus.usable(), cpus.online);

@@ -100,33 +100,33 @@ class IslandsSimulated : public testing::Test {
 
 const Links six_switches(6, "switch");
 
-TEST_F(IslandsSimulated, OnSwitchesAllAreOne) {
+TEST_F(IslandsSimulated, JoinsAllGpusOnSwitches) {
   EXPECT_THAT(islands(std::vector<Links>(8, six_switches), {4, 4}),
               ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST_F(IslandsSimulated, WithoutLinksTheyAreNumaNodes) {
+TEST_F(IslandsSimulated, NoLinks_UsesNumaNodes) {
   EXPECT_THAT(islands(std::vector<Links>(8), {4, 4}), ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
 }
 
-TEST_F(IslandsSimulated, BridgedPairsAreOneEach) {
+TEST_F(IslandsSimulated, SeparatesBridgedPairs) {
   std::vector<Links> links;
   for (std::size_t gpu = 0; gpu < 8; ++gpu) links.push_back(Links(4, bus_id(gpu ^ 1)));
   EXPECT_THAT(islands(links, {4, 4}), ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
 }
 
-TEST_F(IslandsSimulated, AWayThroughOthersIsEnough) {
+TEST_F(IslandsSimulated, JoinsGpusLinkedThroughOthers) {
   // A ring over both NUMA nodes, in which each GPU reports one neighbor.
   std::vector<Links> ring;
   for (std::size_t gpu = 0; gpu < 4; ++gpu) ring.push_back({bus_id((gpu + 1) % 4)});
   EXPECT_THAT(islands(ring, {2, 2}), ElementsAre(0, 0, 0, 0));
 }
 
-TEST_F(IslandsSimulated, WhatIsNotLinkedKeepsItsNumaNode) {
+TEST_F(IslandsSimulated, UnlinkedGpu_KeepsNumaNode) {
   EXPECT_THAT(islands({{bus_id(2)}, {}, {bus_id(0)}, {}}, {2, 2}), ElementsAre(2, 0, 2, 1));
 }
 
-TEST_F(IslandsSimulated, LinksToNobodyElseAreNone) {
+TEST_F(IslandsSimulated, IgnoresLinksToOtherDevices) {
   // Links to the processor (as on POWER9), an inactive one, one to the GPU itself, and one to a GPU
   // that is not present.
   EXPECT_THAT(islands({{"cpu", "cpu"}, {"cpu", "down"}, {bus_id(2)}, {bus_id(40)}}, {2, 2}),
@@ -134,12 +134,12 @@ TEST_F(IslandsSimulated, LinksToNobodyElseAreNone) {
   EXPECT_THAT(islands({six_switches, {}}, {1, 1}), ElementsAre(0, 1));
 }
 
-TEST_F(IslandsSimulated, AnOldDriverKnowsNoLinks) {
+TEST_F(IslandsSimulated, OldDriver_ReportsNoLinks) {
   library = FAKE_OLD_NVML;
   EXPECT_THAT(islands(std::vector<Links>(4, six_switches), {2, 2}), ElementsAre(0, 0, 1, 1));
 }
 
-TEST_F(IslandsSimulated, ALinkThatDoesNotAnswerIsNoFailure) {
+TEST_F(IslandsSimulated, LinkQueryFails_IsIgnored) {
   for (const std::string function :
        {"nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemoteDeviceType",
         "nvmlDeviceGetNvLinkRemotePciInfo_v2"}) {
@@ -149,7 +149,7 @@ TEST_F(IslandsSimulated, ALinkThatDoesNotAnswerIsNoFailure) {
   }
 }
 
-TEST_F(IslandsSimulated, SlicesHaveNoLinks) {
+TEST_F(IslandsSimulated, Slices_HaveNoLinks) {
   const std::string linked = "link|" + bus_id(0) + "\nlink|" + bus_id(1) + "\n";
   const std::string gpus = "gpu|A|GPU-0|1000|" + bus_id(0) + "|1\n" + linked +
                            "slice|A MIG 1g.5gb|MIG-1|500\nslice|A MIG 1g.5gb|MIG-2|500\n" +
@@ -157,7 +157,7 @@ TEST_F(IslandsSimulated, SlicesHaveNoLinks) {
   EXPECT_THAT(islands_of(gpus, {1, 1}), ElementsAre(0, 0, 1));
 }
 
-TEST(LinkGroups, OfNoDevicesAreNone) {
+TEST(LinkGroups, NoDevices_HaveNoGroups) {
   EXPECT_THAT(link_groups({}), IsEmpty());
   EXPECT_THAT(link_groups({NvmlDevice{}, NvmlDevice{}}), Each(-1));
 }

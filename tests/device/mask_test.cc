@@ -54,14 +54,14 @@ NodeShape gpus_of(std::string vendor, const std::vector<std::string>& ids) {
   return node;
 }
 
-TEST(Mask, ASlotSeesTheEntriesItWasGivenInPciOrder) {
+TEST(Mask, ShowsAllocatedEntriesInPciOrder) {
   const auto env = masks(gpu_node, allocation_of({given("GPU", {2, 0})}));
   EXPECT_THAT(env, UnorderedElementsAre(Pair("CUDA_VISIBLE_DEVICES", "1,MIG-3"),
                                         Pair("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
                                         Pair("NEURON_RT_VISIBLE_CORES", "")));
 }
 
-TEST(Mask, ASlotWithoutDevicesSeesNone) {
+TEST(Mask, SlotWithoutDevices_SeesNone) {
   for (const NodeShape& node : {gpu_node, NodeShape{}}) {
     const auto env = masks(node, allocation_of({given("CPU", {0})}));
     EXPECT_EQ(env.at("CUDA_VISIBLE_DEVICES"), "");
@@ -80,7 +80,7 @@ struct MaskRow {
 
 class VendorMask : public testing::TestWithParam<MaskRow> {};
 
-TEST_P(VendorMask, IsWrittenAsTheVendorReadsIt) {
+TEST_P(VendorMask, MatchesVendorFormat) {
   const MaskRow& row = GetParam();
   const VendorRow& vendor = row_of(row.vendor);
   const std::string resource(vendor.resource);
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                     MaskRow{Vendor::mobilint, "1,3", "", "1,3", ""}),
     [](const auto& row) { return std::string(row_of(row.param.vendor).name); });
 
-TEST(Mask, SeveralVendorsHaveOneVariableEach) {
+TEST(Mask, SeveralVendors_HaveSeparateVariables) {
   NodeShape node = node_with({devices("GPU", {"0", "1"}), devices("HPU", {"4", "5"}),
                               devices("neuron_cores", {"2", "3"})});
   node.resources[0].vendor = "amd";
@@ -145,20 +145,20 @@ TEST(Mask, SeveralVendorsHaveOneVariableEach) {
   EXPECT_FALSE(env.contains("RBLN_DEVICES"));
 }
 
-TEST(Mask, VendorsThatShareAVariableDoNotHideEachOther) {
+TEST(Mask, SharedVariable_HidesNoOtherVendor) {
   const auto node = gpus_of("metax", {"0", "1"});
   EXPECT_EQ(masks(node, allocation_of({given("GPU", {1})}), {Vendor::nvidia})
                 .at("CUDA_VISIBLE_DEVICES"),
             "1");
 }
 
-TEST(Mask, IntelsIndicesMeanCardsInPciOrder) {
+TEST(Mask, OrdersIntelCardsByPci) {
   const auto env = masks(gpus_of("intel", {"0", "1"}), allocation_of({given("GPU", {1})}));
   EXPECT_EQ(env.at("ZE_FLAT_DEVICE_HIERARCHY"), "COMPOSITE");
   EXPECT_EQ(env.at("ZE_ENABLE_PCI_ID_DEVICE_ORDER"), "1");
 }
 
-TEST(Mask, IntelsSelectorCountsWithinTheAffinityMask) {
+TEST(Mask, IntelSelector_CountsWithinAffinityMask) {
   const auto node = gpus_of("intel", {"2", "3", "5"});
   const auto slot = allocation_of({given("GPU", {0, 2})});
   const auto env = masks(node, slot);
@@ -173,7 +173,7 @@ TEST(Mask, IntelsSelectorCountsWithinTheAffinityMask) {
   EXPECT_EQ(none.at("ONEAPI_DEVICE_SELECTOR"), "!*:gpu");
 }
 
-TEST(Mask, FewerChipsThanATpuHostHasAreDescribedByTheirBounds) {
+TEST(Mask, DescribesPartOfTpuHostByBounds) {
   const NodeShape node = node_with({devices("TPU", {"0", "1", "2", "3"})});
   const auto bounds = [&](std::vector<std::uint32_t> chips) {
     auto env = masks(node, allocation_of({given("TPU", chips)}));
@@ -184,7 +184,7 @@ TEST(Mask, FewerChipsThanATpuHostHasAreDescribedByTheirBounds) {
   EXPECT_EQ(bounds({0, 1, 2, 3}), " ");
 }
 
-TEST(Mask, CallsAndJobsMayChangeThePolicyOfTheNode) {
+TEST(Mask, CallsAndJobs_OverrideNodePolicy) {
   const DevicePolicy hides;
   const DevicePolicy shows{.hide_unasked = false, .left_alone = {"X"}};
   const Environment one{{"MOBULA_SHOW_DEVICES", "1"}};
@@ -199,7 +199,7 @@ TEST(Mask, CallsAndJobsMayChangeThePolicyOfTheNode) {
   EXPECT_THAT(policy_for(shows, zero, {}).left_alone, ElementsAre("X"));
 }
 
-TEST(Mask, CustomUnitsHaveIdsAndNoVariable) {
+TEST(Mask, CustomUnits_HaveIdsButNoVariable) {
   NodeShape node = node_with({devices("fpga", {"0", "1", "2"})});
   node.resources[0].unit = true;
   const Allocation slot = allocation_of({given("fpga", {2, 1})});
@@ -207,7 +207,7 @@ TEST(Mask, CustomUnitsHaveIdsAndNoVariable) {
   EXPECT_EQ(masks(node, slot), masks(node, {}));
 }
 
-TEST(Mask, IdsAreTheSameStringsAsInTheVariable) {
+TEST(Mask, Ids_MatchVariable) {
   const Allocation slot = allocation_of({given("CPU", {0}), given("GPU", {0, 1})});
   EXPECT_THAT(instance_ids(gpu_node, slot, "GPU"), ElementsAre("1", "GPU-8f"));
   EXPECT_THAT(instance_ids(gpu_node, slot, "CPU"), IsEmpty());
@@ -216,13 +216,13 @@ TEST(Mask, IdsAreTheSameStringsAsInTheVariable) {
               ElementsAre(Pair("GPU", ElementsAre("1", "GPU-8f"))));
 }
 
-TEST(Mask, SharesOfOneDeviceSeeTheSameDevice) {
+TEST(Mask, SharesOfOneDevice_SeeSameDevice) {
   Allocation half = allocation_of({given("GPU", {1})});
   half.resources[0].shares[0].amount = Quantity::from_units(5'000);
   EXPECT_THAT(instance_ids(gpu_node, half, "GPU"), ElementsAre("GPU-8f"));
 }
 
-TEST(MaskDeathTest, AnInstanceThatTheNodeDoesNotHaveIsABrokenInvariant) {
+TEST(MaskDeathTest, AbortsOnInstanceUnknownToNode) {
   EXPECT_DEATH(instance_ids(gpu_node, allocation_of({given("GPU", {3})}), "GPU"), "has 3");
 }
 

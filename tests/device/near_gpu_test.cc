@@ -71,7 +71,7 @@ MachineLocality locality(bool numa = true) {
   return read.ok() ? *read : MachineLocality();
 }
 
-TEST(Locality, OfTwoSocketsIsReadFromHwloc) {
+TEST(Locality, ReadsTwoSocketsFromHwloc) {
   const MachineLocality machine = locality();
   EXPECT_EQ(machine.cpus_of.size(), 2u) << "a device that hwloc does not know is left out";
   EXPECT_THAT(machine.cpus_of.at(left_gpu), ElementsAre(0, 1, 2, 3));
@@ -83,7 +83,7 @@ TEST(Locality, OfTwoSocketsIsReadFromHwloc) {
   EXPECT_EQ(machine.interfaces.at("eth2").at(right_gpu), Nearness::same_cpus);
 }
 
-TEST(Locality, HwlocsOwnVariableNamesAnotherMachine) {
+TEST(Locality, ReadsTopologyNamedByHwlocVariable) {
   Scratch files;
   ::setenv("HWLOC_XMLFILE", files.write("topology.xml", two_sockets()).c_str(), 1);
   const auto machine = locality_of({right_gpu});
@@ -92,11 +92,11 @@ TEST(Locality, HwlocsOwnVariableNamesAnotherMachine) {
   EXPECT_THAT(machine->cpus_of.at(right_gpu), ElementsAre(4, 5, 6, 7));
 }
 
-TEST(Locality, AFileThatIsNoneIsATypedFailure) {
+TEST(Locality, RejectsFileThatIsNoTopology) {
   EXPECT_FALSE(locality_of({left_gpu}, "/nowhere/topology.xml").ok());
 }
 
-TEST(NearCpus, AreOnlyThoseThatAreAllowed) {
+TEST(NearCpus, IncludesOnlyAllowedCpus) {
   const CpuList near{0, 1, 2, 3};
   EXPECT_THAT(cpus_to_use(near, {0, 1, 2, 3, 4, 5, 6, 7}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(cpus_to_use(near, {2, 3, 4}), ElementsAre(2, 3)) << "taskset or a cgroup has fewer";
@@ -105,12 +105,12 @@ TEST(NearCpus, AreOnlyThoseThatAreAllowed) {
   EXPECT_THAT(cpus_to_use({}, {0, 1}), IsEmpty()) << "nothing is known";
 }
 
-TEST(NearCpus, WithoutLocalityThereIsNothingToChoose) {
+TEST(NearCpus, LocalityUnknown_BindsNothing) {
   const MachineLocality machine = locality(false);
   EXPECT_THAT(cpus_to_use(machine.cpus_of.at(left_gpu), {0, 1, 2, 3, 4, 5, 6, 7}), IsEmpty());
 }
 
-TEST(NearCpus, AreWrittenAsTasksetDoes) {
+TEST(NearCpus, FormatsListLikeTaskset) {
   EXPECT_EQ(to_text(CpuList{}), "");
   EXPECT_EQ(to_text({3}), "3");
   EXPECT_EQ(to_text({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
@@ -131,13 +131,13 @@ std::string chosen(const InterfaceQuestion& asked, const MachineLocality& machin
   return found ? found->name + " " + found->address : "";
 }
 
-TEST(NearInterface, TheOneBesideTheGpuIsChosen) {
+TEST(NearInterface, ChoosesInterfaceNearGpu) {
   EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu})), "eth0 10.1.0.1") << "at its switch, not only at its socket";
   EXPECT_EQ(chosen(question("10.1.0.1", {right_gpu})), "eth2 10.1.0.3");
   EXPECT_EQ(chosen(question("10.1.0.3", {left_gpu})), "eth0 10.1.0.1");
 }
 
-TEST(NearInterface, TheBoundOneStaysUnlessAnotherIsNearer) {
+TEST(NearInterface, KeepsBoundInterfaceUnlessAnotherIsNearer) {
   EXPECT_EQ(chosen(question("10.1.0.1", {left_gpu})), "");
   EXPECT_EQ(chosen(question("10.1.0.3", {right_gpu})), "");
   EXPECT_EQ(chosen(question("10.1.0.3", {})), "");
@@ -145,7 +145,7 @@ TEST(NearInterface, TheBoundOneStaysUnlessAnotherIsNearer) {
   EXPECT_EQ(chosen(question("10.1.0.1", {right_gpu}), MachineLocality()), "");
 }
 
-TEST(NearInterface, IsUpAndOnTheNetworkThatOthersReach) {
+TEST(NearInterface, PrefersInterfaceOnReachableNetwork) {
   InterfaceQuestion asked = question("10.1.0.3", {left_gpu});
   asked.interfaces[1].up = false;
   EXPECT_EQ(chosen(asked), "eth1 10.1.0.2");
@@ -162,7 +162,7 @@ TEST(NearInterface, IsUpAndOnTheNetworkThatOthersReach) {
   EXPECT_EQ(chosen(question("192.0.2.1", {left_gpu})), "") << "the bound address is of no interface";
 }
 
-TEST(NearInterface, OfSeveralGpusIsNearestToAllTogether) {
+TEST(NearInterface, PrefersInterfaceNearestToAllGpus) {
   EXPECT_EQ(chosen(question("10.1.0.2", {left_gpu, left_gpu, right_gpu})), "eth0 10.1.0.1");
 }
 

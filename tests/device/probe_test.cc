@@ -20,7 +20,7 @@ VisibleList neuron_list(const char* value) {
   return visible_ids(row_of(Vendor::neuron), value).value();
 }
 
-TEST(VisibleList, EntriesAreKeptAsTheyWereWritten) {
+TEST(VisibleList, KeepsEntriesAsWritten) {
   EXPECT_EQ(cuda_list(nullptr), std::nullopt);
   EXPECT_THAT(cuda_list("").value(), IsEmpty());
   EXPECT_THAT(cuda_list("NoDevFiles").value(), IsEmpty());
@@ -38,7 +38,7 @@ TEST(VisibleList, EndsWhereCudaStopsReading) {
 }
 
 // The device could be allocated twice at once.
-TEST(VisibleList, NamesNoDeviceTwice) {
+TEST(VisibleList, RejectsDeviceNamedTwice) {
   for (const char* twice : {"0,0", "1,0,1", "GPU-a,GPU-a"}) {
     const auto list = visible_ids(row_of(Vendor::nvidia), twice);
     ASSERT_FALSE(list.ok()) << twice;
@@ -51,13 +51,13 @@ TEST(VisibleList, NamesNoDeviceTwice) {
       << "parts of one device";
 }
 
-TEST(VisibleList, NeuronCoresMayBeRanges) {
+TEST(VisibleList, ExpandsNeuronRanges) {
   EXPECT_EQ(neuron_list(nullptr), std::nullopt);
   EXPECT_THAT(neuron_list("0-2,7").value(), ElementsAre("0", "1", "2", "7"));
   EXPECT_THAT(neuron_list("5-2,0-99999999").value(), ElementsAre("5-2", "0-99999999"));
 }
 
-TEST(VisibleList, OneapiSelectorsAreListsOrNoRestriction) {
+TEST(VisibleList, ParsesOneapiSelectors) {
   const auto selected = [](const char* value) { return visible_ids(row_of(Vendor::intel), value); };
   EXPECT_EQ(*selected(nullptr), std::nullopt);
   EXPECT_EQ(*selected("level_zero:*"), std::nullopt);
@@ -71,7 +71,7 @@ TEST(VisibleList, OneapiSelectorsAreListsOrNoRestriction) {
   }
 }
 
-TEST(VisibleList, FuriosaDevicesHaveAPrefixOrNone) {
+TEST(VisibleList, AcceptsFuriosaPrefix) {
   EXPECT_THAT(visible_ids(row_of(Vendor::furiosa), "npu:0,3,npu:5:0-3")->value(),
               ElementsAre("0", "3", "5"));
 }
@@ -115,7 +115,7 @@ class NodeShapeTest : public testing::Test {
   MachineFacts machine;
 };
 
-TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
+TEST_F(NodeShapeTest, DefaultsToWholeMachine) {
   const auto node = node_shape(machine, {});
   ASSERT_TRUE(node.ok());
   EXPECT_EQ(node->total("CPU"), Quantity::whole(8));
@@ -140,7 +140,7 @@ TEST_F(NodeShapeTest, UnlessToldOtherwiseANodeOffersItsMachine) {
   EXPECT_TRUE(std::ranges::is_sorted(node->resources, {}, &ResourceShape::name));
 }
 
-TEST_F(NodeShapeTest, AVisibleListNamesAndLimitsTheDevices) {
+TEST_F(NodeShapeTest, VisibleList_NamesAndLimitsDevices) {
   EXPECT_THAT(gpu_ids({}), ElementsAre("0", "1"));
   EXPECT_THAT(gpu_ids(visible("1")), ElementsAre("1"));
   EXPECT_THAT(gpu_ids(visible("")), IsEmpty());
@@ -149,7 +149,7 @@ TEST_F(NodeShapeTest, AVisibleListNamesAndLimitsTheDevices) {
   EXPECT_THAT(gpu_ids({.num_gpus = Quantity()}), IsEmpty());
 }
 
-TEST_F(NodeShapeTest, EntriesFindTheirDevice) {
+TEST_F(NodeShapeTest, Entries_FindTheirDevice) {
   const auto node = node_shape(machine, visible("GPU-bb,0"));
   const auto& gpus = node->find("GPU")->instances;
   EXPECT_EQ(gpus[0].visible_id, "GPU-bb");
@@ -168,7 +168,7 @@ TEST_F(NodeShapeTest, RejectsVisibleDeviceThatIsAbsent) {
   EXPECT_THAT(gpu_ids(visible("7", {.num_gpus = Quantity::whole(1)})), ElementsAre("7")) << "a logical device";
 }
 
-TEST_F(NodeShapeTest, AcceleratorTypeResourceNamesDevices) {
+TEST_F(NodeShapeTest, AcceleratorTypeResource_NamesDevices) {
   machine.devices.clear();
   NodeRequest request{.num_gpus = Quantity::whole(2)};
   request.resources.set("accelerator_type:H100", Quantity::whole(1));
@@ -186,14 +186,14 @@ TEST_F(NodeShapeTest, AcceleratorTypeResourceNamesDevices) {
   EXPECT_THAT(refusal(request), ::testing::HasSubstr("are of type A100 already"));
 }
 
-TEST_F(NodeShapeTest, MoreGpusThanTheListNamesAreRefused) {
+TEST_F(NodeShapeTest, RejectsMoreGpusThanListed) {
   EXPECT_EQ(refusal(visible("0,1", {.num_gpus = Quantity::whole(4)})),
             "num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)");
   EXPECT_EQ(refusal(visible("0,1", {.num_gpus = Quantity::from_units(25'000)})),
             "num_gpus=2.5, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)");
 }
 
-TEST_F(NodeShapeTest, MoreGpusThanTheMachineHasAreLogical) {
+TEST_F(NodeShapeTest, ExcessGpus_AreLogical) {
   const auto node = node_shape(machine, {.num_gpus = Quantity::whole(4)});
   const auto& gpus = node->find("GPU")->instances;
   ASSERT_EQ(gpus.size(), 4u);
@@ -203,7 +203,7 @@ TEST_F(NodeShapeTest, MoreGpusThanTheMachineHasAreLogical) {
   EXPECT_THAT(gpu_ids({.num_gpus = Quantity::whole(2)}), ElementsAre("0", "1"));
 }
 
-TEST_F(NodeShapeTest, AFractionOfADeviceComesLast) {
+TEST_F(NodeShapeTest, OrdersFractionalDeviceLast) {
   const auto node = node_shape(machine, {.num_gpus = Quantity::from_units(15'000)});
   const auto& gpus = node->find("GPU")->instances;
   ASSERT_EQ(gpus.size(), 2u);
@@ -211,7 +211,7 @@ TEST_F(NodeShapeTest, AFractionOfADeviceComesLast) {
   EXPECT_EQ(gpus[1].total, Quantity::from_units(5'000));
 }
 
-TEST_F(NodeShapeTest, SlicesAreNamedByTheirUuidAndWholeDevicesByTheDriversIndex) {
+TEST_F(NodeShapeTest, NamesSlicesByUuidAndDevicesByIndex) {
   nvidia() = {{.product = "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
                .uuid = "MIG-1",
                .memory_bytes = 5,
@@ -240,7 +240,7 @@ TEST_F(NodeShapeTest, SlicesAreNamedByTheirUuidAndWholeDevicesByTheDriversIndex)
       << "the slice has 10 bytes and lets its holder have them";
 }
 
-TEST_F(NodeShapeTest, AContextHasRoomOnGpusThatAreThereAndNoneOnLogicalOnes) {
+TEST_F(NodeShapeTest, ReservesContextMemoryOnlyOnRealGpus) {
   constexpr auto gib = std::uint64_t{1} << 30;
   nvidia() = {{.product = "NVIDIA L4", .uuid = "GPU-a", .memory_bytes = 24 * gib, .id = "0"}};
   const auto contexts = [&](NodeRequest request) {
@@ -258,7 +258,7 @@ TEST_F(NodeShapeTest, AContextHasRoomOnGpusThatAreThereAndNoneOnLogicalOnes) {
   EXPECT_THAT(contexts({.gpu_memory_bytes = 100}), ElementsAre(100, 0)) << "never more than there is";
 }
 
-TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {
+TEST_F(NodeShapeTest, PrefersUserSettingsToDetection) {
   const auto node = node_shape(
       machine, {.num_cpus = Quantity::from_units(5'000),
                 .num_gpus = Quantity::whole(1),
@@ -278,7 +278,7 @@ TEST_F(NodeShapeTest, WhatTheUserSaysStandsAboveWhatDevicesSay) {
   EXPECT_EQ(node->task_executors, 4);
 }
 
-TEST_F(NodeShapeTest, NeuronCoresFollowTheSameRules) {
+TEST_F(NodeShapeTest, NeuronCores_FollowSameRules) {
   machine.devices[Vendor::neuron] = numbered(4);
   EXPECT_EQ(node_shape(machine, {})->find("neuron_cores")->instances.size(), 4u);
   NodeRequest listed;
@@ -296,7 +296,7 @@ TEST_F(NodeShapeTest, NeuronCoresFollowTheSameRules) {
   EXPECT_THAT(refusal(listed), HasSubstr("NEURON_RT_VISIBLE_CORES names 2 devices (2,3)"));
 }
 
-TEST_F(NodeShapeTest, NeuronCoresByFlagImplyTheirType) {
+TEST_F(NodeShapeTest, NeuronCoresByFlag_ImplyTheirType) {
   NodeRequest request;
   request.resources.set("neuron_cores", Quantity::whole(2));
   machine.devices.clear();
@@ -304,7 +304,7 @@ TEST_F(NodeShapeTest, NeuronCoresByFlagImplyTheirType) {
 }
 
 // Rows of the vendor table that a node can have, each with its fractions and its ids.
-TEST_F(NodeShapeTest, EveryVendorsDevicesAreCountedInInstances) {
+TEST_F(NodeShapeTest, CountsDevicesOfEveryVendorInInstances) {
   for (const VendorRow& vendor : vendor_rows()) {
     SCOPED_TRACE(vendor.name);
     machine.devices.clear();
@@ -331,7 +331,7 @@ TEST_F(NodeShapeTest, EveryVendorsDevicesAreCountedInInstances) {
   }
 }
 
-TEST_F(NodeShapeTest, OfSeveralVendorsOfGpusTheFirstInTheOrderIsMeant) {
+TEST_F(NodeShapeTest, SeveralGpuVendors_UsesFirstInOrder) {
   const auto vendor_of = [&](NodeRequest request = {}) {
     return node_shape(machine, request)->find("GPU")->vendor;
   };
@@ -348,7 +348,7 @@ TEST_F(NodeShapeTest, OfSeveralVendorsOfGpusTheFirstInTheOrderIsMeant) {
   EXPECT_EQ(vendor_of({.num_gpus = Quantity::whole(1)}), "nvidia") << "logical ones";
 }
 
-TEST_F(NodeShapeTest, SeveralVendorsOnOneNodeHaveAResourceEach) {
+TEST_F(NodeShapeTest, SeveralVendors_HaveSeparateResources) {
   machine.devices[Vendor::gaudi] = numbered(2);
   NodeRequest request;
   request.resources.set("neuron_cores", Quantity::whole(4));
@@ -358,7 +358,7 @@ TEST_F(NodeShapeTest, SeveralVendorsOnOneNodeHaveAResourceEach) {
   EXPECT_EQ(node->total("neuron_cores"), Quantity::whole(4));
 }
 
-TEST_F(NodeShapeTest, AmdCountsWithinWhatRocrLetsThrough) {
+TEST_F(NodeShapeTest, Amd_CountsWithinRocrList) {
   machine.devices.clear();
   auto& devices = machine.devices[Vendor::amd];
   devices = numbered(4);
@@ -380,7 +380,7 @@ TEST_F(NodeShapeTest, AmdCountsWithinWhatRocrLetsThrough) {
   EXPECT_EQ(shown({{"HIP_VISIBLE_DEVICES", ""}}), "");
 }
 
-TEST_F(NodeShapeTest, IntelsDevicesAreThoseThatBothOfItsMasksLetThrough) {
+TEST_F(NodeShapeTest, IntersectsBothIntelMasks) {
   machine.devices.clear();
   machine.devices[Vendor::intel] = numbered(4);
   const auto ids = [&](Environment environment, DevicePolicy policy = {}) {
@@ -409,7 +409,7 @@ TEST_F(NodeShapeTest, IntelsDevicesAreThoseThatBothOfItsMasksLetThrough) {
   EXPECT_THAT(refusal(more), HasSubstr("ZE_AFFINITY_MASK names 2 devices (1,3)"));
 }
 
-TEST_F(NodeShapeTest, CustomResourcesMayBeCountedInUnits) {
+TEST_F(NodeShapeTest, CountsCustomResourcesInUnits) {
   NodeRequest request;
   request.resources = {{"fpga", Quantity::from_units(25'000)}, {"shuttle", Quantity::whole(2)}};
   request.in_units = {"fpga"};
@@ -423,7 +423,7 @@ TEST_F(NodeShapeTest, CustomResourcesMayBeCountedInUnits) {
   EXPECT_EQ(node->find("shuttle")->instances.size(), 1u);
 }
 
-TEST_F(NodeShapeTest, TheTypeThatWasAskedForGoesToGpusElseToDevicesThatSayNothing) {
+TEST_F(NodeShapeTest, AssignsRequestedTypeToGpusElseUntyped) {
   NodeRequest request{.accelerator_type = "TPU-V4"};
   request.resources.set("TPU", Quantity::whole(4));
   EXPECT_THAT(node_shape(machine, request)->find("TPU")->instances[0].types, IsEmpty());
@@ -432,7 +432,7 @@ TEST_F(NodeShapeTest, TheTypeThatWasAskedForGoesToGpusElseToDevicesThatSayNothin
               ElementsAre("TPU-V4"));
 }
 
-TEST_F(NodeShapeTest, ANodeOffersItsAddressAndTheHeadsNodeItsMark) {
+TEST_F(NodeShapeTest, OffersAddressResourceAndHeadNodeResource) {
   auto node = node_shape(machine, {.address = "10.0.0.3"});
   EXPECT_EQ(node->total("node:10.0.0.3"), Quantity::whole(1));
   EXPECT_EQ(node->find("node:__internal_head__"), nullptr);
@@ -441,7 +441,7 @@ TEST_F(NodeShapeTest, ANodeOffersItsAddressAndTheHeadsNodeItsMark) {
   EXPECT_EQ(node->total("node:__internal_head__"), Quantity::whole(1));
 }
 
-TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
+TEST(NodeEnvironment, ReadsVariablesOfAgent) {
   const auto request = with_environment({}, {{"CUDA_VISIBLE_DEVICES", "1"},
                                              {"ROCR_VISIBLE_DEVICES", "0"},
                                              {"HOME", "/"},
@@ -461,7 +461,7 @@ TEST(NodeEnvironment, SaysWhatTheAgentWasStartedWith) {
   EXPECT_TRUE(with_environment({}, {})->device_policy.hide_unasked);
 }
 
-TEST(NodeEnvironment, LabelsTheNodeWhereNoFlagDoes) {
+TEST(NodeEnvironment, LabelsNodeUnlessFlagDoes) {
   NodeRequest by_hand;
   by_hand.labels = {{"mobula.io/availability-zone", "b"}, {"disk", "ssd"}};
   const auto request = with_environment(by_hand, {{"MOBULA_NODE_TYPE_NAME", "gpu"},
@@ -475,7 +475,7 @@ TEST(NodeEnvironment, LabelsTheNodeWhereNoFlagDoes) {
                                      {"mobula.io/node-group", "gpu"}}));
 }
 
-TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
+TEST(NodeEnvironment, RejectsUnknownValues) {
   const auto refused = [](const char* name, const char* value) {
     const auto request = with_environment({}, {{name, value}});
     return request.ok() ? std::string() : request.error().text;
@@ -487,7 +487,7 @@ TEST(NodeEnvironment, ValuesThatAreNotUnderstoodAreRefused) {
   EXPECT_THAT(refused("MOBULA_GPU_VENDOR", "neuron"), HasSubstr("is one of"));
 }
 
-TEST_F(NodeShapeTest, PredefinedNamesAndNegativeAmountsAreRefused) {
+TEST_F(NodeShapeTest, RejectsPredefinedNamesAndNegativeAmounts) {
   for (const char* name : {"CPU", "gpu", "memory", "gpu_memory", "object_store_memory"}) {
     EXPECT_THAT(refusal({.resources = {{name, Quantity::whole(1)}}}), HasSubstr("predefined"));
   }
@@ -497,7 +497,7 @@ TEST_F(NodeShapeTest, PredefinedNamesAndNegativeAmountsAreRefused) {
   EXPECT_THAT(refusal({.num_gpus = Quantity::whole(1'000'000)}), HasSubstr("at most"));
 }
 
-TEST(ProbeMachine, ThisMachineMakesANode) {
+TEST(ProbeMachine, ProbesThisMachine) {
   const MachineFacts facts = probe_machine();
   EXPECT_GE(facts.cpus.usable(), 1u);
   const auto node = node_shape(facts, {.num_gpus = Quantity()});

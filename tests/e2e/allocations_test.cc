@@ -9,7 +9,7 @@ class Allocations : public ClusterTest {
   Allocations() { more_environment["MOBULA_RECORD"] = ""; }  // recording allocates
 };
 
-TEST_F(Allocations, OfACallAreTheUsersOwnAlone) {
+TEST_F(Allocations, CallPath_AllocatesOnlyForUser) {
   start_head({"--num-cpus", "1"});  // all tasks run in one executor
   const Ended ended = drive({"allocations"});
   ASSERT_EQ(ended.code, 0) << ended.out << ended.err;

@@ -36,18 +36,18 @@ class Bulk : public ClusterTest {
   }
 };
 
-TEST_F(Bulk, WhatAKilledHolderHasNotSentComesFromAnother) {
+TEST_F(Bulk, HolderKilled_ReaderFetchesRestFromAnother) {
   matrix::belongs_to(matrix::Part::killed_holder, matrix::Column::staged, matrix::Proof::real);
   read_while(SIGKILL);
 }
 
-TEST_F(Bulk, WhatAStoppedHolderHasNotSentComesFromAnother) {
+TEST_F(Bulk, HolderStopped_ReaderFetchesRestFromAnother) {
   matrix::belongs_to(matrix::Part::stopped, matrix::Column::staged, matrix::Proof::real);
   read_while(SIGSTOP);
 }
 
 // The holder is stopped halfway through the transfer.
-TEST_F(Bulk, WhatIsOnItsWayIsListedWithHowFarItIs) {
+TEST_F(Bulk, ListsProgressOfObjectTransfer) {
   start_head({"--num-cpus", "1"});
   start_node("b", {"--num-cpus", "1", "--bulk-connections", "1"});
   const pid_t holder = agent_pid("b"), reader = agent_pid("a");
@@ -99,12 +99,12 @@ TEST_F(Bulk, WhatIsOnItsWayIsListedWithHowFarItIs) {
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
 }
 
-TEST_F(Bulk, OneValueIsReadOnAllNodesAtOnce) {
+TEST_F(Bulk, BroadcastsValueToAllNodes) {
   start_nodes();
   EXPECT_EQ(drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
 }
 
-TEST_F(Bulk, OnATrustedFabricBytesTravelPlain) {
+TEST_F(Bulk, TrustedFabric_TransfersUnencrypted) {
   start_nodes({"--trusted-fabric"});
   EXPECT_EQ(drive({"broadcast", node_id("b"), node_id("c"), node_id("d")}, Milliseconds(90'000)).code, 0);
 }

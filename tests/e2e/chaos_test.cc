@@ -19,7 +19,7 @@ class Chaos : public ClusterTest {
   }
 };
 
-TEST_F(Chaos, TensorsArriveOrAreReportedAndNothingIsLeft) {
+TEST_F(Chaos, TensorsArriveOrFailures_LeaveNothing) {
   start_head({"--num-cpus", "2", "--resources", R"({"even": 8})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"odd": 8})"});
   const std::size_t agent_before = descriptors(agent_pid("a")) + descriptors(agent_pid("b"));

@@ -7,7 +7,7 @@ namespace {
 using SeveralNodes = ClusterTest;
 using OneNode = ClusterTest;
 
-TEST_F(SeveralNodes, TasksActorsAndLargeObjectsGoEverywhere) {
+TEST_F(SeveralNodes, RunsTasksActorsAndTransfersEverywhere) {
   start_head();
   start_node("b");
   start_node("c");
@@ -18,12 +18,12 @@ TEST_F(SeveralNodes, TasksActorsAndLargeObjectsGoEverywhere) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(OneNode, WrongUseIsAnError) {
+TEST_F(OneNode, RejectsWrongUse) {
   start_head();
   drive({"wrong_use"});
 }
 
-TEST_F(OneNode, ADetachedActorOutlivesItsDriver) {
+TEST_F(OneNode, DriverExited_DetachedActorSurvives) {
   start_head();
   drive({"make_detached", "shared"});
   EXPECT_NE(drive({"use_detached", "shared"}).out.find("value 2"), std::string::npos);
@@ -31,7 +31,7 @@ TEST_F(OneNode, ADetachedActorOutlivesItsDriver) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(OneNode, TenThousandTasksAndCallsLeaveNothingBehind) {
+TEST_F(OneNode, TenThousandTasksAndCalls_LeaveNothing) {
   start_head({"--num-cpus", "2"});
   const auto agent = agent_pid("a");
   const auto head = head_pid();
@@ -49,7 +49,7 @@ TEST_F(OneNode, TenThousandTasksAndCallsLeaveNothingBehind) {
   EXPECT_LE(descriptors(agent), agent_files + 2);
 }
 
-TEST_F(OneNode, TwoHundredActorsRunAtOnce) {
+TEST_F(OneNode, RunsTwoHundredActorsAtOnce) {
   start_head();
   std::cout << drive({"many_actors", "200"}, Milliseconds(120'000)).out;
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));

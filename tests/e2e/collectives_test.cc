@@ -17,45 +17,45 @@ class Collectives : public ClusterTest {
 
 constexpr Milliseconds long_enough{150'000};
 
-TEST_F(Collectives, OfTwoGiveWhatAPlainComputationGives) {
+TEST_F(Collectives, MatchesReferenceWithTwoMembers) {
   drive({"collective_operations", "automatic", "2", "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_F(Collectives, OfThreeOverSharedMemory) {
+TEST_F(Collectives, RunsThreeMembersOverSharedMemory) {
   drive({"collective_operations", "shm", "3", "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_F(Collectives, OfFiveOverTcp) {
+TEST_F(Collectives, RunsFiveMembersOverTcp) {
   drive({"collective_operations", "tcp", "5", "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_F(Collectives, GoBetweenNodes) {
+TEST_F(Collectives, RunsBetweenNodes) {
   start_head({"--num-cpus", "2"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
   drive({"collective_operations", "tcp", "3", "there"}, long_enough);
 }
 
-TEST_F(Collectives, ActorsAreInSeveralGroups) { drive({"collective_groups", "--mobula-num-cpus=2"}); }
+TEST_F(Collectives, SupportsActorsInSeveralGroups) { drive({"collective_groups", "--mobula-num-cpus=2"}); }
 
-TEST_F(Collectives, AreMadeWhileTheirActorsAreBusy) {
+TEST_F(Collectives, CreatesGroupWhileActorsAreBusy) {
   drive({"collective_busy", pipe(), "--mobula-num-cpus=2"});
 }
 
-TEST_F(Collectives, WhoDiffersIsNamedAndTheGroupGoesOn) {
+TEST_F(Collectives, MemberMismatch_NamedAndGroupContinues) {
   drive({"collective_mismatches", "automatic", "--mobula-num-cpus=2"});
 }
 
-TEST_F(Collectives, AMemberThatIsKilledEndsTheOperationAtAllOthers) {
+TEST_F(Collectives, MemberKilled_OperationFailsAtOthers) {
   drive({"collective_deaths", "shm", "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_F(Collectives, AMemberOfAnotherNodeThatIsKilled) {
+TEST_F(Collectives, RemoteMemberKilled_OperationFailsAtOthers) {
   start_head({"--num-cpus", "2"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});
   drive({"collective_deaths", "tcp", "there"}, long_enough);
 }
 
-TEST_F(Collectives, TimeOutsAndCancelledCallsBreakAGroupAndNoActor) {
+TEST_F(Collectives, TimeoutOrCancel_BreaksGroupNotActors) {
   drive({"collective_time_outs", "--mobula-num-cpus=2"});
 }
 
@@ -69,15 +69,15 @@ class CollectivesByPlugins : public Collectives, public testing::WithParamInterf
   }
 };
 
-TEST_P(CollectivesByPlugins, GiveWhatAPlainComputationGives) {
+TEST_P(CollectivesByPlugins, MatchesReference) {
   drive({"collective_operations", GetParam(), "3", "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_P(CollectivesByPlugins, AMemberThatIsKilledEndsTheOperationAtAllOthers) {
+TEST_P(CollectivesByPlugins, MemberKilled_OperationFailsAtOthers) {
   drive({"collective_deaths", GetParam(), "--mobula-num-cpus=2"}, long_enough);
 }
 
-TEST_P(CollectivesByPlugins, AreNotForFabricsThatNobodyTrusts) {
+TEST_P(CollectivesByPlugins, RejectsUntrustedFabric) {
   more_environment["MOBULA_TEST_SEPARATE_HOSTS"] = "1";
   start_head({"--num-cpus", "2", "--resources", R"({"here": 8})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 8})"});

@@ -75,7 +75,7 @@ class DeviceRows : public ClusterTest, public testing::WithParamInterface<Device
   }
 };
 
-TEST_P(DeviceRows, AreWhatProcessesSee) {
+TEST_P(DeviceRows, ShowsAllocatedDevicesToProcesses) {
   const DeviceRow& row = GetParam();
   start_head({"--num-cpus", "1", "--num-gpus", plain(row.gpus)});
   Process driver = start_driver({"holds_devices"});
@@ -141,7 +141,7 @@ class BlockedGet : public ClusterTest {
   }
 };
 
-TEST_F(BlockedGet, NothingStartsUntilTheLentCpuIsBack) {
+TEST_F(BlockedGet, CpuReleased_NothingStartsUntilReacquired) {
   start_head({"--num-cpus", "1"});
   for (const std::string pipe : {"gate", "a", "b"}) {
     ASSERT_EQ(::mkfifo((folder() + "/pipe-" + pipe).c_str(), 0600), 0);
@@ -165,7 +165,7 @@ TEST_F(BlockedGet, NothingStartsUntilTheLentCpuIsBack) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
-TEST_F(BlockedGet, LendsTheCpuThoughNothingElseHappensInItsProcess) {
+TEST_F(BlockedGet, ReleasesCpuWhenProcessIsOtherwiseIdle) {
   start_head({"--num-cpus", "1"});
   drive({"lends_late"});
 }

@@ -22,7 +22,7 @@ class Devices : public ClusterTest {
   }
 };
 
-TEST_F(Devices, AFractionalNodeGivesItsSmallerDeviceFirst) {
+TEST_F(Devices, FractionalNode_AllocatesSmallerDeviceFirst) {
   start_head({"--num-cpus", "4", "--num-gpus", "1.5"});
   const std::string out = drive({"sees_devices", "GPU=0.5", "GPU=1", "none"}).out;
   EXPECT_THAT(out, HasSubstr("GPU=0.5: GPU=1 | CUDA_VISIBLE_DEVICES=1 "));
@@ -31,7 +31,7 @@ TEST_F(Devices, AFractionalNodeGivesItsSmallerDeviceFirst) {
   EXPECT_EQ(node()["devices"]["GPU"][1]["total"], 0.5);
 }
 
-TEST_F(Devices, ACustomResourceMayHaveNumberedUnits) {
+TEST_F(Devices, NumbersUnitsOfCustomResource) {
   start_head({"--num-cpus", "4", "--resources",
               R"({"fpga": {"total": 4, "unit": true}, "shuttle": 2})"});
   const std::string out =
@@ -44,7 +44,7 @@ TEST_F(Devices, ACustomResourceMayHaveNumberedUnits) {
   EXPECT_FALSE(node()["devices"].contains("shuttle"));
 }
 
-TEST_F(Devices, TwoVendorsOnOneNodeAreMaskedApart) {
+TEST_F(Devices, MasksTwoVendorsSeparately) {
   start_head({"--num-cpus", "4", "--num-gpus", "2", "--resources", R"({"neuron_cores": 2})"});
   const std::string out = drive({"sees_devices", "GPU=1", "neuron_cores=2", "none"}).out;
   EXPECT_THAT(out, HasSubstr("GPU=1: GPU=0 | CUDA_VISIBLE_DEVICES=0 HIP_VISIBLE_DEVICES=(not set) "
@@ -54,7 +54,7 @@ TEST_F(Devices, TwoVendorsOnOneNodeAreMaskedApart) {
   EXPECT_EQ(node()["devices"]["neuron_cores"][0]["types"][0], "aws-neuron-core");
 }
 
-TEST_F(Devices, AmdsGpusHaveTheirOwnVariable) {
+TEST_F(Devices, SetsAmdVariableForAmdGpus) {
   more_environment = {{"MOBULA_GPU_VENDOR", "amd"}};
   start_head({"--num-cpus", "4", "--num-gpus", "2"});
   const std::string out = drive({"sees_devices", "GPU=1", "GPU=1", "none"}).out;
@@ -63,7 +63,7 @@ TEST_F(Devices, AmdsGpusHaveTheirOwnVariable) {
   EXPECT_THAT(out, HasSubstr("none: | CUDA_VISIBLE_DEVICES= HIP_VISIBLE_DEVICES=-1 "));
 }
 
-TEST_F(Devices, ACallMaySeeDevicesItWasNotGiven) {
+TEST_F(Devices, ShowsUnallocatedDevicesWhenRequested) {
   ::setenv("CUDA_VISIBLE_DEVICES", "5,7", 1);
   start_head({"--num-cpus", "4", "--num-gpus", "2"});
   ::unsetenv("CUDA_VISIBLE_DEVICES");
@@ -86,7 +86,7 @@ class SimulatedNvml : public Devices {
   }
 };
 
-TEST_F(SimulatedNvml, ASliceKeepsItsHolderToItAndAWholeGpuKeepsNobodyToAPart) {
+TEST_F(SimulatedNvml, SliceEnforcesMemory_WholeGpuDoesNot) {
   start_head_with(
       "gpu|NVIDIA A100-SXM4-40GB|GPU-aa|42949672960|0:1|1\n"
       "slice|NVIDIA A100-SXM4-40GB MIG 1g.5gb|MIG-1|5368709120\n"
@@ -121,7 +121,7 @@ TEST_F(SimulatedNvml, ASliceKeepsItsHolderToItAndAWholeGpuKeepsNobodyToAPart) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
-TEST_F(SimulatedNvml, BytesAreBookedWithRoomForAContext) {
+TEST_F(SimulatedNvml, ReservesGpuMemoryForContext) {
   start_head_with("gpu|NVIDIA L4|GPU-aa|25769803776|0:1|0\n",
                   {"--num-cpus", "4", "--gpu-context-memory", "1GiB"});
   const auto explained = [&](const std::string& request) {
@@ -133,7 +133,7 @@ TEST_F(SimulatedNvml, BytesAreBookedWithRoomForAContext) {
   EXPECT_EQ(refused["available"], 24696061952);
 }
 
-TEST_F(Devices, ANodeMayShowThemToAllAndSaysSo) {
+TEST_F(Devices, ShowsAllDevicesWhenNodeAllows) {
   more_environment = {{"MOBULA_SHOW_DEVICES", "1"}};
   start_head({"--num-cpus", "4", "--num-gpus", "2"});
   const std::string out = drive({"sees_devices", "GPU=1", "none"}).out;
@@ -142,7 +142,7 @@ TEST_F(Devices, ANodeMayShowThemToAllAndSaysSo) {
   EXPECT_EQ(node()["device_policy"]["unasked_devices"], "shown");
 }
 
-TEST_F(Devices, MoreGpusThanTheVisibleListNamesAreRefusedAtTheStart) {
+TEST_F(Devices, RejectsMoreGpusThanVisibleDevices) {
   ::setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
   const Ended refused = mobula({"start", "--head", "--num-gpus", "4"});
   ::unsetenv("CUDA_VISIBLE_DEVICES");
@@ -150,7 +150,7 @@ TEST_F(Devices, MoreGpusThanTheVisibleListNamesAreRefusedAtTheStart) {
   EXPECT_THAT(refused.err, HasSubstr("num_gpus=4, but CUDA_VISIBLE_DEVICES names 2 devices (0,1)"));
 }
 
-TEST_F(Devices, ANodeOffersItsAddressAndTheHeadsNodeItsMark) {
+TEST_F(Devices, OffersAddressResourceAndHeadNodeResource) {
   start_head();
   start_node("b");
   const auto nodes = list("nodes");

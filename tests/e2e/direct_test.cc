@@ -11,16 +11,16 @@ namespace {
 
 using Direct = ClusterTest;
 
-TEST_F(Direct, AreSeenInPlaceOnOneMachine) { drive({"direct_tensors", "shm", "--mobula-num-cpus=2"}); }
+TEST_F(Direct, SharesMemoryOnSameHost) { drive({"direct_tensors", "shm", "--mobula-num-cpus=2"}); }
 
-TEST_F(Direct, GoByTheNamedTransportAlone) { drive({"direct_paths", "--mobula-num-cpus=2"}); }
+TEST_F(Direct, UsesOnlyNamedTransport) { drive({"direct_paths", "--mobula-num-cpus=2"}); }
 
-TEST_F(Direct, AreNotWrittenWhileOthersMayReadThem) { drive({"direct_sharing", "--mobula-num-cpus=2"}); }
+TEST_F(Direct, RejectsWritesWhileReadersExist) { drive({"direct_sharing", "--mobula-num-cpus=2"}); }
 
-TEST_F(Direct, AreTheSameMemoryInTheirMakerOfAnySize) { drive({"direct_same_memory", "--mobula-num-cpus=2"}); }
+TEST_F(Direct, ReturnsSameMemoryToProducer) { drive({"direct_same_memory", "--mobula-num-cpus=2"}); }
 
 // Warnings for the producer appear in the log of its slot.
-TEST_F(Direct, MayBeSnapshotsAndMayBeChangedWhereThatIsAsked) {
+TEST_F(Direct, AllowsSnapshotsAndWritesByPolicy) {
   start_head({"--num-cpus", "2"});
   drive({"direct_policies"});
   std::map<std::string, int> warnings;  // by file
@@ -35,20 +35,20 @@ TEST_F(Direct, MayBeSnapshotsAndMayBeChangedWhereThatIsAsked) {
   for (const auto& [name, count] : warnings) EXPECT_EQ(count, 1) << name << ": once for each that is shared";
 }
 
-TEST_F(Direct, ThatWereChangedAfterReturnAreNoticedWhereThatIsAsked) {
+TEST_F(Direct, DetectsMutationWhenChecksEnabled) {
   more_environment["MOBULA_CHECK_TENSORS"] = "1";
   drive({"direct_checked", "--mobula-num-cpus=2"});
 }
 
-TEST_F(Direct, OutliveAPlannedEndOfTheirHolder) { drive({"direct_ends", "--mobula-num-cpus=3"}); }
+TEST_F(Direct, HolderExitsPlanned_TensorsSurvive) { drive({"direct_ends", "--mobula-num-cpus=3"}); }
 
-TEST_F(Direct, GoBetweenNodes) {
+TEST_F(Direct, TransfersBetweenNodes) {
   start_head({"--num-cpus", "2"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
   drive({"direct_tensors", "shm", "there"});
 }
 
-TEST_F(Direct, LargeOnesAreGivenOnByTheirReaders) {
+TEST_F(Direct, Readers_RelayLargeTensors) {
   start_head({"--num-cpus", "1", "--resources", R"({"a": 9})"});
   for (const std::string name : {"b", "c", "d"}) {
     start_node(name, {"--num-cpus", "1", "--resources", "{\"" + name + "\": 9}"});

@@ -13,7 +13,7 @@ namespace {
 
 using PlannedEnds = ClusterTest;
 
-TEST_F(PlannedEnds, UnawaitedCallsArrive) {
+TEST_F(PlannedEnds, DeliversUnawaitedCalls) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});
   std::cout << drive({"unawaited", "cpu", "40"}).out;
   std::cout << drive({"unawaited", "gpu", "8"}).out;
@@ -22,34 +22,34 @@ TEST_F(PlannedEnds, UnawaitedCallsArrive) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(PlannedEnds, UnawaitedTasksGetTheGpuOfTheirMaker) {
+TEST_F(PlannedEnds, UnawaitedTasks_GetGpuOfTheirCaller) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});
   std::cout << drive({"unawaited", "gpu_tasks", "4"}).out;
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(PlannedEnds, DetachedActorGetsItsFirstCall) {
+TEST_F(PlannedEnds, DetachedActor_ReceivesFirstCall) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});
   drive({"detached_first_call"});
 }
 
-TEST_F(PlannedEnds, CallsOfAnEndedActorArrive) {
+TEST_F(PlannedEnds, ActorDropped_ItsCallsArrive) {
   start_head();
   drive({"dropped_forwarder"});
 }
 
-TEST_F(PlannedEnds, RefOfPendingCallOutlivesItsCaller) {
+TEST_F(PlannedEnds, CallerEnded_RefOfPendingCallSurvives) {
   start_head();
   drive({"returned_call"});
 }
 
-TEST_F(PlannedEnds, ActorOutlivesTheTaskThatMadeIt) {
+TEST_F(PlannedEnds, TaskEnded_ItsActorSurvives) {
   start_head();
   drive({"factory"});
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(PlannedEnds, DrainBoundsTheWaitAndReportsIt) {
+TEST_F(PlannedEnds, DrainDeadline_LimitsWaitAndReportsIt) {
   start_head();
   start_node("b");
   const std::string pipe = folder() + "/pipe";
@@ -64,17 +64,17 @@ TEST_F(PlannedEnds, DrainBoundsTheWaitAndReportsIt) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
-TEST_F(PlannedEnds, NameOfALeavingActorIsFree) {
+TEST_F(PlannedEnds, ActorLeaving_NameIsFree) {
   start_head();
   std::cout << drive({"shared_by_name", "40"}).out;
 }
 
-TEST_F(PlannedEnds, CallAfterKillFails) {
+TEST_F(PlannedEnds, CallAfterKill_Fails) {
   start_head();
   drive({"killed", "20"});
 }
 
-TEST_F(PlannedEnds, ResourcesOfDroppedActorsReturnAtOnce) {
+TEST_F(PlannedEnds, ActorsDropped_ResourcesReturnAtOnce) {
   start_head();
   std::cout << drive({"released", "4"}).out;
 }
@@ -92,12 +92,12 @@ TEST_F(PlannedEnds, DestroysActorsAndRunsExitHandlers) {
   EXPECT_EQ(text_of("killed"), "");
 }
 
-TEST_F(PlannedEnds, RefusesForkedChildren) {
+TEST_F(PlannedEnds, RejectsForkedChildren) {
   start_head();
   drive({"forks"});
 }
 
-TEST_F(PlannedEnds, KilledDriverEndsItsJobDespiteAChild) {
+TEST_F(PlannedEnds, DriverKilled_JobEndsDespiteChild) {
   start_head();
   Process driver = start_driver({"forks", "and stay"});
   ASSERT_TRUE(driver.prints("child ")) << driver.err();

@@ -11,17 +11,17 @@ using Errors = ClusterTest;
 
 TEST_F(Errors, EndsBlockedCallsWhenTaskIsCancelled) { drive({"cancels_blocked", "--mobula-num-cpus=4"}); }
 
-TEST_F(Errors, RefusesForceForCallsOfActors) { drive({"force_cancels_actor_call", "--mobula-num-cpus=3"}); }
+TEST_F(Errors, RejectsForceForActorCalls) { drive({"force_cancels_actor_call", "--mobula-num-cpus=3"}); }
 
-TEST_F(Errors, InExecutorIsTrueInTasksAndActors) { drive({"knows_executor", "--mobula-num-cpus=2"}); }
+TEST_F(Errors, ReportsInExecutorInTasksAndActors) { drive({"knows_executor", "--mobula-num-cpus=2"}); }
 
 TEST_F(Errors, NamesTaskNodeAndProcess) { drive({"names_task", "--mobula-num-cpus=1"}); }
 
-TEST_F(Errors, ConstructorThrows_EveryCallHasTheCause) { drive({"constructor_throws", "--mobula-num-cpus=2"}); }
+TEST_F(Errors, ConstructorThrows_CallsGetItsError) { drive({"constructor_throws", "--mobula-num-cpus=2"}); }
 
 TEST_F(Errors, ProcessDies_ErrorHasItsLastOutput) { drive({"tells_last_output", "--mobula-num-cpus=1"}); }
 
-TEST_F(Errors, TracesCrashesWhenAsked) { drive({"traces_crashes", "--mobula-num-cpus=1"}); }
+TEST_F(Errors, TracesCrashesWhenEnabled) { drive({"traces_crashes", "--mobula-num-cpus=1"}); }
 
 TEST_F(Errors, ReportsUnreadFailuresAtTheEnd) {
   const Ended ended = drive({"leaves_errors", "--mobula-num-cpus=1"});
@@ -37,7 +37,7 @@ TEST_F(Errors, ReportsUnreadFailuresAtTheEnd) {
   }
 }
 
-TEST_F(Errors, InitWarnsWhenHeadIsDead) {
+TEST_F(Errors, HeadDead_InitWarns) {
   start_head({"--num-cpus", "1"});
   ASSERT_EQ(::kill(head_pid(), SIGKILL), 0);
   Process driver = start_driver({"init"});

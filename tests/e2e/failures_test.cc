@@ -25,7 +25,7 @@ void stop_steady(Process& driver) {
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
-TEST_F(Failures, AKilledDriverReleasesEverythingWithinASecond) {
+TEST_F(Failures, DriverKilled_ReleasesResourcesWithinSecond) {
   start_head();
   Process driver = start_driver({"holds"});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
@@ -39,7 +39,7 @@ TEST_F(Failures, AKilledDriverReleasesEverythingWithinASecond) {
   EXPECT_LT(took, Milliseconds(1'500));  // includes the time of the queries
 }
 
-TEST_F(Failures, WorkOfAKilledNodeIsDoneElsewhere) {
+TEST_F(Failures, NodeKilled_WorkMovesElsewhere) {
   start_head();
   start_node("b");
   Process driver = start_driver({"moves", node_id("b")});
@@ -51,7 +51,7 @@ TEST_F(Failures, WorkOfAKilledNodeIsDoneElsewhere) {
   EXPECT_EQ(alive_nodes(), 1u);
 }
 
-TEST_F(Failures, ADriverKeepsItsValuesOverTheDeathOfItsAgent) {
+TEST_F(Failures, AgentDied_DriverKeepsItsValues) {
   start_head({"--no-worker"});
   start_node("a");
   Process driver = start_driver({"keeps_values"});
@@ -63,7 +63,7 @@ TEST_F(Failures, ADriverKeepsItsValuesOverTheDeathOfItsAgent) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-TEST_F(Failures, AnAgentThatIsStartedAgainIsTheSameNode) {
+TEST_F(Failures, AgentRestarted_KeepsNodeId) {
   start_head();
   start_node("b");
   const std::string node = node_id("b");
@@ -79,7 +79,7 @@ TEST_F(Failures, AnAgentThatIsStartedAgainIsTheSameNode) {
   stop_steady(driver);
 }
 
-TEST_F(Failures, ADrainOutlivesTheHeadThatWasAskedForIt) {
+TEST_F(Failures, HeadRestarted_ContinuesDrain) {
   start_head();
   start_node("b");
   const auto state_of_b = [&] {
@@ -100,7 +100,7 @@ TEST_F(Failures, ADrainOutlivesTheHeadThatWasAskedForIt) {
   EXPECT_EQ(state_of_b(), "ALIVE") << "the agent that was drained has ended";
 }
 
-TEST_F(Failures, ANodeThatWasTakenBackIsSoForTheNextHead) {
+TEST_F(Failures, HeadRestarted_RemembersUndrain) {
   start_head();
   start_node("b");
   const auto state_of_b = [&] {
@@ -121,7 +121,7 @@ TEST_F(Failures, ANodeThatWasTakenBackIsSoForTheNextHead) {
 }
 
 // Nodes connect to the head at its last known address.
-TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
+TEST_F(Failures, HeadRestartedWithoutFlags_ReusesAddress) {
   start_head({"--num-cpus", "2", "--bind", "127.0.0.2", "--http", "127.0.0.1:0"});
   const std::string before = address();
   ASSERT_TRUE(before.starts_with("127.0.0.2:")) << before;
@@ -148,7 +148,7 @@ TEST_F(Failures, AHeadThatIsStartedAgainWithoutItsFlagsIsWhereItWas) {
   stop("b");
 }
 
-TEST_F(Failures, WhoJoinsAHeadThatIsNotThereHearsOfItAndCanGiveUp) {
+TEST_F(Failures, HeadUnreachable_JoinReportsOnceAndCanStop) {
   start_head();
   const auto before = processes();
   Process joins({programs + "/mobula", "start", "--address", "127.0.0.1:1", "--key", state_of("a") + "/default/default.key"},
@@ -164,7 +164,7 @@ TEST_F(Failures, WhoJoinsAHeadThatIsNotThereHearsOfItAndCanGiveUp) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return processes() == before; }));
 }
 
-TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
+TEST_F(Failures, HeadKilled_WorkContinues) {
   start_head();
   start_node("b");
   Process driver = start_driver({"steady"});
@@ -179,7 +179,7 @@ TEST_F(Failures, WorkGoesOnOverTheDeathOfTheHead) {
   stop_steady(driver);
 }
 
-TEST_F(Failures, AJobOutlivesItsAgentAndTheHeadDyingTogether) {
+TEST_F(Failures, AgentAndHeadKilled_JobContinues) {
   start_head({"--no-worker"});
   start_node("a");
   Process driver = start_driver({"steady"});

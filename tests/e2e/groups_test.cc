@@ -8,11 +8,11 @@ namespace {
 
 using Groups = ClusterTest;
 
-TEST_F(Groups, BundlesHaveTheirDevicesAndTheirNames) {
+TEST_F(Groups, AllocatesDevicesAndNamesOfBundles) {
   drive({"group_basics", "--mobula-num-cpus=4", "--mobula-num-gpus=2"});
 }
 
-TEST_F(Groups, BundlesHaveMemoryOfTheirDevices) {
+TEST_F(Groups, AllocatesGpuMemoryOfBundles) {
   start_head({"--num-cpus", "2", "--num-gpus", "1", "--gpu-memory", "80GiB"});
   Process driver = start_driver({"group_memory"});
   ASSERT_TRUE(driver.prints("waits ")) << driver.err();
@@ -34,13 +34,13 @@ TEST_F(Groups, BundlesHaveMemoryOfTheirDevices) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-TEST_F(Groups, RemovalEndsWhatRunsAndWhatWaits) {
+TEST_F(Groups, Removal_EndsRunningAndPendingWork) {
   drive({"group_removal", "--mobula-num-cpus=2"});
 }
 
-TEST_F(Groups, BadRequestsAreRefused) { drive({"group_bad_requests", "--mobula-num-cpus=2"}); }
+TEST_F(Groups, RejectsInvalidRequests) { drive({"group_bad_requests", "--mobula-num-cpus=2"}); }
 
-TEST_F(Groups, LostBundlesFindAnotherNode) {
+TEST_F(Groups, BundlesLost_MoveToAnotherNode) {
   start_head();
   start_node("b");
   Process driver = start_driver({"group_over_nodes"});
@@ -52,7 +52,7 @@ TEST_F(Groups, LostBundlesFindAnotherNode) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-TEST_F(Groups, TheyOutliveTheHead) {
+TEST_F(Groups, HeadRestarted_GroupsSurvive) {
   start_head();
   start_node("b");
   Process driver = start_driver({"group_over_nodes"});

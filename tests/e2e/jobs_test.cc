@@ -44,7 +44,7 @@ class Jobs : public ClusterTest {
   std::string file(const std::string& name) const { return folder() + "/" + name; }
 };
 
-TEST_F(Jobs, RunStreamsItsOutputAndEndsWithItsCode) {
+TEST_F(Jobs, Run_StreamsOutputAndReturnsExitCode) {
   start_head();
   const Ended good = run({"--", "/bin/echo", "hello", "--name", "x"});
   EXPECT_EQ(good.code, 0) << good.err;
@@ -57,7 +57,7 @@ TEST_F(Jobs, RunStreamsItsOutputAndEndsWithItsCode) {
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(Jobs, WhatCannotBeRunSaysSo) {
+TEST_F(Jobs, ReportsUnusableCommandsAndOptions) {
   start_head();
   const Ended missing = run({"--", "/no/such/program"});
   EXPECT_EQ(missing.code, 127);
@@ -75,7 +75,7 @@ TEST_F(Jobs, WhatCannotBeRunSaysSo) {
   EXPECT_EQ(mobula({"job", "stop", "nobody"}).code, 7);
 }
 
-TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
+TEST_F(Jobs, SetsEnvironmentAndDirectory) {
   start_head();
   const Ended ended = run({"--env", "COLOUR=blue", "--env", "EMPTY=", "--cwd", folder(), "--num-cpus", "2", "--", "sh",
                            "-c", "echo $COLOUR-$EMPTY-$PWD-$MOBULA_SUBMISSION_ATTEMPT-$OMP_NUM_THREADS; test -n \"$MOBULA_ADDRESS\""});
@@ -83,7 +83,7 @@ TEST_F(Jobs, ItsSurroundingsAreThoseAskedFor) {
   EXPECT_EQ(ended.out, "blue--" + folder() + "-1-2\n");
 }
 
-TEST_F(Jobs, ADriverWithinAJobJoinsTheCluster) {
+TEST_F(Jobs, JobProgram_JoinsClusterAsDriver) {
   start_head();
   const Ended ended = run({"--", programs + "/example_hello"});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
@@ -91,7 +91,7 @@ TEST_F(Jobs, ADriverWithinAJobJoinsTheCluster) {
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(Jobs, AWaiterGetsAllOfItAndTheCode) {
+TEST_F(Jobs, ReturnsFullOutputAndExitCodeToWaiter) {
   start_head();
   const auto id = submit("echo begins; while ! test -e " + file("go") + "; do sleep 0.05; done; echo ends; exit 5", {"--name", "waited"});
   ASSERT_TRUE(becomes(id, "RUNNING"));
@@ -106,7 +106,7 @@ TEST_F(Jobs, AWaiterGetsAllOfItAndTheCode) {
   EXPECT_EQ(mobula({"job", "logs", id, "--tail", "1"}).out, "ends\n");
 }
 
-TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
+TEST_F(Jobs, Stop_TerminatesTreeAfterGrace) {
   start_head();
   const std::string tree = "trap 'echo finishing; exit 0' TERM; (trap '' TERM; exec sleep 600) & echo $! > " + file("child") +
                            "; setsid sleep 600 & echo $! > " + file("far") + "; echo up; wait; wait";
@@ -122,7 +122,7 @@ TEST_F(Jobs, StopEndsTheWholeTreeWithTimeToFinish) {
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0) << "again is no error";
 }
 
-TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
+TEST_F(Jobs, SignalsProcessesOutsideTheTree) {
   start_head();
   // A process in its own session whose parent has exited, and one left by a program that exits by
   // itself.
@@ -141,7 +141,7 @@ TEST_F(Jobs, WhatHasLeftTheTreeIsToldToo) {
 
 // The process has its own session, a double fork, and an empty environment. Another job on the node
 // continues.
-TEST_F(Jobs, WhatHasDetachedItselfEndsWithItsJobAndNoOther) {
+TEST_F(Jobs, KillsDetachedProcessesOfThatJobOnly) {
   start_head();
   const auto detaches = [&](const std::string& name) {
     std::ofstream(file(name + ".sh")) << "echo $$ > " << file(name) << "\nwhile :; do /bin/sleep 0.05; done\n";
@@ -168,7 +168,7 @@ TEST_F(Jobs, WhatHasDetachedItselfEndsWithItsJobAndNoOther) {
   EXPECT_FALSE(runs(kept));
 }
 
-TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
+TEST_F(Jobs, Drain_GivesJobItsGraceBeforeDeadline) {
   start_head();
   const auto id = submit("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", {"--grace", "20"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
@@ -179,7 +179,7 @@ TEST_F(Jobs, WhenItsNodeIsDrainedAJobHasItsGraceBeforeTheDeadline) {
   EXPECT_NE(job(id).value("reason", std::string()).find("drained"), std::string::npos) << job(id).dump();
 }
 
-TEST_F(Jobs, ADeadlineShorterThanItsGraceIsAllThatAJobHasAndTheDrainSaysSo) {
+TEST_F(Jobs, DrainDeadlineShorterThanGrace_Warns) {
   start_head();
   const auto id = submit("trap 'echo told' TERM; echo up; while :; do sleep 0.1; done", {"--name", "stubborn"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
@@ -193,7 +193,7 @@ TEST_F(Jobs, ADeadlineShorterThanItsGraceIsAllThatAJobHasAndTheDrainSaysSo) {
   EXPECT_EQ(job(id)["state"], "FAILED");
 }
 
-TEST_F(Jobs, AGpuAsksForNoCpu) {
+TEST_F(Jobs, GpuJob_RequestsNoCpu) {
   start_head({"--num-cpus", "1", "--num-gpus", "1"});
   const auto id = submit("sleep 600", {"--num-cpus", "1"});
   ASSERT_TRUE(becomes(id, "RUNNING"));
@@ -201,7 +201,7 @@ TEST_F(Jobs, AGpuAsksForNoCpu) {
   EXPECT_EQ(mobula({"job", "stop", id}).code, 0);
 }
 
-TEST_F(Jobs, AFolderTravelsIsWrittenToAndGoes) {
+TEST_F(Jobs, ShipsWorkdirAndRemovesItAfterwards) {
   start_head();
   std::filesystem::create_directories(file("project/data"));
   std::ofstream(file("project/data/in.txt")) << "from here\n";
@@ -224,7 +224,7 @@ TEST_F(Jobs, AFolderTravelsIsWrittenToAndGoes) {
   EXPECT_EQ(run({"--workdir", "/no/such/folder", "--", "true"}).code, 2);
 }
 
-TEST_F(Jobs, AProgramTravelsWithItsLibrariesAndEndsAsItself) {
+TEST_F(Jobs, ShipsProgramWithLibrariesAndRunsIt) {
   start_head();
   std::filesystem::copy_file(programs + "/example_hello", file("hello"));
   const Ended ended = run({"--ship", file("hello"), "--cwd", "/", "--", file("hello")});
@@ -241,7 +241,7 @@ TEST_F(Jobs, AProgramTravelsWithItsLibrariesAndEndsAsItself) {
   EXPECT_EQ(job(id)["signal"], SIGTERM) << "the program itself got it";
 }
 
-TEST_F(Jobs, ANodeThatLacksTheFilesBringsThem) {
+TEST_F(Jobs, TransfersFilesToNodeThatLacksThem) {
   start_head({"--num-cpus", "1"});
   start_node("far", {"--num-cpus", "1", "--resources", R"({"far": 1})"});
   std::filesystem::create_directories(file("project"));
@@ -251,7 +251,7 @@ TEST_F(Jobs, ANodeThatLacksTheFilesBringsThem) {
   EXPECT_EQ(ended.out, "3000000 large\n");
 }
 
-TEST_F(Jobs, ABatchScriptSaysWhatItAsksFor) {
+TEST_F(Jobs, ReadsOptionsFromBatchScript) {
   start_head();
   std::ofstream(file("good.sh")) << "#!/bin/sh\n#MOBULA --name from-script --env 'WORDS=a b'\n# more\n#MOBULA --retries 1\n\n"
                                     "echo \"$WORDS|$1|$2\"; test $MOBULA_SUBMISSION_ATTEMPT = 2\n";
@@ -270,7 +270,7 @@ TEST_F(Jobs, ABatchScriptSaysWhatItAsksFor) {
   }
 }
 
-TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
+TEST_F(Jobs, SigtermIgnored_KilledAfterGrace) {
   start_head();
   const auto id = submit("trap '' TERM; echo up; while :; do sleep 1; done", {"--grace", "0.5"});
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return mobula({"job", "logs", id}).out == "up\n"; }));
@@ -279,14 +279,14 @@ TEST_F(Jobs, WhoIgnoresSigtermIsKilledAfterItsGrace) {
   EXPECT_EQ(job(id)["signal"], SIGKILL);
 }
 
-TEST_F(Jobs, ATimeLimitEndsIt) {
+TEST_F(Jobs, TimeLimitReached_TerminatesJob) {
   start_head();
   const Ended ended = run({"--time-limit", "0.3", "--", "sleep", "600"});
   EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
   EXPECT_NE(ended.err.find("time limit of 300 ms"), std::string::npos) << ended.err;
 }
 
-TEST_F(Jobs, ItIsRunAgainOnlyWhenAsked) {
+TEST_F(Jobs, RetriesOnlyWhenRequested) {
   start_head();
   const std::string fails_twice = "n=$(cat N 2>/dev/null || echo 0); echo $((n+1)) > N; echo attempt $MOBULA_SUBMISSION_ATTEMPT; test $n -ge 2";
   const Ended again = run({"--retries", "5", "--cwd", folder(), "--", "sh", "-c", fails_twice});
@@ -296,7 +296,7 @@ TEST_F(Jobs, ItIsRunAgainOnlyWhenAsked) {
   EXPECT_EQ(run({"--", "sh", "-c", "echo once; exit 3"}).out, "once\n");
 }
 
-TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
+TEST_F(Jobs, Interrupt_StopsRunButNotSubmission) {
   start_head();
   const std::string binary = programs + "/mobula";
   for (const bool ends : {true, false}) {
@@ -313,7 +313,7 @@ TEST_F(Jobs, AnInterruptionEndsARunAndLeavesASubmission) {
 }
 
 // The job runs on the second node. Its agent is killed with all its processes.
-TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
+TEST_F(Jobs, NodeKilled_JobIsLostOrRetried) {
   start_head();
   start_node("b", {"--num-cpus", "2", "--resources", "{\"here\": 2}"});
   const Words here{"--resources", "{\"here\": 1}"};
@@ -334,7 +334,7 @@ TEST_F(Jobs, WithItsNodeAJobIsLostOrRunsAgain) {
 
 // The head has ordered the start, the node has started the job, and the report is in transit when
 // both are killed.
-TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
+TEST_F(Jobs, HeadAndNodeKilledDuringStart_StartsOnce) {
   start_head({"--num-cpus", "1"});
   const Words two{"--num-cpus", "2", "--resources", R"({"here": 2})"};
   Relay relay(address());
@@ -369,7 +369,7 @@ TEST_F(Jobs, WhatWasBeingStartedWhenHeadAndNodeWereKilledIsNotStartedTwice) {
   EXPECT_EQ(read_text(file("once")), "1\n");
 }
 
-TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {
+TEST_F(Jobs, HeadKilled_FilesOfPendingJobSurvive) {
   start_head({"--num-cpus", "1"});
   std::filesystem::create_directories(file("project"));
   std::ofstream(file("project/words")) << "still here\n";
@@ -386,7 +386,7 @@ TEST_F(Jobs, FilesOfAJobThatWaitsOutliveAHeadThatIsKilled) {
   EXPECT_EQ(ended.out, "still here\n");
 }
 
-TEST_F(Jobs, HistoryAndRunningJobsOutliveAHeadThatIsKilled) {
+TEST_F(Jobs, HeadKilled_HistoryAndRunningJobsSurvive) {
   start_head();
   EXPECT_EQ(run({"--name", "before", "--", "sh", "-c", "echo kept; exit 9"}).code, 9);
   const std::string waits = "; while ! test -e " + file("go") + "; do sleep 0.05; done; ";

@@ -25,7 +25,7 @@ class CrowdedActors : public ClusterTest {
   CrowdedActors() { more_environment["MOBULA_RECORD"] = ""; }
 };
 
-TEST_F(CrowdedActors, RunMoreCallsThanTheyHaveRoomForInOrder) {
+TEST_F(CrowdedActors, RunsCallsBeyondQueueInOrder) {
   start_head({"--num-cpus", "2"});
   Process driver = start_driver({"calls_without_room", folder() + "/go"});
   ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();
@@ -39,7 +39,7 @@ TEST_F(CrowdedActors, RunMoreCallsThanTheyHaveRoomForInOrder) {
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
-TEST_F(Limits, TenThousandRefsDroppedAtOnceLeaveNothing) {
+TEST_F(Limits, TenThousandRefsDropped_LeaveNothing) {
   start_head();
   Process driver = start_driver({"drops_refs", "10000"});
   ASSERT_TRUE(driver.prints("held", Milliseconds(60'000))) << driver.err();
@@ -81,7 +81,7 @@ class DescriptorLimit {
 };
 
 // Some actors get no ring, and some cannot start until others have ended. No call is lost.
-TEST_F(Limits, WithoutDescriptorsCallsGoBySocketAndActorsWait) {
+TEST_F(Limits, NoDescriptors_CallsUseSocketsAndActorsWait) {
   const DescriptorLimit limit(1'024);
   start_head({"--num-cpus", "4"});
   const Ended ended = drive({"makes_actors", "300"}, Milliseconds(150'000));
@@ -157,7 +157,7 @@ class LimitsOfAGroup : public Limits {
   ProcessLimit group_;  // outlives its processes
 };
 
-TEST_F(LimitsOfAGroup, WhatCannotBeForkedIsForkedLater) {
+TEST_F(LimitsOfAGroup, ForkFails_RetriesLater) {
   if (!group_.usable()) GTEST_SKIP() << "no group with a limit of processes can be made here";
   group_.inside([&] { start_head({"--num-cpus", "8"}); });
   // The fork server runs, and about one executor.

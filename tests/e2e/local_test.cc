@@ -8,31 +8,31 @@ namespace {
 
 using Local = ClusterTest;
 
-TEST_F(Local, InitIsQuickAndLeavesNothing) {
+TEST_F(Local, InitIsFast_LeavesNothing) {
   const Ended ended = drive({"init"});
   std::cout << ended.out;
   expect_nothing_left();
 }
 
-TEST_F(Local, TasksRunOnOneCpu) { drive({"hello", "--mobula-num-cpus=1"}); }
+TEST_F(Local, RunsTasksOnOneCpu) { drive({"hello", "--mobula-num-cpus=1"}); }
 
-TEST_F(Local, NestedTasksGoDeeperThanThereAreCpus) {
+TEST_F(Local, NestsTasksDeeperThanCpus) {
   drive({"nested", "5", "--mobula-num-cpus=1"});
 }
 
-TEST_F(Local, AnExecutorThatEndsHandsOverWhatItsResultsReferTo) {
+TEST_F(Local, ExecutorExits_HandsOverRefsInResults) {
   drive({"promised", "--mobula-num-cpus=2"});
 }
 
-TEST_F(Local, ACrashIsRetriedOrTold) { drive({"crashes", "--mobula-num-cpus=2"}); }
+TEST_F(Local, RetriesCrashOrReportsIt) { drive({"crashes", "--mobula-num-cpus=2"}); }
 
-TEST_F(Local, AGpuTaskHasAProcessOfItsOwn) {
+TEST_F(Local, RunsGpuTaskInSeparateProcess) {
   drive({"gpu_processes", "--mobula-num-cpus=1", "--mobula-num-gpus=1"});
 }
 
-TEST_F(Local, BadRequestsAreRefused) { drive({"bad_requests", "--mobula-num-gpus=1"}); }
+TEST_F(Local, RejectsInvalidRequests) { drive({"bad_requests", "--mobula-num-gpus=1"}); }
 
-TEST_F(Local, AKilledDriverTakesItsClusterWithIt) {
+TEST_F(Local, DriverKilled_LocalClusterExits) {
   Process driver = start_driver({"holds", "--mobula-num-cpus=4"});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();
   driver.signal(SIGKILL);
@@ -68,7 +68,7 @@ TEST_F(WithoutAddress, JoinsTheRunningCluster) {
   EXPECT_EQ(run({"--mobula-log-level=warn"}).err, "");
 }
 
-TEST_F(WithoutAddress, StartsAClusterWhenAskedTo) {
+TEST_F(WithoutAddress, StartsClusterWhenLocalIsRequested) {
   start_head({"--num-cpus", "1"});
   for (const Ended& ended : {run({"--mobula-address=local"}), run({}, {{"MOBULA_ADDRESS", "local"}}),
                              run({"--mobula-num-cpus=1"}), run({}, {{"MOBULA_CLUSTER", "another"}})}) {

@@ -18,14 +18,14 @@ class Memory : public ClusterTest {
   }
 };
 
-TEST_F(Memory, WhatTakesTooMuchIsEndedRetriedAndFailsWithTheNumbers) {
+TEST_F(Memory, MemoryExceeded_RetriesThenFailsWithNumbers) {
   start_head({"--num-cpus", "4", "--executor-memory", "256MiB"});
   const Ended ended = drive({"eats_too_much", "440", "of 256 MiB", "this process: "});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_NE(ended.out.find("memory of the executors"), std::string::npos) << ended.out;
 }
 
-TEST_F(Memory, WhatRunsOnceIsLeftAloneAndItsNodeIsShownToBeShort) {
+TEST_F(Memory, SparesNonRetryableTaskAndShowsPressure) {
   start_head({"--num-cpus", "4", "--executor-memory", "400MiB"});
   const std::string pipe = folder() + "/holds.pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -44,7 +44,7 @@ TEST_F(Memory, WhatRunsOnceIsLeftAloneAndItsNodeIsShownToBeShort) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-TEST_F(Memory, WithTheThresholdOffNobodyIsEnded) {
+TEST_F(Memory, ThresholdOff_KillsNothing) {
   start_head({"--num-cpus", "4", "--executor-memory", "100MiB", "--memory-threshold", "off"});
   const std::string pipe = folder() + "/holds.pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -118,7 +118,7 @@ class MemoryOfAGroup : public Memory {
   MemoryGroup group_{std::int64_t{400} << 20};  // outlives its processes
 };
 
-TEST_F(MemoryOfAGroup, TheStoreRefusesBeforeTheKernelKills) {
+TEST_F(MemoryOfAGroup, StoreFull_RejectsBeforeKernelKills) {
   group_.inside([&] {
     const Ended ended = drive({"fills_the_store"});
     EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
@@ -126,7 +126,7 @@ TEST_F(MemoryOfAGroup, TheStoreRefusesBeforeTheKernelKills) {
   EXPECT_EQ(alive_nodes(), 1u);
 }
 
-TEST_F(MemoryOfAGroup, TheAgentEndsAnExecutorBeforeTheKernelDoes) {
+TEST_F(MemoryOfAGroup, Agent_KillsExecutorBeforeKernel) {
   const Ended ended = drive({"eats_too_much", "640", "of 400 MiB", "this process: "});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_NE(ended.out.find("memory of control group"), std::string::npos) << ended.out;
@@ -134,7 +134,7 @@ TEST_F(MemoryOfAGroup, TheAgentEndsAnExecutorBeforeTheKernelDoes) {
 }
 
 // The kernel usually acts before the agent's next sample.
-TEST_F(MemoryOfAGroup, WhatTheKernelEndsFirstIsToldWithTheNumbersToo) {
+TEST_F(MemoryOfAGroup, KernelOomKill_ReportsNumbers) {
   const Ended ended = drive({"eats_too_much", "2000", "of 400 MiB", "killed for memory", "at once"});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
   EXPECT_EQ(alive_nodes(), 1u);

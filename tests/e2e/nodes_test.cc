@@ -20,7 +20,7 @@ std::size_t lines_with(const std::string& text, const std::string& part, const s
   return count;
 }
 
-TEST_F(Nodes, JobsOfOneProgramSeeTheirOwnArguments) {
+TEST_F(Nodes, KeepsArgumentsOfJobsSeparate) {
   start_head();
   Process first = start_driver({"sees_own_words", "the-first"});
   Process second = start_driver({"sees_own_words", "the-second"});
@@ -34,14 +34,14 @@ TEST_F(Nodes, JobsOfOneProgramSeeTheirOwnArguments) {
   EXPECT_EQ(two.code, 0) << two.err;
 }
 
-TEST_F(Nodes, WhatIsPrintedJustBeforeTheDriverEndsArrives) {
+TEST_F(Nodes, DeliversOutputPrintedJustBeforeDriverExit) {
   start_head();
   const Ended ended = drive({"prints_and_ends", "near"});
   EXPECT_EQ(lines_with(ended.err, "near ", "pid="), 100u) << ended.err;
   EXPECT_EQ(lines_with(ended.err, "near ", "node="), 0u) << "on the same node it is not said";
 }
 
-TEST_F(Nodes, OutputOfAnotherNodeArrivesWithTheNodesName) {
+TEST_F(Nodes, LabelsRemoteOutputWithNode) {
   start_head();
   start_node("b");
   const Ended ended = drive({"prints_and_ends", "far", node_id("b")});
@@ -56,14 +56,14 @@ TEST_F(Nodes, SpreadsBurstsOfShortTasks) {
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
-TEST_F(Nodes, ADetachedActorHasTasksOfItsOwnAfterItsJob) {
+TEST_F(Nodes, JobEnded_DetachedActorSubmitsTasks) {
   start_head();
   drive({"make_detached_parent"});
   drive({"use_detached_parent"});
   EXPECT_TRUE(eventually(Milliseconds(5'000), [&] { return nothing_is_held(); }));
 }
 
-TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
+TEST_F(Nodes, Drain_MovesRestartableAndEndsRestAtDeadline) {
   start_head();
   start_node("b");
   Process moves = start_driver({"moves", node_id("b")});
@@ -86,7 +86,7 @@ TEST_F(Nodes, DrainMovesWhatMayBeRestartedAndEndsTheRestAtTheDeadline) {
 }
 
 // The agents are killed, so that every value still available was copied earlier.
-TEST_F(Nodes, ADrainCopiesResultsThatOthersHold) {
+TEST_F(Nodes, Drain_CopiesResultsHeldElsewhere) {
   start_head();
   start_node("b");
   start_node("c");
@@ -105,17 +105,17 @@ TEST_F(Nodes, ADrainCopiesResultsThatOthersHold) {
 
 // Capacity reserved for a large request stays open to tasks that must end before it: here the child
 // of a running parent.
-TEST_F(Nodes, AChildIsNotKeptOutForEverByWhatWaitsForItsParent) {
+TEST_F(Nodes, LargeRequest_DoesNotBlockChildTask) {
   start_head({"--num-cpus", "4", "--num-gpus", "1"});
   EXPECT_EQ(drive({"family_beside_a_large_request"}).code, 0);
 }
 
-TEST_F(Nodes, NorByTheQuotaOfTheirJob) {
+TEST_F(Nodes, QuotaReserved_DoesNotBlockChildTask) {
   start_head({"--num-cpus", "4", "--num-gpus", "2"});
   EXPECT_EQ(drive({"family_beside_a_large_request", "--mobula-job-quota", R"({"GPU": 1})"}).code, 0);
 }
 
-TEST_F(Nodes, SigtermDrainsAnAgent) {
+TEST_F(Nodes, Sigterm_DrainsAgent) {
   start_head();
   start_node("b");
   const pid_t agent = agent_pid("b");
@@ -129,7 +129,7 @@ TEST_F(Nodes, SigtermDrainsAnAgent) {
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
-TEST_F(Nodes, ObjectsInTheStoresAreListed) {
+TEST_F(Nodes, ListsStoredObjects) {
   start_head();
   Process driver = start_driver({"large_object"});
   ASSERT_TRUE(driver.prints("ready")) << driver.err();

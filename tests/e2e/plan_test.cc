@@ -35,7 +35,7 @@ available_node_types:
   }
 };
 
-TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
+TEST_F(Planning, LaunchesForPendingAndTerminatesIdleNodes) {
   start_head({"--num-cpus", "2"});
   start_node("b", {"--num-cpus", "2", "--labels", "mobula.io/node-group=cpu"});
   Process driver = start_driver({"ask_for_more"});
@@ -66,7 +66,7 @@ TEST_F(Planning, LaunchesForWhatWaitsAndGivesBackWhatIsIdle) {
   EXPECT_NE(said.out.find("remove " + node_id("b") + " of cpu"), std::string::npos) << said.out;
 }
 
-TEST_F(Planning, ABadFileIsRefusedWithItsLine) {
+TEST_F(Planning, RejectsInvalidFileWithLineNumber) {
   start_head();
   std::ofstream(folder() + "/bad.yaml") << "max_workers: 3\navailable_node_types:\n  a: 7\n";
   const auto ended = mobula({"plan", "--types", folder() + "/bad.yaml"});

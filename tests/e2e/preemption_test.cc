@@ -55,7 +55,7 @@ class Preemption : public ClusterTest {
   const Words on_{"--preemption", "lower-priority", "--preempt-after", "0.2"};
 };
 
-TEST_F(Preemption, ARetryableTaskIsEndedAndRunsAgainLater) {
+TEST_F(Preemption, RetryableTask_IsPreemptedAndRunsAgain) {
   ASSERT_NO_FATAL_FAILURE(start(on_, "1"));
   ASSERT_TRUE(comes_to("urgent", "RUNNING")) << mobula({"list", "tasks"}).out;
   const Json waits = task("holds");
@@ -77,7 +77,7 @@ TEST_F(Preemption, ARetryableTaskIsEndedAndRunsAgainLater) {
   low_ends();
 }
 
-TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAlone) {
+TEST_F(Preemption, SparesNonRetryableTask) {
   ASSERT_NO_FATAL_FAILURE(start(on_, "0"));
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] { return preemption().value("refused", 0) > 0; }));
   EXPECT_EQ(task("holds")["state"], "RUNNING");
@@ -93,7 +93,7 @@ TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAlone) {
 
 // The group needs the capacity of both tasks. Neither task is preempted while one of them may not
 // run again.
-TEST_F(Preemption, AGroupGetsAllItsRoomOrNothingIsEnded) {
+TEST_F(Preemption, PreemptsForGroupOnlyWhenAllBundlesFit) {
   Words all{"--num-cpus", "2"};
   all.insert(all.end(), on_.begin(), on_.end());
   start_head(all);
@@ -125,7 +125,7 @@ TEST_F(Preemption, AGroupGetsAllItsRoomOrNothingIsEnded) {
   low_ends();
 }
 
-TEST_F(Preemption, IsOffUnlessItIsAskedFor) {
+TEST_F(Preemption, PolicyOff_PreemptsNothing) {
   ASSERT_NO_FATAL_FAILURE(start({}, "1"));
   ASSERT_TRUE(eventually(Milliseconds(30'000), [&] {
     const auto leases = list("leases");

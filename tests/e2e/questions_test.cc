@@ -37,7 +37,7 @@ class Questions : public ClusterTest {
   }
 };
 
-TEST_F(Questions, GoToTheOwnersOfTasks) {
+TEST_F(Questions, QueriesOwnersOfTasks) {
   start_head({"--num-cpus", "2"});
   const std::string pipe = folder() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

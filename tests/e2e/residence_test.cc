@@ -27,17 +27,17 @@ class Resident : public ClusterTest {
   }
 };
 
-TEST_F(Resident, ProducerAndConsumersOfOneGpuDoNotWaitForEachOther) {
+TEST_F(Resident, ProducerAndConsumers_ShareGpuWithoutWaiting) {
   start_head({"--num-cpus", "2", "--num-gpus", "1"});
   drive({"resident_on_one_gpu"}, Milliseconds(120'000));
 }
 
-TEST_F(Resident, AGpuTasksProcessStaysUntilItsResultsAreFreed) {
+TEST_F(Resident, KeepsGpuProcessUntilResultsAreFreed) {
   start_head({"--num-cpus", "2", "--num-gpus", "1"});
   drive({"resident_until_freed"}, Milliseconds(120'000));
 }
 
-TEST_F(Resident, AreShownAndGiveWay) {
+TEST_F(Resident, ListsResidentLeaseAndEvacuatesOnDemand) {
   start_head({"--num-cpus", "2", "--num-gpus", "1"});
   Process driver = start_driver({"resident_shown"});
   ASSERT_TRUE(driver.prints("resident")) << driver.err();
@@ -77,7 +77,7 @@ class SimulatedGpuBytes : public ClusterTest {
   }
 };
 
-TEST_F(SimulatedGpuBytes, TheFieldsAreWhatTheAgentSawAtItsStart) {
+TEST_F(SimulatedGpuBytes, ReportsIsolationDetectedAtStart) {
   start_with({"--gpu-over-share", "kill"});
   EXPECT_EQ(isolation(), Json::parse(R"({"prevents": "nothing", "detects": "per process", "detect_period_ms": 100,
                                          "reacts": "kill", "summary": "per process every 100 ms: kill"})"));
@@ -85,7 +85,7 @@ TEST_F(SimulatedGpuBytes, TheFieldsAreWhatTheAgentSawAtItsStart) {
 }
 
 // Each node reports the library that its own programs find.
-TEST_F(SimulatedGpuBytes, NcclThatDiffersBetweenNodesIsNamedByDoctor) {
+TEST_F(SimulatedGpuBytes, NamesDifferentNcclVersionsInDoctor) {
   more_machine = {{"MOBULA_NCCL_LIBRARY", SIMULATED_NCCL}};
   start_with({}, "nccl=22105");
   const auto label = [&](const std::string& node, const std::string& name) {
@@ -107,7 +107,7 @@ TEST_F(SimulatedGpuBytes, NcclThatDiffersBetweenNodesIsNamedByDoctor) {
   EXPECT_THAT(told.out, HasSubstr("2.28.9 on " + node_id("b").substr(0, 8)));
 }
 
-TEST_F(SimulatedGpuBytes, WhereProcessesAreNotToldApartNobodyEndsForThem) {
+TEST_F(SimulatedGpuBytes, ProcessUsageHidden_LogsAndKillsNothing) {
   start_with({"--gpu-over-share", "kill"}, "hides_processes=1");
   EXPECT_EQ(isolation()["detects"], "device total");
   EXPECT_EQ(isolation()["reacts"], "log");
@@ -123,12 +123,12 @@ TEST_F(SimulatedGpuBytes, WhereProcessesAreNotToldApartNobodyEndsForThem) {
   EXPECT_EQ(driver.wait().code, 0) << driver.err();
 }
 
-TEST_F(SimulatedGpuBytes, WithTheWatchOffNobodyLooks) {
+TEST_F(SimulatedGpuBytes, WatchOff_SamplesNothing) {
   start_with({"--gpu-over-share", "off"});
   EXPECT_EQ(isolation()["summary"], "promise only");
 }
 
-TEST_F(SimulatedGpuBytes, ATaskWhoseChildrenTakeTooMuchEndsWithATypedError) {
+TEST_F(SimulatedGpuBytes, ChildrenExceedShare_FailsWithTypedError) {
   start_with({});
   EXPECT_EQ(isolation()["reacts"], "error");
   // The last context exceeds the share. Whenever the agent samples it, the total is the same.
@@ -138,14 +138,14 @@ TEST_F(SimulatedGpuBytes, ATaskWhoseChildrenTakeTooMuchEndsWithATypedError) {
   EXPECT_THAT(out, HasSubstr("its share is 256 MiB"));
 }
 
-TEST_F(SimulatedGpuBytes, OrIsKilledAndTriedAgainWhereThatIsTheNodesPolicy) {
+TEST_F(SimulatedGpuBytes, KillPolicy_KillsAndRetriesExceedingTask) {
   start_with({"--gpu-over-share", "kill"});
   const std::string out = drive({"over_share", "4", "error"}, Milliseconds(120'000)).out;
   EXPECT_THAT(out, HasSubstr("its share is 256 MiB"));
   EXPECT_THAT(out, HasSubstr("attempt 2 was the last (max_retries)"));
 }
 
-TEST_F(SimulatedGpuBytes, FrameworksAreToldOfTheirPart) {
+TEST_F(SimulatedGpuBytes, SetsFrameworkMemoryVariables) {
   start_with({});
   const std::string out = drive({"framework_variables"}).out;
   EXPECT_THAT(out, HasSubstr("PYTORCH_CUDA_ALLOC_CONF part: per_process_memory_fraction:0.4023\n"));

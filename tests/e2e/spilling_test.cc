@@ -35,7 +35,7 @@ class Spilling : public ClusterTest {
   }
 };
 
-TEST_F(Spilling, MoreThanTheStoreHoldsIsReadBackAndLeavesNoFiles) {
+TEST_F(Spilling, ReadsSpilledObjectsBackAndRemovesFiles) {
   start_head({"--num-cpus", "2", "--object-store-memory", "24MiB"});
   Process driver = start_driver({"hoards", "48"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
@@ -61,23 +61,23 @@ TEST_F(Spilling, MoreThanTheStoreHoldsIsReadBackAndLeavesNoFiles) {
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
 }
 
-TEST_F(Spilling, ResultsLargerThanTheStoreAreReadByTasks) {
+TEST_F(Spilling, TasksReadResultsLargerThanStore) {
   start_head({"--num-cpus", "2", "--object-store-memory", "24MiB"});
   drive({"makes", "48"}, Milliseconds(120'000));
 }
 
-TEST_F(Spilling, ResultsOfAnotherNodeAreReadThroughSmallStores) {
+TEST_F(Spilling, ReadsRemoteResultsThroughSmallStores) {
   start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
   start_node("b", {"--num-cpus", "2", "--object-store-memory", "16MiB"});
   drive({"makes", "40"}, Milliseconds(120'000));
 }
 
-TEST_F(Spilling, WhatIsLookedAtStaysWhereItIs) {
+TEST_F(Spilling, PinsMappedObjects) {
   start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
   drive({"views", "40"}, Milliseconds(120'000));
 }
 
-TEST_F(Spilling, AnotherFolderIsUsedWhereOneIsGiven) {
+TEST_F(Spilling, UsesGivenDirectory) {
   const std::string given = folder() + "/elsewhere";
   start_head(
       {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", given});
@@ -88,7 +88,7 @@ TEST_F(Spilling, AnotherFolderIsUsedWhereOneIsGiven) {
   EXPECT_EQ(driver.wait().code, 0);
 }
 
-TEST_F(Spilling, FilesOfAKilledAgentGoWhenTheNextOneStarts) {
+TEST_F(Spilling, AgentKilled_NextAgentRemovesFiles) {
   start_head({"--no-worker"});
   start_node("a", {"--num-cpus", "1", "--object-store-memory", "16MiB"});
   Process driver = start_driver({"hoards", "32"});
@@ -103,7 +103,7 @@ TEST_F(Spilling, FilesOfAKilledAgentGoWhenTheNextOneStarts) {
   EXPECT_TRUE(eventually(Milliseconds(10'000), [&] { return files_in(default_folder()).empty(); }));
 }
 
-TEST_F(Spilling, DamagedFilesAreNoticedResultsMadeAgainAndOthersSaidToBeLost) {
+TEST_F(Spilling, FilesDamaged_RecomputesResultsOrReportsLoss) {
   start_head({"--num-cpus", "1", "--object-store-memory", "16MiB"});
   Process driver = start_driver({"loses", "16"});
   ASSERT_TRUE(driver.prints("ready", Milliseconds(60'000))) << driver.err();
@@ -125,7 +125,7 @@ TEST_F(Spilling, DamagedFilesAreNoticedResultsMadeAgainAndOthersSaidToBeLost) {
   EXPECT_EQ(ended.out.find("lost 0\n"), std::string::npos) << ended.out;
 }
 
-TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
+TEST_F(Spilling, NamesUnwritableDirectoryInError) {
   const Ended refused = mobula({"start", "--head", "--object-spilling-directory", "/proc/version/none"});
   EXPECT_NE(refused.code, 0);
   EXPECT_NE(refused.err.find("--object-spilling-directory"), std::string::npos) << refused.err;
@@ -141,7 +141,7 @@ TEST_F(Spilling, AFolderThatCannotBeWrittenIsNamedInTheError) {
   EXPECT_NE(ended.out.find(given), std::string::npos) << ended.out;
 }
 
-TEST_F(Spilling, AStoreBeyondTheMachineIsRefused) {
+TEST_F(Spilling, RejectsStoreSizeBeyondMachine) {
   for (const char* size : {"1", "99999GiB"}) {
     const Ended refused = mobula({"start", "--head", "--object-store-memory", size});
     EXPECT_NE(refused.code, 0) << size;
@@ -149,14 +149,14 @@ TEST_F(Spilling, AStoreBeyondTheMachineIsRefused) {
   }
 }
 
-TEST_F(Spilling, WithoutSpillingTheStoreIsFullAtItsCapacity) {
+TEST_F(Spilling, SpillingDisabled_StoreFillsAtCapacity) {
   start_head(
       {"--num-cpus", "1", "--object-store-memory", "16MiB", "--object-spilling-directory", "none"});
   const Ended ended = drive({"overfills"}, Milliseconds(60'000));
   EXPECT_NE(ended.out.find("no room for object"), std::string::npos) << ended.out;
 }
 
-TEST_F(Spilling, AFullDiskLosesNothing) {
+TEST_F(Spilling, DiskFull_LosesNoObject) {
   const std::string disk = folder() + "/disk";
   fs::create_directory(disk);
   // Mounts in a namespace of this process and its children.

@@ -22,7 +22,7 @@ class StatePages : public ClusterTest {
   }
 };
 
-TEST_F(StatePages, AJobThatFailsIsInEventsDescriptionAndLogs) {
+TEST_F(StatePages, FailedJob_AppearsInEventsAndLogs) {
   start_head({"--num-cpus", "2"});
   const Ended run = mobula({"run", "--name", "breaks", "--", "/bin/sh", "-c", "printf 'one\\n\\033[31mtwo\\033[0m\\a\\n'; exit 3"});
   EXPECT_EQ(run.code, 3) << run.err;
@@ -48,7 +48,7 @@ TEST_F(StatePages, AJobThatFailsIsInEventsDescriptionAndLogs) {
   EXPECT_EQ(mobula({"events", "--since", "soon"}).code, 2);
 }
 
-TEST_F(StatePages, ATimelineHasWhatRanAndWhereItWasSubmitted) {
+TEST_F(StatePages, ShowsRunsAndSubmissionsInTimeline) {
   start_head({"--num-cpus", "2"});
   const std::string pipe = folder() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -81,7 +81,7 @@ TEST_F(StatePages, ATimelineHasWhatRanAndWhereItWasSubmitted) {
   EXPECT_TRUE(Json::parse(all.out, nullptr, false).is_object());
 }
 
-TEST_F(StatePages, ATimelineHasObjectsThatWentFromNodeToNode) {
+TEST_F(StatePages, ShowsTransfersBetweenNodesInTimeline) {
   start_head({"--num-cpus", "0"});
   start_node("b", {"--num-cpus", "2"});
   drive({"makes", "6"});
@@ -141,7 +141,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreThere) {
+TEST_F(StatePages, ReadsLogsOfAnyNodeAndOfEndedProcesses) {
   start_head();
   start_node("b");
   Process driver = start_driver({"prints_by_turns", node_id("a"), node_id("b")});
@@ -211,7 +211,7 @@ TEST_F(StatePages, LogsAreReadFromAnyNodeAndOfWhatHasEndedWhileTheirFilesAreTher
   EXPECT_EQ(mobula({"logs", "0123456789abcdef0123456789abcdef"}).code, 7);
 }
 
-TEST_F(StatePages, ATimelineOfAProgramThatHasEndedKeepsToTheFormat) {
+TEST_F(StatePages, TimelineOfEndedProgram_KeepsFormat) {
   start_head();
   start_node("b");
   Process driver = start_driver({"prints_by_turns", node_id("a"), node_id("b")});
@@ -234,7 +234,7 @@ TEST_F(StatePages, ATimelineOfAProgramThatHasEndedKeepsToTheFormat) {
   for (const auto& [id, phases] : flows) EXPECT_EQ(phases.size(), 3u) << id;
 }
 
-TEST_F(StatePages, WhatIsBusyIsListedWithItsTask) {
+TEST_F(StatePages, ListsBusyProcessesWithTheirTasks) {
   start_head({"--num-cpus", "2"});
   const std::string pipe = folder() + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

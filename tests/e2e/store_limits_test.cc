@@ -29,7 +29,7 @@ TEST_F(StoreLimits, CountsLargeArgumentsAsPending) {
   ::unlink(pipe.c_str());
 }
 
-TEST_F(StoreLimits, CancelledWriterDoesNotWaitForMemory) {
+TEST_F(StoreLimits, CancelledWriter_DoesNotWaitForMemory) {
   const std::string file = testing::TempDir() + "mobula-outcome-" + std::to_string(::getpid());
   drive({"cancels_writers", file, "--mobula-num-cpus=2", "--mobula-object-store-memory=25165824"});
   ::unlink(file.c_str());

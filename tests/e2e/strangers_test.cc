@@ -62,7 +62,7 @@ void send_to(std::uint16_t port, const std::string& bytes) {
   ::close(fd);
 }
 
-TEST_F(Strangers, GarbageOnEveryPortChangesNothing) {
+TEST_F(Strangers, GarbageOnEveryPort_ChangesNothing) {
   start_head();
   const auto ports = listening_ports(processes());
   ASSERT_GE(ports.size(), 2u);  // ports of the head and of the agent
@@ -115,7 +115,7 @@ TEST_F(Strangers, SilentConnections_ClusterServesOn) {
 }
 
 // A peer with an admitted key that sends requests and never reads the replies.
-TEST_F(Strangers, UnreadFloods_HeadServesOn) {
+TEST_F(Strangers, UnreadFloods_HeadContinues) {
   start_head();
   const Json key = Json::parse(read_text(state_of("a") + "/default/default.key"));
   internal::CurveKeys keys;
@@ -132,7 +132,7 @@ TEST_F(Strangers, UnreadFloods_HeadServesOn) {
   EXPECT_EQ(head_pid(), head);
 }
 
-TEST_F(Strangers, AKeyOfAnotherClusterIsRefused) {
+TEST_F(Strangers, RejectsKeyOfAnotherCluster) {
   start_head();
   auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
   const std::string other = folder() + "/other.key";
@@ -165,13 +165,13 @@ class LostDrivers : public ClusterTest {
   int drivers_ = 0;
 };
 
-TEST_F(LostDrivers, AreToldThatNobodyListens) {
+TEST_F(LostDrivers, ReportsThatNoProcessListens) {
   const auto told = fails_to_join("127.0.0.1:1");
   EXPECT_NE(told.find("nobody listens at 127.0.0.1:1"), std::string::npos) << told;
   EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
 }
 
-TEST_F(LostDrivers, AreToldWhatIsWrongWithTheirKeys) {
+TEST_F(LostDrivers, ReportsProblemWithKey) {
   start_head();
   auto told = fails_to_join(address());
   EXPECT_NE(told.find("may want a key"), std::string::npos) << told;
@@ -193,7 +193,7 @@ TEST_F(LostDrivers, AreToldWhatIsWrongWithTheirKeys) {
   EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
 }
 
-TEST_F(Strangers, WhatCanNeverRunIsExplained) {
+TEST_F(Strangers, ExplainsInfeasibleRequest) {
   start_head();
   const Ended ended = mobula({"explain", R"({"num_gpus": 8})"});
   EXPECT_EQ(ended.code, 6) << ended.out << ended.err;

@@ -44,7 +44,7 @@ std::vector<WayCase> all_ways() {
 }
 std::string way_name(const ::testing::TestParamInfo<WayCase>& each) { return each.param.name; }
 
-TEST_P(TensorWays, CarryEverySizeTypeAndLayout) {
+TEST_P(TensorWays, CarriesEverySizeTypeAndLayout) {
   for (const Part each : {Part::sizes, Part::layouts, Part::regions}) proves(each);
   if (on_gpus()) proves(Part::mixed_devices);
   if (name() == "inproc") proves(Part::budget);  // nothing is received, so the budget always holds
@@ -52,13 +52,13 @@ TEST_P(TensorWays, CarryEverySizeTypeAndLayout) {
   drive({"way_layouts", name()}, Milliseconds(120'000));
 }
 
-TEST_P(TensorWays, ServeRefsHoweverTheyArePassed) {
+TEST_P(TensorWays, ServesRefsHoweverPassed) {
   proves(Part::refs);
   start();
   drive({"way_refs", name()}, Milliseconds(120'000));
 }
 
-TEST_P(TensorWays, KeepToTheRulesOfSharedMemoryAndOfHoldersThatLeave) {
+TEST_P(TensorWays, FollowsSharedMemoryAndLeavingHolderRules) {
   proves(Part::shared_memory);
   proves(Part::holder_leaves);
   if (name() != "inproc") proves(Part::busy_holder);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Each, StoreWay, ::testing::Values(store), way_name);
 
 using LargeWay = TensorWays;
 
-TEST_P(LargeWay, CarriesAGibibyte) {
+TEST_P(LargeWay, CarriesOneGibibyte) {
   proves(Part::gibibyte);
   start();
   drive({"way_gibibyte", name()}, Milliseconds(170'000));

@@ -60,7 +60,7 @@ class TokenCluster : public ClusterTest {
   }
 };
 
-TEST_F(TokenCluster, PagesAreForThoseWithATokenAndSayWhatTheCommandsSay) {
+TEST_F(TokenCluster, ServesPagesOnlyWithToken) {
   start_head({"--num-cpus", "4", "--http", "127.0.0.1:0"});
   const std::string file = http().value("token_file", "");
   struct stat status {};
@@ -86,7 +86,7 @@ TEST_F(TokenCluster, PagesAreForThoseWithATokenAndSayWhatTheCommandsSay) {
   EXPECT_EQ(read_text(state_of("a") + "/default/head/head.log").find(own), std::string::npos);
 }
 
-TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) {
+TEST_F(TokenCluster, JoinToken_AdmitsOneMachineAcrossHeadRestart) {
   start_head();
   const std::string ticket = create("agent", "hands");
   ASSERT_TRUE(ticket.starts_with("mobula-1-")) << ticket;
@@ -116,7 +116,7 @@ TEST_F(TokenCluster, ATicketBringsOneMachineInOnceAndAlsoAfterTheHeadWasKilled) 
   EXPECT_EQ(mobula({"stop", "--grace", "1"}, "b").code, 0);
 }
 
-TEST_F(TokenCluster, ARevokedDriverIsCutOffAndItsWorkEnds) {
+TEST_F(TokenCluster, TokenRevoked_DriverDisconnectedAndJobEnds) {
   start_head();
   const std::string wheel = create("driver", "wheel");
   auto environment = environment_of("elsewhere");
@@ -134,7 +134,7 @@ TEST_F(TokenCluster, ARevokedDriverIsCutOffAndItsWorkEnds) {
   EXPECT_NE(mobula({"events"}).out.find("TOKEN_REVOKED"), std::string::npos);
 }
 
-TEST_F(TokenCluster, NobodyTakesAnotherNodesPlace) {
+TEST_F(TokenCluster, RejectsNodeIdOfAnotherMachine) {
   start_head();
   const std::string first = create("agent", "first");
   const std::string second = create("agent", "second");
@@ -161,7 +161,7 @@ TEST_F(TokenCluster, NobodyTakesAnotherNodesPlace) {
   for (const char* each : {"b", "c"}) EXPECT_EQ(mobula({"stop", "--grace", "1"}, each).code, 0);
 }
 
-TEST_F(TokenCluster, ADriversTokenStopsItsOwnJobsAlone) {
+TEST_F(TokenCluster, DriverToken_StopsOnlyItsOwnJobs) {
   start_head();
   const std::string wheel = create("driver", "wheel");
   const std::string other = create("driver", "other");
@@ -173,13 +173,13 @@ TEST_F(TokenCluster, ADriversTokenStopsItsOwnJobsAlone) {
   EXPECT_EQ(by_token(wheel, {"job", "stop", "long"}).code, 0);
 }
 
-TEST_F(TokenCluster, PagesBeyondThisMachineAreNotPlain) {
+TEST_F(TokenCluster, RejectsPlainHttpBeyondLoopback) {
   const Ended refused = mobula({"start", "--head", "--http", "0.0.0.0:0"}, "d");
   EXPECT_EQ(refused.code, 2) << refused.out;
   EXPECT_NE(refused.err.find("--http-unencrypted"), std::string::npos) << refused.err;
 }
 
-TEST_F(TokenCluster, DriversAndObserversDoWhatTheyMay) {
+TEST_F(TokenCluster, LimitsDriversAndObserversToTheirRoles) {
   start_head();
   const std::string wheel = create("driver", "wheel");
   const std::string eyes = create("observer", "eyes", {"--expires", "1h"});

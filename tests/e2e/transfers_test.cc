@@ -30,7 +30,7 @@ class Transfers : public ClusterTest {
   }
 };
 
-TEST_F(Transfers, AreListedAndCountedByPath) {
+TEST_F(Transfers, ListsAndCountsTransfersByPath) {
   start_head({"--num-cpus", "3", "--resources", R"({"here": 1})"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"there": 1})"});
   Process driver = start_driver({"transfers_told", "there"});
@@ -80,7 +80,7 @@ TEST_F(Transfers, AreListedAndCountedByPath) {
   EXPECT_EQ(driver.wait(Milliseconds(30'000)).code, 0) << driver.err();
 }
 
-TEST_F(Transfers, OfWhoCannotAnswerAreSaidToBeUnknown) {
+TEST_F(Transfers, ProcessStopped_ItsTransfersShownAsUnknown) {
   start_head({"--num-cpus", "3"});
   Process driver = start_driver({"transfers_told"});
   ASSERT_TRUE(driver.prints("moved", Milliseconds(60'000))) << driver.err();
@@ -94,7 +94,7 @@ TEST_F(Transfers, OfWhoCannotAnswerAreSaidToBeUnknown) {
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
 }
 
-TEST_F(Transfers, ATensorThatIsOnItsWayIsListed) {
+TEST_F(Transfers, ListsTensorTransferInProgress) {
   start_head({"--num-cpus", "3"});
   Process driver = start_driver({"read_from_a_stopped_process"});
   ASSERT_TRUE(driver.prints("holder", Milliseconds(60'000))) << driver.err();
@@ -125,7 +125,7 @@ TEST_F(Transfers, ATensorThatIsOnItsWayIsListed) {
   EXPECT_EQ(driver.wait(Milliseconds(60'000)).code, 0) << driver.err();
 }
 
-TEST_F(Transfers, AreSealedUnlessBothNodesNameTheSameFabric) {
+TEST_F(Transfers, EncryptsUnlessBothNodesShareFabric) {
   start_head({"--num-cpus", "3", "--resources", R"({"here": 1})", "--trusted-fabric", "rack 1"});
   start_node("b", {"--num-cpus", "2", "--resources", R"({"same": 1})", "--trusted-fabric", "rack 1"});
   start_node("c", {"--num-cpus", "2", "--resources", R"({"other": 1})", "--trusted-fabric", "rack 2"});
@@ -149,7 +149,7 @@ TEST_F(Transfers, AreSealedUnlessBothNodesNameTheSameFabric) {
   EXPECT_NE(mobula({"status"}).out.find("trusted fabric 'rack 1' with 2 nodes"), std::string::npos) << mobula({"status"}).out;
 }
 
-TEST_F(Transfers, OfCollectiveGroupsAreListedAndCounted) {
+TEST_F(Transfers, ListsAndCountsCollectiveTransfers) {
   start_head({"--num-cpus", "3"});
   for (const auto& [transport, path] : std::map<std::string, std::string>{{"automatic", "shm"}, {"tcp", "tcp"}}) {
     Process driver = start_driver({"collective_transfers", transport});
@@ -172,7 +172,7 @@ TEST_F(Transfers, OfCollectiveGroupsAreListedAndCounted) {
   }
 }
 
-TEST_F(Transfers, ANodeOutsideOfItsFabricDoesNotStart) {
+TEST_F(Transfers, RejectsNodeOutsideItsFabric) {
   const Ended ended = mobula({"start", "--head", "--trusted-fabric", "10.9.8.0/24"});
   EXPECT_EQ(ended.code, 1) << ended.out;
   EXPECT_NE(ended.err.find("which is not in that network"), std::string::npos) << ended.err;
@@ -182,13 +182,13 @@ TEST_F(Transfers, ANodeOutsideOfItsFabricDoesNotStart) {
   EXPECT_EQ((*nodes)[0]["fabric"], "127.0.0.0/8") << "by which nodes compare";
 }
 
-TEST_F(Transfers, LostElementsAreMadeAgainByTheirTasks) {
+TEST_F(Transfers, LostElements_AreRecomputedByTheirTasks) {
   start_head({"--num-cpus", "4", "--resources", R"({"one": 1})"});
   const Ended ended = drive({"lost_elements", folder()}, Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
-TEST_F(Transfers, CallsOfAnActorStartInOrderWhereElementsHaveToBeMadeAgain) {
+TEST_F(Transfers, ElementsLost_ActorCallsStayInOrder) {
   start_head({"--num-cpus", "4", "--resources", R"({"one": 1})"});
   const Ended ended = drive({"calls_behind_lost_elements", folder()}, Milliseconds(120'000));
   EXPECT_EQ(ended.code, 0) << ended.err;

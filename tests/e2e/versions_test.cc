@@ -50,7 +50,7 @@ std::optional<Reply> ask_head(const std::string& address, const KeyFile& key,
   return reply;
 }
 
-TEST_F(BadInput, ADriverOfAnotherVersionIsRefusedByTheAgentWithBoth) {
+TEST_F(BadInput, RejectsDriverOfAnotherVersion) {
   start_head();
   const Json agent = Json::parse(read_text(state_of("a") + "/default/agent/agent.json"));
   const auto socket = connect_local(agent.value("socket", ""));
@@ -72,7 +72,7 @@ TEST_F(BadInput, ADriverOfAnotherVersionIsRefusedByTheAgentWithBoth) {
   drive({"hello"});
 }
 
-TEST_F(BadInput, AToolAndAnAgentOfAnotherVersionAreRefusedByTheHeadWithBoth) {
+TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
   start_head();
   const auto key = load_key_file(state_of("a") + "/default/default.key");
   ASSERT_TRUE(key) << key.error().text;
@@ -100,7 +100,7 @@ TEST_F(BadInput, AToolAndAnAgentOfAnotherVersionAreRefusedByTheHeadWithBoth) {
   EXPECT_EQ(alive_nodes(), 1u);
 }
 
-TEST_F(BadInput, AStateFolderThatCannotBeMadeIsNamed) {
+TEST_F(BadInput, NamesStateDirectoryThatCannotBeCreated) {
   // No user can make a directory below a file, not even root.
   std::ofstream(folder() + "/x") << "a file";
   std::filesystem::create_symlink(folder() + "/x", folder() + "/b");
@@ -109,7 +109,7 @@ TEST_F(BadInput, AStateFolderThatCannotBeMadeIsNamed) {
   EXPECT_NE(ended.err.find(folder() + "/b"), std::string::npos) << ended.err;
 }
 
-TEST_F(BadInput, WrongJsonAndUnknownAcceleratorsAreWrongUse) {
+TEST_F(BadInput, RejectsInvalidJsonAndUnknownAccelerators) {
   start_head();
   const Ended broken = mobula({"explain", R"({"num_cpus": )"});
   EXPECT_EQ(broken.code, 2) << broken.out << broken.err;

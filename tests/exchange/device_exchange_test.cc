@@ -40,7 +40,7 @@ Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host
   return member;
 }
 
-TEST(DeviceExchange, BetweenMachinesThatTrustTheirFabricIsByNccl) {
+TEST(DeviceExchange, TrustedFabric_UsesNccl) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -56,7 +56,7 @@ TEST(DeviceExchange, BetweenMachinesThatTrustTheirFabricIsByNccl) {
   });
 }
 
-TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
+TEST(DeviceExchange, ExchangesChunksInBothDirections) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -78,7 +78,7 @@ TEST(DeviceExchange, OfTwoInBothDirectionsGoesPieceByPiece) {
   });
 }
 
-TEST(DeviceExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+TEST(DeviceExchange, MoreThanReceiveBudget_StillArrives) {
   belongs_to(Part::budget, Column::nccl, Proof::simulated);
   belongs_to(Part::budget, Column::cuda_ipc, Proof::simulated);
   const SimulatedMachine machine("count=2");
@@ -104,7 +104,7 @@ TEST(DeviceExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   });
 }
 
-TEST(DeviceExchange, BetweenOthersIsByWayOfTheHostAndSealed) {
+TEST(DeviceExchange, UntrustedFabric_StagesEncrypted) {
   belongs_to(Part::untrusted, Column::nccl, Proof::simulated);
   belongs_to(Part::untrusted, Column::staged, Proof::simulated);
   const SimulatedMachine machine("count=2");
@@ -122,7 +122,7 @@ TEST(DeviceExchange, BetweenOthersIsByWayOfTheHostAndSealed) {
   });
 }
 
-TEST(DeviceExchange, OnOneGpuIsInPlace) {
+TEST(DeviceExchange, SameGpu_MapsInPlace) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -138,7 +138,7 @@ TEST(DeviceExchange, OnOneGpuIsInPlace) {
   });
 }
 
-TEST(DeviceExchange, OnDevicesThatReachEachOtherIsByTheirMemoryAndElseByTheHostAndSaysWhy) {
+TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -158,7 +158,7 @@ TEST(DeviceExchange, OnDevicesThatReachEachOtherIsByTheirMemoryAndElseByTheHostA
   });
 }
 
-TEST(DeviceExchange, OfNoBytesArrivesByEveryWay) {
+TEST(DeviceExchange, TransfersEmptyTensorOnEveryPath) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -175,7 +175,7 @@ TEST(DeviceExchange, OfNoBytesArrivesByEveryWay) {
 }
 
 // A graph capture of a user thread stays intact, and pulls complete.
-TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
+TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
   for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl}) belongs_to(Part::capturing_holder, each, Proof::simulated);
   const SimulatedMachine machine("count=2 late_us=100");
   EXPECT_RUNS(machine, [] {
@@ -209,7 +209,7 @@ TEST(DeviceExchange, WhileTheHolderCapturesAGraphItGivesByEveryWay) {
   });
 }
 
-TEST(DeviceExchange, WithoutAGpuLandsInHostMemoryAndSaysSo) {
+TEST(DeviceExchange, NoGpu_ArrivesInHostMemoryWithReason) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -222,7 +222,7 @@ TEST(DeviceExchange, WithoutAGpuLandsInHostMemoryAndSaysSo) {
   });
 }
 
-TEST(DeviceExchange, ThatHasNoRoomIsAFailureWithTheNumbers) {
+TEST(DeviceExchange, OutOfMemory_FailsWithNumbers) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -240,7 +240,7 @@ TEST(DeviceExchange, ThatHasNoRoomIsAFailureWithTheNumbers) {
   });
 }
 
-TEST(DeviceExchange, WithoutNcclGoesAnotherWayAndSaysWhy) {
+TEST(DeviceExchange, NcclMissing_UsesAnotherPathWithReason) {
   belongs_to(Part::missing, Column::nccl, Proof::simulated);
   belongs_to(Part::strict, Column::nccl, Proof::simulated);
   const SimulatedMachine machine("count=2");
@@ -286,7 +286,7 @@ class PluginExchange : public ::testing::TestWithParam<const char*> {
   DirectWish wish_;
 };
 
-TEST_P(PluginExchange, ThatIsNotThereIsRefusedAndAnotherMayStandIn) {
+TEST_P(PluginExchange, PluginMissing_FailsOrFallsBack) {
   proves(Part::missing);
   proves(Part::strict);
   Process one(folder_.path(), member(1, true));
@@ -356,7 +356,7 @@ TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
   EXPECT_EQ(two.pull(one.publish(8, bytes_of_one, true)).path, DirectPath::tcp);
 }
 
-TEST_P(PluginExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+TEST_P(PluginExchange, MoreThanReceiveBudget_StillArrives) {
   proves(Part::budget);
   Process one(folder_.path(), member(1, true));
   Member small = member(2, true);
@@ -370,7 +370,7 @@ TEST_P(PluginExchange, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   }
 }
 
-TEST_P(PluginExchange, CarriesBetweenMachinesThatTrustTheirFabric) {
+TEST_P(PluginExchange, CarriesBetweenHostsThatTrustFabric) {
   Process one(folder_.path(), member(1, true));
   Process two(folder_.path(), member(2, true));
   for (std::uint64_t object = 7; object < 12; ++object) {
@@ -380,7 +380,7 @@ TEST_P(PluginExchange, CarriesBetweenMachinesThatTrustTheirFabric) {
   }
 }
 
-TEST_P(PluginExchange, CarriesPartsFromReadersThatTrustTheFabricToo) {
+TEST_P(PluginExchange, CarriesChunksFromReadersThatTrustFabric) {
   const auto cuts = [&](std::uint64_t number) {
     Member made = member(number, true);
     made.part_bytes = 64 << 10;
@@ -399,7 +399,7 @@ TEST_P(PluginExchange, CarriesPartsFromReadersThatTrustTheFabricToo) {
   EXPECT_THAT(arrival.shares, Contains(::testing::Field(&Share::holder, ProcessId::of(2))));
 }
 
-TEST_P(PluginExchange, IsRefusedWhereNobodyTrustsIt) {
+TEST_P(PluginExchange, RejectsUntrustedFabric) {
   Process one(folder_.path(), member(1, true));
   Process two(folder_.path(), member(2, false));
   const auto arrival = two.pull(one.publish(7, bytes_of_one, true, wish_));

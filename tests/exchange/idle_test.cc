@@ -50,7 +50,7 @@ class Idle : public testing::TestWithParam<Way> {
 };
 
 // Descriptors for all transfers of a process are open after the first transfers.
-TEST_P(Idle, ConnectionsAreClosedAndMadeAgain) {
+TEST_P(Idle, ClosesAndReopensConnections) {
   Process one(folder_.path(), member(1, 300ms));
   Process two(folder_.path(), member(2, 300ms));
   std::size_t open = 0, closed = 0, running = 0;
@@ -69,7 +69,7 @@ TEST_P(Idle, ConnectionsAreClosedAndMadeAgain) {
 }
 
 // One direction stays in use: its connection stays open, and no transfer fails.
-TEST_P(Idle, ConnectionsAreOfOneDirection) {
+TEST_P(Idle, ClosesOneDirectionOnly) {
   Process one(folder_.path(), member(1, 30ms));
   Process two(folder_.path(), member(2, 30ms));
   expect_arrives(two, one, 1);
@@ -79,7 +79,7 @@ TEST_P(Idle, ConnectionsAreOfOneDirection) {
 }
 
 // A request arrives at the moment at which the connection closes, repeatedly.
-TEST_P(Idle, WhatIsWantedMeanwhileArrives) {
+TEST_P(Idle, RequestDuringClose_Arrives) {
   Process one(folder_.path(), member(1, 2ms));
   Process two(folder_.path(), member(2, 2ms));
   // Over a network, each repeated connection to the same address waits longer.
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Idle,
                          [](const auto& each) { return std::string(each.param.name); });
 
 // Tensors mapped in place stay valid when connections close.
-TEST(IdleConnections, OfTensorsThatAreSeenInPlaceAreClosedAndTheyStay) {
+TEST(IdleConnections, MappedTensors_SurviveClose) {
   const Folder folder;
   Process one(folder.path(), {.number = 1, .part_after = 20ms});
   Process two(folder.path(), {.number = 2, .part_after = 200ms});
@@ -111,7 +111,7 @@ TEST(IdleConnections, OfTensorsThatAreSeenInPlaceAreClosedAndTheyStay) {
 }
 
 // Above a number of holders, unused connections close first.
-TEST(IdleConnections, OfManyHoldersAreClosedSooner) {
+TEST(IdleConnections, ManyHolders_CloseSooner) {
   const Folder folder;
   Process reader(folder.path(), {.number = 1, .many_ties = 4});
   std::vector<std::unique_ptr<Process>> holders;
@@ -127,7 +127,7 @@ TEST(IdleConnections, OfManyHoldersAreClosedSooner) {
 }
 
 // A communicator serves both directions.
-TEST(IdleConnections, OfCommunicatorsAreEndedAndBegunAnew) {
+TEST(IdleConnections, ClosesAndReopensCommunicators) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     const auto driver = CudaDriver::open();
@@ -155,7 +155,7 @@ TEST(IdleConnections, OfCommunicatorsAreEndedAndBegunAnew) {
   });
 }
 
-TEST(IdleConnections, StayOpenAsLongAsTheEnvironmentSays) {
+TEST(IdleConnections, ReadsTimeoutFromEnvironment) {
   ::setenv(idle_variable, "7", 1);
   EXPECT_EQ(idle_of_environment(60s), 7s);
   ::setenv(idle_variable, "0", 1);

@@ -32,12 +32,12 @@ std::string identity_apart(int namespaces) {
   return size <= 0 ? std::string() : std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-TEST(MachineIdentity, IsThatOfAChild) {
+TEST(MachineIdentity, MatchesIdentityOfChild) {
   EXPECT_FALSE(machine_identity().empty());
   EXPECT_EQ(identity_apart(0), machine_identity());
 }
 
-TEST(MachineIdentity, OfContainersOfOneMachineDiffers) {
+TEST(MachineIdentity, DiffersBetweenContainersOfOneHost) {
   for (const int apart : {CLONE_NEWNS, CLONE_NEWIPC}) {
     const std::string other = identity_apart(apart);
     EXPECT_FALSE(other.empty());

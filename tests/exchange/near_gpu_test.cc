@@ -82,7 +82,7 @@ std::vector<CpuList> cpus_of_threads(const std::string& name) {
   return all;
 }
 
-TEST(SimulatedNearGpu, ItsThreadsRunOnTheCpusBesideItAndOthersWhereTheyMay) {
+TEST(SimulatedNearGpu, BindsItsThreadsToNearbyCpus) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -99,7 +99,7 @@ TEST(SimulatedNearGpu, ItsThreadsRunOnTheCpusBesideItAndOthersWhereTheyMay) {
   });
 }
 
-TEST(SimulatedNearGpu, WhereTheProcessMayNotRunBesideItNothingIsBound) {
+TEST(SimulatedNearGpu, NoAllowedCpuNearby_BindsNothing) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -116,7 +116,7 @@ TEST(SimulatedNearGpu, WhereTheProcessMayNotRunBesideItNothingIsBound) {
   });
 }
 
-TEST(SimulatedNearGpu, WithoutLocalityNothingIsBound) {
+TEST(SimulatedNearGpu, LocalityUnknown_BindsNothing) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -129,7 +129,7 @@ TEST(SimulatedNearGpu, WithoutLocalityNothingIsBound) {
   });
 }
 
-TEST(Interfaces, OfThisMachineAreListedAndTheBoundOneStays) {
+TEST(Interfaces, ListsInterfacesAndKeepsBoundAddress) {
   const auto all = interfaces_here();
   const auto loopback = std::ranges::find(all, "127.0.0.1", &InterfaceFacts::address);
   ASSERT_NE(loopback, all.end());

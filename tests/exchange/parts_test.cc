@@ -32,7 +32,7 @@ class Parts : public ::testing::Test {
   Folder folder_;
 };
 
-TEST_F(Parts, AReaderGivesOnWhatItHas) {
+TEST_F(Parts, Reader_RelaysItsChunks) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
   const auto one = first.pull(ref);
@@ -50,7 +50,7 @@ TEST_F(Parts, AReaderGivesOnWhatItHas) {
 }
 
 // Encryption is reported per sender, because trust is a property of a pair of processes.
-TEST_F(Parts, WhatWasSealedIsToldOfEach) {
+TEST_F(Parts, ReportsEncryptionPerSender) {
   Process maker = process(1);
   Member outside = member(2), inside = member(3);
   Process first(folder_.path(), outside);
@@ -73,7 +73,7 @@ TEST_F(Parts, WhatWasSealedIsToldOfEach) {
   EXPECT_TRUE(std::get<Elements>(kept.outcome).encrypted);
 }
 
-TEST_F(Parts, ManyAtOnceGetThemFromEachOther) {
+TEST_F(Parts, ConcurrentReaders_RelayChunks) {
   Process maker = process(1);
   std::vector<std::unique_ptr<Process>> readers;
   for (std::uint64_t i = 2; i <= 5; ++i) readers.push_back(std::make_unique<Process>(folder_.path(), member(i)));
@@ -89,7 +89,7 @@ TEST_F(Parts, ManyAtOnceGetThemFromEachOther) {
   EXPECT_LT(by_maker, 3 * whole) << "of four times";
 }
 
-TEST_F(Parts, WhatAReaderHasLetGoOfComesFromTheMaker) {
+TEST_F(Parts, ReaderReleasedReplica_ProducerSends) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
   auto one = first.pull(ref);
@@ -104,7 +104,7 @@ TEST_F(Parts, WhatAReaderHasLetGoOfComesFromTheMaker) {
   EXPECT_GT(bytes_from(again, 3), 0u);
 }
 
-TEST_F(Parts, OfAReaderThatIsGoneTheMakerTakesThePlace) {
+TEST_F(Parts, ReaderExited_ProducerTakesOver) {
   Process maker = process(1), second = process(3);
   const auto ref = by_tcp(maker, 7);
   Arrival kept;
@@ -121,7 +121,7 @@ TEST_F(Parts, OfAReaderThatIsGoneTheMakerTakesThePlace) {
 }
 
 // Replicas of readers do not keep the producer's memory alive.
-TEST_F(Parts, TheMakersMemoryDoesNotWaitForReadersThatKeepIt) {
+TEST_F(Parts, FreesProducerMemoryWhileReadersKeepIt) {
   Process maker = process(1), first = process(2);
   const auto ref = by_tcp(maker, 7);
   const auto kept = first.pull(ref);
@@ -131,7 +131,7 @@ TEST_F(Parts, TheMakersMemoryDoesNotWaitForReadersThatKeepIt) {
   EXPECT_TRUE(is_numbered(kept, 7, whole));
 }
 
-TEST_F(Parts, WhoDoesNotCutByTheSameGivesAWhole) {
+TEST_F(Parts, OtherChunkSize_TransfersWhole) {
   Process maker = process(1), first = process(2, part_bytes / 2), second = process(3, 0);
   const auto ref = by_tcp(maker, 7);
   for (Process* each : {&first, &second}) {
@@ -141,14 +141,14 @@ TEST_F(Parts, WhoDoesNotCutByTheSameGivesAWhole) {
   }
 }
 
-TEST_F(Parts, ASmallOneComesWhole) {
+TEST_F(Parts, SmallTensor_TransfersWhole) {
   Process maker = process(1), first = process(2);
   const auto ref = maker.publish(7, 2 * part_bytes - 1, true, {.direct = true, .named = DirectPath::tcp});
   EXPECT_TRUE(first.pull(ref).shares.empty());
 }
 
 // A redirect by the producer does not authenticate the replica holder.
-TEST_F(Parts, AKeeperWhoseKeyWasRevokedIsNotReadFrom) {
+TEST_F(Parts, IgnoresReplicaHolderWithRevokedKey) {
   Process maker = process(1);
   Member revoked = member(2), honest = member(3);
   revoked.admitted_as = "a key";
@@ -162,7 +162,7 @@ TEST_F(Parts, AKeeperWhoseKeyWasRevokedIsNotReadFrom) {
   EXPECT_EQ(bytes_from(two, 1), whole);
 }
 
-TEST_F(Parts, TheSameTwiceAtOnceIsKeptOnce) {
+TEST_F(Parts, ConcurrentPullsOfOneTensor_KeepOneReplica) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
   first.exchange().want(1000, {ref}, true);
@@ -176,7 +176,7 @@ TEST_F(Parts, TheSameTwiceAtOnceIsKeptOnce) {
   EXPECT_TRUE(is_numbered(second.pull(ref), 7, whole));
 }
 
-TEST_F(Parts, WhatIsNotWantedAnyMoreIsNotKept) {
+TEST_F(Parts, CancelledPulls_KeepNoReplica) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
   for (std::uint64_t wish = 1000; wish < 1020; ++wish) {
@@ -188,7 +188,7 @@ TEST_F(Parts, WhatIsNotWantedAnyMoreIsNotKept) {
   EXPECT_TRUE(is_numbered(first.pull(ref), 7, whole));
 }
 
-TEST_F(Parts, OfWhatIsInTheStoreNoneComes) {
+TEST_F(Parts, StoredTensor_UsesNoChunks) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = maker.publish(7, whole, true, {.direct = true, .named = DirectPath::tcp, .allow_fallback = true});
   const auto kept = first.pull(ref);
@@ -198,7 +198,7 @@ TEST_F(Parts, OfWhatIsInTheStoreNoneComes) {
   EXPECT_TRUE(std::holds_alternative<InStore>(second.pull(ref).outcome));
 }
 
-TEST_F(Parts, AKeeperThatLeavesWithdrawsWhatItHas) {
+TEST_F(Parts, Evacuation_WithdrawsReplicas) {
   Process maker = process(1), first = process(2), second = process(3);
   const auto ref = by_tcp(maker, 7);
   const auto kept = first.pull(ref);

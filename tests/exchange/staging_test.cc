@@ -40,7 +40,7 @@ Member with_few_slices(std::uint64_t number, std::size_t which, bool few = true)
   return member;
 }
 
-TEST(SimulatedStaging, OfAnySizeArrivesWholeAndTheHolderHasNoCopyOfIt) {
+TEST(SimulatedStaging, TransfersAnySizeWithoutHolderCopy) {
   const SimulatedMachine machine("count=2 late_us=50");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -56,7 +56,7 @@ TEST(SimulatedStaging, OfAnySizeArrivesWholeAndTheHolderHasNoCopyOfIt) {
   });
 }
 
-TEST(SimulatedStaging, BothWaysAtOnceWithOneSliceEachWayDoesNotWaitInACircle) {
+TEST(SimulatedStaging, BothDirectionsWithOneSlice_NoDeadlock) {
   const SimulatedMachine machine("count=2 late_us=300");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -75,7 +75,7 @@ TEST(SimulatedStaging, BothWaysAtOnceWithOneSliceEachWayDoesNotWaitInACircle) {
   });
 }
 
-TEST(SimulatedStaging, ToHostMemoryComesChunkByChunkToo) {
+TEST(SimulatedStaging, HostMemory_ReceivesChunkByChunk) {
   const SimulatedMachine machine("count=1");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -87,7 +87,7 @@ TEST(SimulatedStaging, ToHostMemoryComesChunkByChunkToo) {
   });
 }
 
-TEST(SimulatedStaging, OnOneMachineIsBroughtInFromWhereTheHolderHasItsCopy) {
+TEST(SimulatedStaging, SameHost_CopiesFromSharedMemory) {
   const SimulatedMachine machine("count=2 peers=");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -103,7 +103,7 @@ TEST(SimulatedStaging, OnOneMachineIsBroughtInFromWhereTheHolderHasItsCopy) {
   });
 }
 
-TEST(SimulatedStaging, WhereNothingCanBePinnedOtherMemoryServes) {
+TEST(SimulatedStaging, PinFailed_UsesOtherMemory) {
   const SimulatedMachine machine("count=2 fail=cuMemHostAlloc@1:2,cuMemHostAlloc@2:2");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -112,7 +112,7 @@ TEST(SimulatedStaging, WhereNothingCanBePinnedOtherMemoryServes) {
   });
 }
 
-TEST(SimulatedStaging, OneThatIsStoppedMidwayGivesItsSlicesBack) {
+TEST(SimulatedStaging, CancelledMidway_ReturnsSlices) {
   const SimulatedMachine machine("count=2 late_us=2000");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -132,7 +132,7 @@ TEST(SimulatedStaging, OneThatIsStoppedMidwayGivesItsSlicesBack) {
   });
 }
 
-TEST(SimulatedStaging, AHolderWhoseContextIsLostIsATypedFailure) {
+TEST(SimulatedStaging, HolderContextLost_FailsTyped) {
   // The first copy is made by the test, and each transfer to the host starts with one more.
   const SimulatedMachine machine("count=2 fail=cuMemcpyAsync@4:719");
   EXPECT_RUNS(machine, [] {
@@ -144,7 +144,7 @@ TEST(SimulatedStaging, AHolderWhoseContextIsLostIsATypedFailure) {
   });
 }
 
-TEST(SimulatedStaging, AProcessThatEndsMidwayLeavesTheOtherGoing) {
+TEST(SimulatedStaging, ProcessExitsMidway_OtherContinues) {
   const SimulatedMachine machine("count=2 late_us=500");
   EXPECT_RUNS(machine, [] {
     const Folder folder;
@@ -161,7 +161,7 @@ TEST(SimulatedStaging, AProcessThatEndsMidwayLeavesTheOtherGoing) {
   });
 }
 
-TEST(SimulatedStage, AHolderThatIsSilentHasNoMoreThanHalfOfTheRoom) {
+TEST(SimulatedStage, SilentHolder_UsesAtMostHalfTheSlices) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto gpu = context_number(0);
@@ -199,7 +199,7 @@ TEST(SimulatedStage, AHolderThatIsSilentHasNoMoreThanHalfOfTheRoom) {
 }
 
 // The stage alone: chunks available at once, order of waiters, and behavior at its end.
-TEST(SimulatedStage, GivesNoMoreChunksAtOnceThanItHasSlicesAndServesInOrder) {
+TEST(SimulatedStage, LimitsChunksToSlicesAndServesInOrder) {
   const SimulatedMachine machine("late_us=100");
   EXPECT_RUNS(machine, [] {
     const auto gpu = context_number(0);

@@ -22,7 +22,7 @@ class TensorExchangeTest : public ::testing::Test {
 
 constexpr std::size_t size = 3'000'001;
 
-TEST_F(TensorExchangeTest, WhatLiesInSharedMemoryIsSeenInPlace) {
+TEST_F(TensorExchangeTest, MapsSharedMemoryInPlace) {
   Process one = process({1});
   Process two = process({2});
   const auto arrival = two.pull(one.publish(7, size, true));
@@ -32,7 +32,7 @@ TEST_F(TensorExchangeTest, WhatLiesInSharedMemoryIsSeenInPlace) {
   EXPECT_EQ(arrival.holder, ProcessId::of(1));
 }
 
-TEST_F(TensorExchangeTest, OtherMemoryIsCopied) {
+TEST_F(TensorExchangeTest, CopiesOtherMemory) {
   Process one = process({1});
   Process two = process({2});
   const auto arrival = two.pull(one.publish(7, size, false));
@@ -40,7 +40,7 @@ TEST_F(TensorExchangeTest, OtherMemoryIsCopied) {
   EXPECT_FALSE(std::get<Elements>(arrival.outcome).in_place);
 }
 
-TEST_F(TensorExchangeTest, ByTcpItIsSealed) {
+TEST_F(TensorExchangeTest, Tcp_IsEncrypted) {
   Process one = process({1});
   Process two = process({2, 2});
   const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::tcp}));
@@ -49,7 +49,7 @@ TEST_F(TensorExchangeTest, ByTcpItIsSealed) {
   EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
 }
 
-TEST_F(TensorExchangeTest, BothDirectionsAtOnceAndManyTogether) {
+TEST_F(TensorExchangeTest, TransfersManyInBothDirections) {
   Process one = process({1});
   Process two = process({2});
   RefRecords from_one, from_two;
@@ -66,7 +66,7 @@ TEST_F(TensorExchangeTest, BothDirectionsAtOnceAndManyTogether) {
   EXPECT_EQ(one.wait_for(20).size(), 20u);
 }
 
-TEST_F(TensorExchangeTest, OneThatWasPulledFromPullsBack) {
+TEST_F(TensorExchangeTest, PulledProcess_PullsBack) {
   Process one = process({1});
   Process two = process({2});
   EXPECT_TRUE(is_numbered(two.pull(one.publish(7, size, true)), 7, size));
@@ -74,7 +74,7 @@ TEST_F(TensorExchangeTest, OneThatWasPulledFromPullsBack) {
   EXPECT_TRUE(is_numbered(two.pull(one.publish(9, size, false)), 9, size));
 }
 
-TEST_F(TensorExchangeTest, ARefThatNamesAnotherHolderFailsAtOnce) {
+TEST_F(TensorExchangeTest, RefWithOtherHolder_FailsAtOnce) {
   Process one = process({1});
   Process two = process({2});
   auto ref = one.publish(7, size, true);
@@ -84,7 +84,7 @@ TEST_F(TensorExchangeTest, ARefThatNamesAnotherHolderFailsAtOnce) {
   EXPECT_TRUE(std::holds_alternative<Failure>(two.pull(ref).outcome));
 }
 
-TEST_F(TensorExchangeTest, WhereTheSocketIsGoneTheAddressStands) {
+TEST_F(TensorExchangeTest, SocketFileMissing_UsesAddress) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, false);
@@ -92,7 +92,7 @@ TEST_F(TensorExchangeTest, WhereTheSocketIsGoneTheAddressStands) {
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size));
 }
 
-TEST_F(TensorExchangeTest, MemoryIsKeptUntilItIsRetired) {
+TEST_F(TensorExchangeTest, KeepsMemoryUntilUnregistered) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, true);
@@ -106,7 +106,7 @@ TEST_F(TensorExchangeTest, MemoryIsKeptUntilItIsRetired) {
 }
 
 // Three tensors together exceed the limit on bytes in transit, and so does each of them alone.
-TEST_F(TensorExchangeTest, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
+TEST_F(TensorExchangeTest, MoreThanReceiveBudget_StillArrives) {
   belongs_to(Part::budget, Column::shm, Proof::real);
   belongs_to(Part::budget, Column::tcp, Proof::real);
   Process one = process({1});
@@ -126,7 +126,7 @@ TEST_F(TensorExchangeTest, MoreThanItMayReceiveAtOnceArrivesAllTheSame) {
   }
 }
 
-TEST_F(TensorExchangeTest, ANamedPathIsStrict) {
+TEST_F(TensorExchangeTest, NamedPath_IsStrict) {
   belongs_to(Part::strict, Column::nccl, Proof::real);
   Process one = process({1});
   Process two = process({2});
@@ -137,7 +137,7 @@ TEST_F(TensorExchangeTest, ANamedPathIsStrict) {
   EXPECT_TRUE(is_numbered(two.pull(one.publish(8, size, true, with_others)), 8, size));
 }
 
-TEST_F(TensorExchangeTest, WhatIsWrittenToTheStoreIsLookedForThere) {
+TEST_F(TensorExchangeTest, StoredTensor_IsReadFromStore) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, true);
@@ -151,7 +151,7 @@ TEST_F(TensorExchangeTest, WhatIsWrittenToTheStoreIsLookedForThere) {
   EXPECT_TRUE(soon([&] { return !one.is_alive(7); }));
 }
 
-TEST_F(TensorExchangeTest, EvacuationTakesEverything) {
+TEST_F(TensorExchangeTest, Evacuation_StoresAllTensors) {
   Process one = process({1});
   Process two = process({2});
   const auto first = one.publish(7, size, true);
@@ -163,7 +163,7 @@ TEST_F(TensorExchangeTest, EvacuationTakesEverything) {
   EXPECT_TRUE(std::holds_alternative<InStore>(two.pull(second).outcome)) << "nobody can be asked any more";
 }
 
-TEST_F(TensorExchangeTest, AHolderThatEndsIsLookedForInTheStore) {
+TEST_F(TensorExchangeTest, HolderExits_TensorIsInStore) {
   Process one = process({1});
   Process two = process({2});
   Process three = process({3});
@@ -176,7 +176,7 @@ TEST_F(TensorExchangeTest, AHolderThatEndsIsLookedForInTheStore) {
   EXPECT_TRUE(std::holds_alternative<InStore>(three.pull(ref).outcome));
 }
 
-TEST_F(TensorExchangeTest, OneThatIsUnwantedDoesNotArrive) {
+TEST_F(TensorExchangeTest, CancelledPull_DoesNotArrive) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, false);
@@ -195,7 +195,7 @@ TEST_F(TensorExchangeTest, OneThatIsUnwantedDoesNotArrive) {
   EXPECT_LT(wish, 520u);
 }
 
-TEST_F(TensorExchangeTest, OthersJobsAndOldTicketsAreRefused) {
+TEST_F(TensorExchangeTest, RejectsOtherJobsAndExpiredTickets) {
   Process one = process({1});
   const auto ref = one.publish(7, size, true);
   for (const Member& member : {Member{2, 1, 9}, Member{3, 2, 9}, Member{4, 1, 1, true}}) {
@@ -208,7 +208,7 @@ TEST_F(TensorExchangeTest, OthersJobsAndOldTicketsAreRefused) {
   EXPECT_TRUE(is_numbered(two.pull(ref), 7, size)) << "it goes on";
 }
 
-TEST_F(TensorExchangeTest, WhoAnswersInAnothersPlaceIsNotBelieved) {
+TEST_F(TensorExchangeTest, RejectsReplyFromImpostor) {
   Process one = process({1});
   Process impostor = process({2});
   Process three = process({3});
@@ -221,7 +221,7 @@ TEST_F(TensorExchangeTest, WhoAnswersInAnothersPlaceIsNotBelieved) {
   EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("not who was meant")));
 }
 
-TEST_F(TensorExchangeTest, WhatHasLeftItsStoreIsHadFromItsHolderAgain) {
+TEST_F(TensorExchangeTest, EvictedFromStore_PullsFromHolder) {
   Process one = process({1});
   Process two = process({2});
   const auto ref = one.publish(7, size, true, {.direct = true, .named = DirectPath::store, .allow_fallback = true});
@@ -233,7 +233,7 @@ TEST_F(TensorExchangeTest, WhatHasLeftItsStoreIsHadFromItsHolderAgain) {
   EXPECT_TRUE(is_numbered(two.pull(any), 7, size));
 }
 
-TEST_F(TensorExchangeTest, BetweenNodesThatNameTheSameFabricItIsNotSealed) {
+TEST_F(TensorExchangeTest, SameFabric_IsNotEncrypted) {
   for (const auto& [fabric, sealed] : {std::pair("a", false), std::pair("b", true), std::pair("", true)}) {
     Process one = process({.number = 1, .node = 1, .fabric = "a"});
     Process two = process({.number = 2, .node = 2, .fabric = fabric});
@@ -244,7 +244,7 @@ TEST_F(TensorExchangeTest, BetweenNodesThatNameTheSameFabricItIsNotSealed) {
   }
 }
 
-TEST_F(TensorExchangeTest, NonsenseEndsAConnectionAndNoMore) {
+TEST_F(TensorExchangeTest, Garbage_EndsOnlyItsConnection) {
   Process one = process({1});
   const auto ref = one.publish(7, size, true);
   auto socket = connect_local(ref.tensor->holder->local);

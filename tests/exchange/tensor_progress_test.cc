@@ -18,7 +18,7 @@ RefRecord ref_of(std::uint64_t object, std::int64_t size_bytes) {
   return ref;
 }
 
-TEST(TensorProgress, ARowIsThereFromTheWishToTheEnd) {
+TEST(TensorProgress, ListsPullFromRequestToEnd) {
   TensorProgress progress;
   progress.want(Time::from_ns(5), 1, {ref_of(7, 100), ref_of(8, 200)});
   progress.want(Time::from_ns(6), 2, {ref_of(7, 100)});
@@ -48,7 +48,7 @@ TEST(TensorProgress, ARowIsThereFromTheWishToTheEnd) {
 
 // Observes a tensor that arrives in chunks until it is half complete. The observed value never
 // decreases.
-TEST(TensorProgress, PartsThatHaveComeAreSeen) {
+TEST(TensorProgress, ReportsArrivedChunks) {
   const Folder folder;
   const auto member = [](std::uint64_t number) {
     return Member{.number = number, .node = number, .own_host = "host" + std::to_string(number), .part_bytes = 64 << 10};
@@ -75,7 +75,7 @@ TEST(TensorProgress, PartsThatHaveComeAreSeen) {
 }
 
 // A holder that accepts the connection and sends nothing.
-TEST(TensorProgress, WhatWaitsForAWordHasNotBegunAndWhatIsUnwantedIsGone) {
+TEST(TensorProgress, Unanswered_HasNotBegunAndCancelRemovesIt) {
   const Folder folder;
   const Fd silent(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};

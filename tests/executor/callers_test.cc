@@ -50,7 +50,7 @@ class CallersTest : public testing::Test {
   Callers callers{head.public_key, JobId::of(1), false};
 };
 
-TEST_F(CallersTest, WhoseKeyIsRevokedAreCutOffAndComeInNoMore) {
+TEST_F(CallersTest, KeyRevoked_DisconnectsAndRejectsCaller) {
   ASSERT_TRUE(greets(1, 20, ticket(20, "token:aa")).ok());
   ASSERT_TRUE(greets(2, 21, ticket(21, "token:bb")).ok());
   EXPECT_THAT(callers.cut({"token:aa"}), ElementsAre(ProcessId::of(20)));
@@ -66,7 +66,7 @@ TEST_F(CallersTest, WhoseKeyIsRevokedAreCutOffAndComeInNoMore) {
   EXPECT_THAT(callers.cut({"token:aa"}), IsEmpty());
 }
 
-TEST_F(CallersTest, WhoseAgentsTicketHasRunOutComeInNoMore) {
+TEST_F(CallersTest, AgentTicketExpired_RejectsCaller) {
   const auto late = greets(1, 20, ticket(20, "token:aa", now_ms - 6 * minute_ms));
   ASSERT_FALSE(late.ok());
   EXPECT_THAT(late.error().text, HasSubstr("expired"));
@@ -80,7 +80,7 @@ TEST_F(CallersTest, WhoseAgentsTicketHasRunOutComeInNoMore) {
   EXPECT_TRUE(greets(1, 20, with_signer(old, sign_ticket(renewed, head))).ok());
 }
 
-TEST_F(CallersTest, WhoGreetsAgainLeavesItsEarlierConnection) {
+TEST_F(CallersTest, NewHandshake_ReplacesEarlierConnection) {
   ASSERT_TRUE(greets(1, 20, ticket(20, "token:aa")).ok());
   ASSERT_TRUE(greets(2, 20, ticket(20, "token:aa")).ok());
   EXPECT_EQ(callers.find(PeerHandle{1}), nullptr);
@@ -89,7 +89,7 @@ TEST_F(CallersTest, WhoGreetsAgainLeavesItsEarlierConnection) {
   EXPECT_EQ(callers.connection_of(ProcessId::of(20)), PeerHandle{2});
 }
 
-TEST_F(CallersTest, OthersAreRefused) {
+TEST_F(CallersTest, RejectsInvalidHandshakes) {
   EXPECT_FALSE(greets(1, 21, ticket(20, "token:aa")).ok());
   Callers other(head.public_key, JobId::of(2), false);
   const PeerOrigin origin{.accepted = true, .local = true, .user_id = {}, .public_key = {}};

@@ -49,7 +49,7 @@ class ExecutorProcessTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(ExecutorProcessTest, WhatTheAgentSaysBeforeItIsReadyIsHeard) {
+TEST_F(ExecutorProcessTest, ReadsMessagesSentBeforeReady) {
   auto pair = make_local_pair();
   ASSERT_TRUE(pair.ok());
   // All messages are sent before the executor exists.

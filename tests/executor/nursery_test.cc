@@ -22,34 +22,34 @@ std::string refusal_of(const OwnProcess& seen) {
   return judged ? "" : judged.error().text;
 }
 
-TEST(NurseryCheck, HarmlessProcessMayBeForked) { EXPECT_EQ(refusal_of(harmless()), ""); }
+TEST(NurseryCheck, HarmlessProcess_MayFork) { EXPECT_EQ(refusal_of(harmless()), ""); }
 
-TEST(NurseryCheck, SecondThreadIsNamed) {
+TEST(NurseryCheck, NamesSecondThread) {
   OwnProcess seen = harmless();
   seen.threads.push_back("blas-pool");
   EXPECT_THAT(refusal_of(seen), HasSubstr("2 threads run before init (main, blas-pool)"));
 }
 
-TEST(NurseryCheck, CudaLibraryIsNamed) {
+TEST(NurseryCheck, NamesCudaLibrary) {
   OwnProcess seen = harmless();
   seen.accelerator_libraries = {"libcuda.so.550.54"};
   EXPECT_THAT(refusal_of(seen), HasSubstr("libcuda.so.550.54 is loaded before init"));
 }
 
-TEST(NurseryCheck, OpenDeviceIsNamed) {
+TEST(NurseryCheck, NamesOpenDevice) {
   OwnProcess seen = harmless();
   seen.accelerator_devices = {"/dev/nvidia0"};
   EXPECT_THAT(refusal_of(seen), HasSubstr("/dev/nvidia0 is open before init"));
 }
 
-TEST(NurseryCheck, MuchTouchedMemoryIsRefusedWithBothSizes) {
+TEST(NurseryCheck, RejectsLargeMemoryWithBothSizes) {
   OwnProcess seen = harmless();
   seen.touched_bytes = 300u << 20;
   EXPECT_THAT(refusal_of(seen),
               HasSubstr("300 MiB of memory are touched before init, more than the 256 MiB"));
 }
 
-TEST(NurseryCheck, ThreadsAndMemoryOfThisProcessAreSeen) {
+TEST(NurseryCheck, InspectsThreadsAndMemoryOfThisProcess) {
   std::latch end(1);
   std::thread other([&] { end.wait(); });
   const OwnProcess seen = look_at_own_process();
@@ -60,7 +60,7 @@ TEST(NurseryCheck, ThreadsAndMemoryOfThisProcessAreSeen) {
   EXPECT_TRUE(seen.accelerator_libraries.empty());
 }
 
-TEST(StartedAs, TheEnvironmentTells) {
+TEST(StartedAs, ReadsRoleFromEnvironment) {
   EXPECT_EQ(started_as(), StartedAs::driver);
   ::setenv("MOBULA_NURSERY_FD", "17", 1);
   EXPECT_EQ(started_as(), StartedAs::nursery);
@@ -72,7 +72,7 @@ TEST(StartedAs, TheEnvironmentTells) {
   ::unsetenv("MOBULA_EXECUTOR_FD");
 }
 
-TEST(StartedAs, AdoptingWithoutAnAgentFails) {
+TEST(StartedAs, NoAgent_AdoptionFails) {
   const auto self = adopt_executor_from_environment();
   ASSERT_FALSE(self.ok());
   EXPECT_EQ(self.error().code, ErrorCode::not_found);

@@ -15,7 +15,7 @@ ForkRequest sample_request() {
                      {{"CUDA_VISIBLE_DEVICES", "0,1"}, {"EMPTY", ""}}};
 }
 
-TEST(NurseryWire, MessagesComeBackAsTheyWere) {
+TEST(NurseryWire, RestoresMessages) {
   EXPECT_EQ(decode_fork_request(encode(sample_request())), sample_request());
   const ForkReply reply{ProcessId::of(3), 77, "no memory"};
   EXPECT_EQ(decode_fork_reply(encode(reply)), reply);
@@ -23,7 +23,7 @@ TEST(NurseryWire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(decode_nursery_hello(encode(hello)), hello);
 }
 
-TEST(NurseryWire, EveryTruncationAndEveryAdditionIsRefused) {
+TEST(NurseryWire, RejectsTruncationAndTrailingBytes) {
   const std::string packet = encode(sample_request());
   for (std::size_t size = 0; size < packet.size(); ++size) {
     EXPECT_FALSE(decode_fork_request(std::string_view(packet).substr(0, size))) << size;
@@ -31,18 +31,18 @@ TEST(NurseryWire, EveryTruncationAndEveryAdditionIsRefused) {
   EXPECT_FALSE(decode_fork_request(packet + "x"));
 }
 
-TEST(NurseryWire, OtherKindIsRefused) {
+TEST(NurseryWire, RejectsOtherKind) {
   EXPECT_FALSE(decode_fork_reply(encode(sample_request())));
   EXPECT_FALSE(decode_nursery_hello(encode(ForkReply{})));
 }
 
-TEST(NurseryWire, CountBeyondThePacketIsRefused) {
+TEST(NurseryWire, RejectsCountBeyondPacket) {
   std::string packet = encode(ForkRequest{});
   for (std::size_t i = packet.size() - 4; i < packet.size(); ++i) packet[i] = '\xff';
   EXPECT_FALSE(decode_fork_request(packet));
 }
 
-TEST(NurseryWire, PacketsCarryFds) {
+TEST(NurseryWire, CarriesDescriptors) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
   const Fd a(ends[0]);
@@ -63,7 +63,7 @@ TEST(NurseryWire, PacketsCarryFds) {
   EXPECT_EQ(refused.error().code, ErrorCode::unavailable);
 }
 
-TEST(NurseryWire, TooLargeAnEnvironmentIsRefusedWithItsSize) {
+TEST(NurseryWire, RejectsOversizedEnvironmentWithSize) {
   const std::string large(nursery_packet_limit + 1, 'x');
   const auto sent = send_packet(0, large, {}, 0);
   ASSERT_FALSE(sent.ok());

@@ -44,7 +44,7 @@ TEST_F(OutputLabels, WritesLabelWhenTheNameChanges) {
   EXPECT_EQ(labels(), (std::vector<std::string>{"a", "b", "a"}));
 }
 
-TEST_F(OutputLabels, TasksTakeTurnsQuickly_OneLabelForAll) {
+TEST_F(OutputLabels, TasksAlternateQuickly_OneLabelForAll) {
   OutputLabel label(write_.get());
   for (int i = 0; i < 100; ++i) label.runs(i % 2 == 0 ? "a" : "b", now_);
   const auto written = labels();
@@ -54,7 +54,7 @@ TEST_F(OutputLabels, TasksTakeTurnsQuickly_OneLabelForAll) {
   EXPECT_EQ(labels(), std::vector<std::string>{"a"});
 }
 
-TEST(OutputLabelLine, FollowsTextWithoutAnEnd) {
+TEST(OutputLabelLine, FollowsUnterminatedText) {
   std::string line = "half a line" + output_label_line("task\nname");
   line.pop_back();
   const LabeledLine split = split_label(line);

@@ -37,7 +37,7 @@ TEST(ThreadLimits, RoundsGrantedCpusUpToOne) {
   EXPECT_EQ(granted_threads(with_cpus(80'000)), 8);
 }
 
-TEST(ThreadLimits, LeavesVariablesOfTheUser) {
+TEST(ThreadLimits, KeepsUserVariables) {
   for (const char* name : thread_variables) ::unsetenv(name);
   ::setenv("OMP_NUM_THREADS", "12", 1);
   const ThreadLimits limits(with_cpus(30'000));

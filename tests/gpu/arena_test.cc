@@ -13,7 +13,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(GpuShare, IsWhatContextAndCommunicatorsLeave) {
+TEST(GpuShare, SubtractsContextAndCommunicators) {
   const GpuShareTerms half{Quantity::from_units(5'000), 1000 * mib, 100 * mib, 50 * mib};
   EXPECT_EQ(tensor_bytes_of(half).value(), 350 * mib);
   const GpuShareTerms third{Quantity::from_units(3'333), 1001, 0, 0};
@@ -22,7 +22,7 @@ TEST(GpuShare, IsWhatContextAndCommunicatorsLeave) {
   EXPECT_EQ(tensor_bytes_of(large).value(), std::uint64_t{1} << 60);
 }
 
-TEST(GpuShare, ThatLeavesNothingIsRefusedWithItsNumbers) {
+TEST(GpuShare, RejectsEmptyShareWithNumbers) {
   const auto small = tensor_bytes_of({Quantity::from_units(1'000), 1000 * mib, 90 * mib, 5 * mib});
   ASSERT_FALSE(small);
   EXPECT_EQ(small.error().code, ErrorCode::invalid_argument);
@@ -34,7 +34,7 @@ TEST(GpuShare, ThatLeavesNothingIsRefusedWithItsNumbers) {
   EXPECT_FALSE(tensor_bytes_of({Quantity::whole(2), 1000 * mib, 0, 0}));
 }
 
-TEST(SimulatedDeviceArena, GivesBytesThatAreOnesOwn) {
+TEST(SimulatedDeviceArena, AllocatesSeparateBytes) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -59,7 +59,7 @@ TEST(SimulatedDeviceArena, GivesBytesThatAreOnesOwn) {
   });
 }
 
-TEST(SimulatedDeviceArena, KeepsToItsShareAndSaysSo) {
+TEST(SimulatedDeviceArena, LimitsToShareWithNumbers) {
   const SimulatedMachine machine("memory=268435456");
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -86,7 +86,7 @@ TEST(SimulatedDeviceArena, KeepsToItsShareAndSaysSo) {
   });
 }
 
-TEST(SimulatedDeviceArena, MoreThanTheDeviceHasIsRefusedByTheDriver) {
+TEST(SimulatedDeviceArena, BeyondDeviceMemory_DriverRejects) {
   const SimulatedMachine machine("memory=67108864 context=33554432");
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -131,7 +131,7 @@ void give(const Fd& socket, const DeviceFile& file) {
   ASSERT_TRUE(send_frame(socket, std::as_bytes(std::span(words)), fds, monotonic_now() + 20s));
 }
 
-TEST(SimulatedDeviceMemory, IsSeenByAnotherProcessAndLivesAsLongAsAnybodyReachesIt) {
+TEST(SimulatedDeviceMemory, SharesMemoryThatOutlivesHolder) {
   const SimulatedMachine machine("memory=268435456 context=16777216");
   const Ends between = ends(), done = ends();
   const auto importer = machine.start([&] {
@@ -167,7 +167,7 @@ TEST(SimulatedDeviceMemory, IsSeenByAnotherProcessAndLivesAsLongAsAnybodyReaches
   EXPECT_TRUE(end.ok) << end.said;
 }
 
-TEST(SimulatedDeviceMemory, WhatIsNoMemoryIsNotImported) {
+TEST(SimulatedDeviceMemory, RejectsDescriptorThatIsNoMemory) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -183,7 +183,7 @@ TEST(SimulatedDeviceMemory, WhatIsNoMemoryIsNotImported) {
   });
 }
 
-TEST(SimulatedDeviceMemory, OfADeviceThatCannotBeReachedIsNotImported) {
+TEST(SimulatedDeviceMemory, RejectsMemoryOfUnreachableDevice) {
   const SimulatedMachine machine("count=2 peers=");
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu(0), other = open_gpu(1);
@@ -195,7 +195,7 @@ TEST(SimulatedDeviceMemory, OfADeviceThatCannotBeReachedIsNotImported) {
   });
 }
 
-TEST(SimulatedDeviceMemory, IsChargedToWhoMadeItAndPeersAreKnownWithoutAContext) {
+TEST(SimulatedDeviceMemory, ChargesAllocatorAndKnowsPeersWithoutContext) {
   const SimulatedMachine machine("count=3 peers=0-1 context=16777216");
   EXPECT_RUNS(machine, [] {
     const auto nvml = Nvml::open(std::getenv("MOBULA_NVML_LIBRARY"));
@@ -216,7 +216,7 @@ TEST(SimulatedDeviceMemory, IsChargedToWhoMadeItAndPeersAreKnownWithoutAContext)
   });
 }
 
-TEST(SimulatedDeviceMemory, OfAKilledProcessComesBack) {
+TEST(SimulatedDeviceMemory, ProcessKilled_MemoryReturns) {
   const SimulatedMachine machine("memory=268435456 context=16777216");
   const Ends between = ends();
   const auto holder = machine.start([&] {

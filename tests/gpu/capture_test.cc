@@ -52,7 +52,7 @@ class Captured {
   cuda_abi::Stream stream_ = nullptr;
 };
 
-TEST(SimulatedCapture, RunsNothingUntilItsGraphIsLaunched) {
+TEST(SimulatedCapture, RunsNothingUntilGraphIsLaunched) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -68,7 +68,7 @@ TEST(SimulatedCapture, RunsNothingUntilItsGraphIsLaunched) {
   });
 }
 
-TEST(SimulatedCapture, IsBrokenByWhatBreaksItOnAGpu) {
+TEST(SimulatedCapture, BreaksAsOnRealGpu) {
   const SimulatedMachine machine;
   const std::vector<std::function<int(const GpuContext&, const Captured&)>> breaks{
       [](const GpuContext& gpu, const Captured& user) { return gpu.call().stream_synchronize(user.stream()); },
@@ -101,7 +101,7 @@ void lease_device() {
   set_device_memory(std::make_shared<CudaMemory>(std::vector{std::make_shared<DeviceArena>(open_gpu(), DeviceArenaOptions{.max_bytes = 64 * mib})}));
 }
 
-TEST(SimulatedCapture, WithoutADeclaredStreamATensorIsRefusedAndTheCaptureStaysWhole) {
+TEST(SimulatedCapture, UndeclaredStream_RejectsTensorKeepsCapture) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_device();
@@ -118,7 +118,7 @@ TEST(SimulatedCapture, WithoutADeclaredStreamATensorIsRefusedAndTheCaptureStaysW
   });
 }
 
-TEST(SimulatedCapture, OfAStreamThatNobodyCanSeeIsRefusedByTheDriverAndSaysWhatToDo) {
+TEST(SimulatedCapture, InvisibleStream_RejectedWithAdvice) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_device();
@@ -131,7 +131,7 @@ TEST(SimulatedCapture, OfAStreamThatNobodyCanSeeIsRefusedByTheDriverAndSaysWhatT
   });
 }
 
-TEST(SimulatedCapture, BesideADeclaredStreamEverythingGoesOn) {
+TEST(SimulatedCapture, DeclaredStream_CaptureContinues) {
   const SimulatedMachine machine("late_us=500");
   EXPECT_RUNS(machine, [] {
     lease_device();
@@ -158,7 +158,7 @@ TEST(SimulatedCapture, BesideADeclaredStreamEverythingGoesOn) {
   });
 }
 
-TEST(SimulatedCapture, OfTheStreamThatWritesATensorIsRefused) {
+TEST(SimulatedCapture, RejectsStreamThatWritesTensor) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_device();

@@ -15,21 +15,21 @@
 namespace mobula::internal {
 namespace {
 
-TEST(GpuDriver, WithoutALibraryThereIsAReason) {
+TEST(GpuDriver, LibraryMissing_HasReason) {
   const auto opened = CudaDriver::open("libno-such-cuda.so.1");
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::not_found);
   EXPECT_NE(opened.error().text.find("libno-such-cuda.so.1"), std::string::npos);
 }
 
-TEST(GpuDriver, ALibraryThatIsNoDriverIsRefused) {
+TEST(GpuDriver, RejectsLibraryThatIsNoDriver) {
   const auto opened = CudaDriver::open("libm.so.6");
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::unavailable);
   EXPECT_NE(opened.error().text.find("12.0"), std::string::npos) << opened.error().text;
 }
 
-TEST(SimulatedGpu, ADriverThatIsTooOldOrLacksACallSaysWhich) {
+TEST(SimulatedGpu, NamesOldDriverOrMissingCall) {
   const SimulatedMachine machine;
   EXPECT_RUNS(
       machine,
@@ -50,7 +50,7 @@ TEST(SimulatedGpu, ADriverThatIsTooOldOrLacksACallSaysWhich) {
       "lacks=cuMemMap,cuMemUnmap");
 }
 
-TEST(SimulatedGpu, ADeviceIsFoundByItsUuidUnderAMask) {
+TEST(SimulatedGpu, FindsDeviceByUuidUnderMask) {
   const SimulatedMachine machine("count=3 mig=2");
   std::string second;
   EXPECT_RUNS(machine, [] {
@@ -92,7 +92,7 @@ TEST(SimulatedGpu, ADeviceIsFoundByItsUuidUnderAMask) {
   });
 }
 
-TEST(SimulatedGpu, SlicesHaveMemoryOfTheirOwn) {
+TEST(SimulatedGpu, Slices_HaveSeparateMemory) {
   const SimulatedMachine machine("count=1 mig=0 memory=268435456 context=4194304");
   EXPECT_RUNS(machine, [] {
     const auto first = open_gpu(0), second = open_gpu(1);
@@ -116,7 +116,7 @@ TEST(SimulatedGpu, SlicesHaveMemoryOfTheirOwn) {
   });
 }
 
-TEST(SimulatedGpu, OpeningTheDriverInitialisesNothing) {
+TEST(SimulatedGpu, OpensDriverWithoutInitialization) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto driver = CudaDriver::open();
@@ -150,7 +150,7 @@ void expect_misuse(const SimulatedMachine& machine, const char* named,
   EXPECT_NE(end.said.find(named), std::string::npos) << end.said;
 }
 
-TEST(SimulatedGpu, EveryMisuseEndsTheProcess) {
+TEST(SimulatedGpu, Misuse_EndsProcess) {
   const SimulatedMachine machine("count=2");
   expect_misuse(machine, "first form", [] { (void)simulated_call<int()>("cuMemAlloc")(); });
   expect_misuse(machine, "first form", [] { (void)simulated_call<int()>("cuDeviceGetUuid")(); });
@@ -219,7 +219,7 @@ TEST(SimulatedGpu, EveryMisuseEndsTheProcess) {
   });
 }
 
-TEST(SimulatedGpu, TheHostCannotLookAtDeviceMemory) {
+TEST(SimulatedGpu, HostReadsDeviceMemory_Crashes) {
   const SimulatedMachine machine;
   const auto end = machine.run([] {
     const auto gpu = open_gpu();
@@ -229,7 +229,7 @@ TEST(SimulatedGpu, TheHostCannotLookAtDeviceMemory) {
   EXPECT_FALSE(end.ok || end.aborted) << "by a signal, as anywhere outside a process's memory";
 }
 
-TEST(SimulatedGpu, ALostContextStaysLost) {
+TEST(SimulatedGpu, ContextLost_StaysLost) {
   const SimulatedMachine machine;
   EXPECT_RUNS(
       machine,
@@ -247,7 +247,7 @@ TEST(SimulatedGpu, ALostContextStaysLost) {
       "fail=cuMemsetD8Async@2:700");
 }
 
-TEST(SimulatedGpu, StreamsRunLateAndEventsTellWhen) {
+TEST(SimulatedGpu, StreamsRunLateAndEventsTrackThem) {
   const SimulatedMachine machine("late_us=2000");
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -277,7 +277,7 @@ TEST(SimulatedGpu, StreamsRunLateAndEventsTellWhen) {
   });
 }
 
-TEST(NcclLibrary, WithoutALibraryOrWithABlockingOneThereIsAReason) {
+TEST(NcclLibrary, MissingOrBlockingLibrary_HasReason) {
   const auto opened = NcclLibrary::open("libno-such-nccl.so.2");
   if (opened) GTEST_SKIP() << "this process has an NCCL already: " << (*opened)->library();
   EXPECT_EQ(opened.error().code, ErrorCode::not_found);
@@ -291,7 +291,7 @@ TEST(NcclLibrary, WithoutALibraryOrWithABlockingOneThereIsAReason) {
   EXPECT_EQ(other.error().code, ErrorCode::unavailable);
 }
 
-TEST(NcclLibrary, OfNvidiaHasAllCallsWhereOneIsNamed) {
+TEST(NcclLibrary, FindsAllCallsInNamedLibrary) {
   const char* const named = std::getenv("MOBULA_TEST_NCCL_LIBRARY");
   if (named == nullptr) GTEST_SKIP() << "MOBULA_TEST_NCCL_LIBRARY is not set";
   const auto opened = NcclLibrary::open(named);

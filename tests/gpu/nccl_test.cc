@@ -85,7 +85,7 @@ void expect_pair(const SimulatedMachine& machine, const std::function<void(Rank&
   EXPECT_TRUE(second_end.ok) << second_end.said;
 }
 
-TEST(SimulatedNccl, BytesGoBothWaysInOneGroup) {
+TEST(SimulatedNccl, TransfersBothWaysInOneGroup) {
   const SimulatedMachine machine(two_hosts);
   expect_pair(machine, [](Rank& rank, int number) {
     ASSERT_EQ(rank.wait(), nccl_abi::success);
@@ -111,7 +111,7 @@ TEST(SimulatedNccl, BytesGoBothWaysInOneGroup) {
   });
 }
 
-TEST(SimulatedNccl, AllRanksGetWhatTheCollectivesGive) {
+TEST(SimulatedNccl, Collectives_GiveResultsToAllRanks) {
   const SimulatedMachine machine(two_hosts);
   expect_pair(machine, [](Rank& rank, int number) {
     ASSERT_EQ(rank.wait(), nccl_abi::success);
@@ -140,7 +140,7 @@ TEST(SimulatedNccl, AllRanksGetWhatTheCollectivesGive) {
   });
 }
 
-TEST(SimulatedNccl, RefusesTwoRanksOfOneDeviceAndDifferentVersions) {
+TEST(SimulatedNccl, RejectsTwoRanksOfOneDeviceAndMixedVersions) {
   const SimulatedMachine one;
   const Pipe pipe;
   const auto run = [&](int number) {
@@ -165,7 +165,7 @@ TEST(SimulatedNccl, RefusesTwoRanksOfOneDeviceAndDifferentVersions) {
       "nccl=23007");
 }
 
-TEST(SimulatedNccl, AKernelWhosePeerNeverComesEndsByAbort) {
+TEST(SimulatedNccl, PeerAbsent_AbortEndsKernel) {
   const SimulatedMachine machine(two_hosts);
   expect_pair(machine, [](Rank& rank, int number) {
     ASSERT_EQ(rank.wait(), nccl_abi::success);
@@ -183,7 +183,7 @@ TEST(SimulatedNccl, AKernelWhosePeerNeverComesEndsByAbort) {
   });
 }
 
-TEST(SimulatedNccl, RevokeEndsAKernelThatHangs) {
+TEST(SimulatedNccl, Revoke_EndsHangingKernel) {
   const SimulatedMachine machine(two_hosts);
   expect_pair(
       machine,
@@ -221,7 +221,7 @@ void expect_misuse_of_nccl(const char* named,
   EXPECT_NE(end.said.find(named), std::string::npos) << end.said;
 }
 
-TEST(SimulatedNccl, EveryMisuseEndsTheProcess) {
+TEST(SimulatedNccl, Misuse_EndsProcess) {
   expect_misuse_of_nccl("used while it is in progress", [](Rank& rank, const GpuStream& stream) {
     auto memory = DeviceMapping::create(rank.gpu, mib);
     (void)rank.call().send(memory->bytes().data(), 1, nccl_abi::type_bytes, 0, rank.communicator,

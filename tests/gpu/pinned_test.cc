@@ -7,7 +7,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(SimulatedPinnedSlices, AreBoundedAndWhoWaitsIsToldOnce) {
+TEST(SimulatedPinnedSlices, LimitsSlicesAndNotifiesWaiterOnce) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 4, .kept_back = 2});
@@ -34,7 +34,7 @@ TEST(SimulatedPinnedSlices, AreBoundedAndWhoWaitsIsToldOnce) {
   });
 }
 
-TEST(SimulatedPinnedSlices, OutliveTheirPoolAndAreGivenBackToTheDriver) {
+TEST(SimulatedPinnedSlices, OutlivesPoolAndFreesDriverMemory) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     const auto gpu = open_gpu();
@@ -57,7 +57,7 @@ TEST(SimulatedPinnedSlices, OutliveTheirPoolAndAreGivenBackToTheDriver) {
   });
 }
 
-TEST(SimulatedPinnedSlices, AreOrdinaryMemoryWhereTheDriverPinsNone) {
+TEST(SimulatedPinnedSlices, PinFailed_UsesOrdinaryMemory) {
   const SimulatedMachine machine("fail=cuMemHostAlloc@1:2");
   EXPECT_RUNS(machine, [] {
     PinnedSlices pool(open_gpu(), {.slice_bytes = 4096, .slices = 3, .kept_back = 2});
@@ -69,7 +69,7 @@ TEST(SimulatedPinnedSlices, AreOrdinaryMemoryWhereTheDriverPinsNone) {
   });
 }
 
-TEST(SimulatedPinnedSlices, GivingThemBackWhileAStreamUsesThemIsMisuse) {
+TEST(SimulatedPinnedSlices, RejectsReturnWhileStreamUsesSlice) {
   const SimulatedMachine machine;
   const auto end = machine.run([] {
     const auto gpu = open_gpu();

@@ -7,7 +7,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(SimulatedProbe, EveryAnswerIsTheOneThatIsCountedOn) {
+TEST(SimulatedProbe, MatchesExpectedDriverBehavior) {
   const SimulatedMachine machine("late_us=50");
   const auto end = machine.run([] { ::execl(GPU_PROBE, "gpu_probe_program", nullptr); });
   EXPECT_TRUE(end.ok) << end.said;
@@ -24,7 +24,7 @@ TEST(SimulatedProbe, EveryAnswerIsTheOneThatIsCountedOn) {
   EXPECT_NE(end.said.find("SIMULATED"), std::string::npos);
 }
 
-TEST(GpuProbe, WithoutADriverItSaysSo) {
+TEST(GpuProbe, DriverMissing_IsReported) {
   if (std::getenv("MOBULA_CUDA_LIBRARY") != nullptr) GTEST_SKIP() << "a driver is named";
   const std::string command =
       std::string("MOBULA_CUDA_LIBRARY=libno-such-cuda.so ") + GPU_PROBE + " > /dev/null";

@@ -41,7 +41,7 @@ std::vector<std::int32_t> numbers(const Tensor& tensor) {
 
 constexpr Device first{Device::cuda, 0}, second{Device::cuda, 1};
 
-TEST(SimulatedTensors, GoToDevicesAndBack) {
+TEST(SimulatedTensors, TransfersToDevicesAndBack) {
   const SimulatedMachine machine("count=2");
   EXPECT_RUNS(machine, [] {
     lease_devices();
@@ -61,7 +61,7 @@ TEST(SimulatedTensors, GoToDevicesAndBack) {
   });
 }
 
-TEST(SimulatedTensors, GoBetweenDevicesThatDoNotReachEachOther) {
+TEST(SimulatedTensors, TransfersBetweenUnreachableDevices) {
   const SimulatedMachine machine("count=2 peers=");
   EXPECT_RUNS(machine, [] {
     lease_devices();
@@ -70,7 +70,7 @@ TEST(SimulatedTensors, GoBetweenDevicesThatDoNotReachEachOther) {
   });
 }
 
-TEST(SimulatedTensors, OfEveryLayoutArePackedByTheDevice) {
+TEST(SimulatedTensors, PacksEveryLayoutOnDevice) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_devices();
@@ -85,7 +85,7 @@ TEST(SimulatedTensors, OfEveryLayoutArePackedByTheDevice) {
   });
 }
 
-TEST(SimulatedTensors, WaitForTheKernelsThatWriteThem) {
+TEST(SimulatedTensors, WaitsForKernelsThatWriteTensor) {
   const SimulatedMachine machine("count=2 late_us=3000");
   EXPECT_RUNS(machine, [] {
     lease_devices();
@@ -104,7 +104,7 @@ TEST(SimulatedTensors, WaitForTheKernelsThatWriteThem) {
   });
 }
 
-TEST(SimulatedTensors, BeyondTheShareAreRefusedWithItsNumbers) {
+TEST(SimulatedTensors, BeyondShare_RejectsWithNumbers) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_devices(16 * mib);
@@ -121,7 +121,7 @@ TEST(SimulatedTensors, BeyondTheShareAreRefusedWithItsNumbers) {
   });
 }
 
-TEST(SimulatedTensors, OfALostContextAreLost) {
+TEST(SimulatedTensors, ContextLost_TensorsAreLost) {
   const SimulatedMachine machine;
   EXPECT_RUNS(machine, [] {
     lease_devices();

@@ -113,7 +113,7 @@ class HeadServiceTest : public ::testing::Test {
   std::unique_ptr<HeadService> service_;
 };
 
-TEST_F(HeadServiceTest, AnAgentIsAdmittedWithATicketSignedByTheHead) {
+TEST_F(HeadServiceTest, AdmitsAgentWithSignedTicket) {
   Caller agent = caller(keys_.join);
   const Register message = registration();
   agent.say(encode(AgentToHead(message)));
@@ -131,7 +131,7 @@ TEST_F(HeadServiceTest, AnAgentIsAdmittedWithATicketSignedByTheHead) {
   EXPECT_EQ(ticket->delegated_key, message.delegated_key);
 }
 
-TEST_F(HeadServiceTest, ARandomKeyIsRefused) {
+TEST_F(HeadServiceTest, RejectsUnknownKey) {
   Caller stranger(*loop_, CurveKeys::generate().value(), address_, keys_.curve.public_key);
   stranger.say(encode(request("status")));
   ASSERT_TRUE(until([&] { return stranger.gone.has_value(); }));
@@ -139,7 +139,7 @@ TEST_F(HeadServiceTest, ARandomKeyIsRefused) {
   EXPECT_TRUE(stranger.heard.empty());
 }
 
-TEST_F(HeadServiceTest, AnOperatorReadsAndOrders) {
+TEST_F(HeadServiceTest, AcceptsOperatorReadsAndOrders) {
   Caller tool = caller(keys_.operator_key);
   tool.say(encode(request("status")));
   ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
@@ -154,7 +154,7 @@ TEST_F(HeadServiceTest, AnOperatorReadsAndOrders) {
   EXPECT_TRUE(tool.answer<ToolReply>()->ok);
 }
 
-TEST_F(HeadServiceTest, TheKeyThatJoinsMachinesLooksButDoesNotOrder) {
+TEST_F(HeadServiceTest, JoinKey_ReadsButMayNotOrder) {
   Caller tool = caller(keys_.join);
   tool.say(encode(request("list", "nodes")));
   ASSERT_TRUE(until([&] { return !tool.heard.empty(); }));
@@ -165,14 +165,14 @@ TEST_F(HeadServiceTest, TheKeyThatJoinsMachinesLooksButDoesNotOrder) {
   EXPECT_EQ(tool.answer<ToolReply>()->code, ErrorCode::permission_denied);
 }
 
-TEST_F(HeadServiceTest, AnOperatorMayNotSpeakForANode) {
+TEST_F(HeadServiceTest, RejectsOperatorRegisteringNode) {
   Caller tool = caller(keys_.operator_key);
   tool.say(encode(AgentToHead(registration())));
   ASSERT_TRUE(until([&] { return service_->counters().out_of_role == 1; }));
   EXPECT_TRUE(service_->core().view().nodes.empty());
 }
 
-TEST_F(HeadServiceTest, GarbageIsDroppedAndTheConnectionStillWorks) {
+TEST_F(HeadServiceTest, DropsGarbageAndKeepsConnection) {
   Caller agent = caller(keys_.join);
   agent.say(Bytes(1000, std::byte{0xc1}));
   agent.say(Bytes(1, std::byte{0x92}));
@@ -182,7 +182,7 @@ TEST_F(HeadServiceTest, GarbageIsDroppedAndTheConnectionStillWorks) {
   EXPECT_TRUE(agent.answer<HeadToAgent>().has_value());
 }
 
-TEST_F(HeadServiceTest, AnotherProtocolVersionIsRefusedInWords) {
+TEST_F(HeadServiceTest, ExplainsRejectionOfOtherVersion) {
   Caller agent = caller(keys_.join);
   Register message = registration();
   message.version = message.oldest = protocol_version + 41;
@@ -196,7 +196,7 @@ TEST_F(HeadServiceTest, AnotherProtocolVersionIsRefusedInWords) {
   EXPECT_THAT(refused->why, HasSubstr("version"));
 }
 
-TEST_F(HeadServiceTest, TheNextHeadHasTheNextEpochAndTheSameKeys) {
+TEST_F(HeadServiceTest, NextHead_AdvancesEpochAndKeepsKeys) {
   const std::string key = keys_.join.public_key;
   service_.reset();
   serving_ = false;
@@ -228,14 +228,14 @@ class HeadMainTest : public ::testing::Test {
   const ScratchFolder folder_;
 };
 
-TEST_F(HeadMainTest, WithoutKeysItStaysOnThisMachine) {
+TEST_F(HeadMainTest, Insecure_ListensOnlyLocally) {
   auto insecure = options();
   insecure.insecure = true;
   insecure.bind_host = "0.0.0.0";
   EXPECT_EQ(run(insecure), 2);
 }
 
-TEST_F(HeadMainTest, ASecondHeadOfTheSameFolderIsRefused) {
+TEST_F(HeadMainTest, RejectsSecondHeadOfSameDirectory) {
   int ready[2];
   int life[2];
   ASSERT_EQ(::pipe(ready), 0);

@@ -141,7 +141,7 @@ class HttpTest : public ::testing::Test {
   std::unique_ptr<HttpService> http_;
 };
 
-TEST_F(HttpTest, WhoAsksTooOftenHearsWhenToAskAgain) {
+TEST_F(HttpTest, RateLimited_RepliesWithRetryAfter) {
   const std::string refused = get("/api/v1/often", bearer());
   EXPECT_EQ(status_of(refused), 429);
   EXPECT_THAT(refused, HasSubstr("Too Many Requests"));
@@ -149,7 +149,7 @@ TEST_F(HttpTest, WhoAsksTooOftenHearsWhenToAskAgain) {
   EXPECT_THAT(Json::parse(body_of(refused))["message"], "ask again in 1500 ms");
 }
 
-TEST_F(HttpTest, HealthIsUpOrDownForEverybodyAndNothingElse) {
+TEST_F(HttpTest, HealthPage_ReportsUpOrDownOnly) {
   const std::string up = get("/healthz");
   EXPECT_EQ(status_of(up), 200);
   EXPECT_EQ(body_of(up), "up\n");
@@ -162,7 +162,7 @@ TEST_F(HttpTest, HealthIsUpOrDownForEverybodyAndNothingElse) {
   EXPECT_EQ(body_of(ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")), "");
 }
 
-TEST_F(HttpTest, PagesAreWhatTheHeadAnswersToATool) {
+TEST_F(HttpTest, ServesRepliesOfHead) {
   const std::string response = get("/api/v1/nodes?state=B", bearer());
   ASSERT_EQ(status_of(response), 200) << response;
   EXPECT_THAT(response, HasSubstr("Content-Type: application/json"));
@@ -186,7 +186,7 @@ TEST_F(HttpTest, PagesAreWhatTheHeadAnswersToATool) {
   EXPECT_EQ(Json::parse(body_of(get("/api/v1/summary", bearer())))["kind"], "Summary");
 }
 
-TEST_F(HttpTest, ErrorsAreTyped) {
+TEST_F(HttpTest, ReportsTypedErrors) {
   const std::string response = get("/api/v1/strange", bearer());
   EXPECT_EQ(status_of(response), 404);
   const Json json = Json::parse(body_of(response));
@@ -196,7 +196,7 @@ TEST_F(HttpTest, ErrorsAreTyped) {
   EXPECT_EQ(status_of(get("/api/v1/actors/silent", bearer())), 504);
 }
 
-TEST_F(HttpTest, WithoutATokenThatIsKnownNothingIsSaid) {
+TEST_F(HttpTest, RejectsUnknownTokens) {
   Token other = token_;
   const auto pair = CurveKeys::generate().value();
   other.public_key = token_.public_key;  // the stated public key has no effect
@@ -217,7 +217,7 @@ TEST_F(HttpTest, WithoutATokenThatIsKnownNothingIsSaid) {
   EXPECT_EQ(status_of(get("/api/v1/status", bearer())), 401);
 }
 
-TEST_F(HttpTest, OfANameThatIsNotTheHeadsNothingIsServed) {
+TEST_F(HttpTest, RejectsForeignHostHeader) {
   const auto from = [&](const std::string& host) {
     return status_of(ask("GET /api/v1/status HTTP/1.1\r\n" + host + bearer() + "\r\n"));
   };
@@ -234,7 +234,7 @@ TEST_F(HttpTest, OfANameThatIsNotTheHeadsNothingIsServed) {
   EXPECT_EQ(from("Host: head.example\r\n"), 200);
 }
 
-TEST_F(HttpTest, PathsAreNoWaysThroughFolders) {
+TEST_F(HttpTest, RejectsPathTraversal) {
   for (const char* path :
        {"/api/v1/../../etc/passwd", "/api/v1/%2e%2e/%2e%2e/etc/passwd", "/api/v1/nodes/../x", "/api/v1//nodes",
         "/api/v1/nodes/", "/api/v1/", "/api/v1", "/api/v1/nodes/a/b", "/api/v1/nodes/%2e%2e", "/api/v1/nodes%2f..%2fx",
@@ -243,7 +243,7 @@ TEST_F(HttpTest, PathsAreNoWaysThroughFolders) {
   }
 }
 
-TEST_F(HttpTest, OnlyReadsAreServedAndBodiesAreNot) {
+TEST_F(HttpTest, AllowsReadsWithoutBodiesOnly) {
   for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"}) {
     const int status = status_of(ask(std::string(method) + " /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\n" + bearer() + "\r\n"));
     EXPECT_TRUE(status == 405 || status == 400) << method << " " << status;
@@ -258,7 +258,7 @@ TEST_F(HttpTest, OnlyReadsAreServedAndBodiesAreNot) {
   EXPECT_EQ(status_of(get("/healthz")), 200);
 }
 
-TEST_F(HttpTest, LargeHeadsAndManyFieldsAreRefused) {
+TEST_F(HttpTest, RejectsLargeHeadersAndManyFields) {
   EXPECT_EQ(status_of(get("/" + std::string(20'000, 'a'))), 431);
   EXPECT_EQ(status_of(get("/healthz", "X: " + std::string(20'000, 'a') + "\r\n")), 431);
   std::string bomb;
@@ -269,7 +269,7 @@ TEST_F(HttpTest, LargeHeadsAndManyFieldsAreRefused) {
   EXPECT_EQ(status_of(get("/healthz", "Accept-Encoding: gzip, br\r\nExpect: 100-continue\r\n")), 200);
 }
 
-TEST_F(HttpTest, OldAndPipelinedAndMalformedRequestsAreAnsweredOnceOrNot) {
+TEST_F(HttpTest, AnswersOldPipelinedAndMalformedRequests) {
   EXPECT_EQ(status_of(ask("GET /healthz HTTP/1.0\r\n\r\n")), 200);
   EXPECT_EQ(status_of(ask("GET /api/v1/nodes HTTP/1.0\r\n" + bearer() + "\r\n")), 403);
   const std::string twice = ask("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /readyz HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -284,7 +284,7 @@ TEST_F(HttpTest, OldAndPipelinedAndMalformedRequestsAreAnsweredOnceOrNot) {
   EXPECT_EQ(status_of(get("/healthz")), 200);
 }
 
-TEST_F(HttpTest, TwoHundredSlowClientsAreCutOffAndDelayNobody) {
+TEST_F(HttpTest, SlowClients_AreCutOffWithoutDelay) {
   HttpBounds bounds;
   bounds.max_connections = 100;
   bounds.request_within = 1s;
@@ -299,7 +299,7 @@ TEST_F(HttpTest, TwoHundredSlowClientsAreCutOffAndDelayNobody) {
   for (auto& each : slow) EXPECT_EQ(each->rest(), "");  // closed without a response
 }
 
-TEST_F(HttpTest, AWordWithoutAnEndIsCutOffThoughItKeepsComing) {
+TEST_F(HttpTest, SlowRequest_IsCutOffAfterTimeout) {
   HttpBounds bounds;
   bounds.request_within = 1s;
   open(bounds);

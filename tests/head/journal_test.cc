@@ -82,7 +82,7 @@ class JournalTest : public ::testing::Test {
   Answers answers_;
 };
 
-TEST_F(JournalTest, RowsOutliveTheJournal) {
+TEST_F(JournalTest, RowsSurviveReopen) {
   {
     auto journal = open().value();
     journal->write(put(1, "a", "one"));
@@ -94,7 +94,7 @@ TEST_F(JournalTest, RowsOutliveTheJournal) {
   EXPECT_EQ(rows(), (std::vector<JournalRow>{{"jobs", "a", bytes_of("three")}}));
 }
 
-TEST_F(JournalTest, FilesAreClosedToOthers) {
+TEST_F(JournalTest, CreatesPrivateFiles) {
   auto journal = open().value();
   journal->write(put(1, "a", "one"));
   EXPECT_EQ(answers_.wait_for(1), "");
@@ -105,7 +105,7 @@ TEST_F(JournalTest, FilesAreClosedToOthers) {
   }
 }
 
-TEST_F(JournalTest, EmptyValuesAndBatchesAreFine) {
+TEST_F(JournalTest, AcceptsEmptyValuesAndBatches) {
   auto journal = open().value();
   journal->write({1, {JournalChange{"meta", "empty", {}, false}}});
   journal->write({2, {}});
@@ -114,7 +114,7 @@ TEST_F(JournalTest, EmptyValuesAndBatchesAreFine) {
   EXPECT_EQ(rows(), (std::vector<JournalRow>{{"meta", "empty", {}}}));
 }
 
-TEST_F(JournalTest, BatchesThatArriveTogetherAreCommittedTogether) {
+TEST_F(JournalTest, CommitsConcurrentBatchesTogether) {
   auto journal = open().value();
   constexpr std::uint64_t batches = 2'000;
   for (std::uint64_t n = 1; n <= batches; ++n) journal->write(put(n, std::to_string(n), "x"));
@@ -122,7 +122,7 @@ TEST_F(JournalTest, BatchesThatArriveTogetherAreCommittedTogether) {
   EXPECT_LT(answers_.count(), static_cast<int>(batches / 4));
 }
 
-TEST_F(JournalTest, WhatWasReportedDurableOutlivesAKilledWriter) {
+TEST_F(JournalTest, WriterKilled_DurableRowsSurvive) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t writer = ::fork();
@@ -148,7 +148,7 @@ TEST_F(JournalTest, WhatWasReportedDurableOutlivesAKilledWriter) {
   for (std::uint64_t n = 1; n <= durable; ++n) ASSERT_TRUE(keys.contains(std::to_string(n))) << n;
 }
 
-TEST_F(JournalTest, ANewerSchemaIsRefused) {
+TEST_F(JournalTest, RejectsNewerSchema) {
   open().value().reset();
   sqlite3* database = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
@@ -161,7 +161,7 @@ TEST_F(JournalTest, ANewerSchemaIsRefused) {
   EXPECT_THAT(journal.error().text, HasSubstr(path_));
 }
 
-TEST_F(JournalTest, AFileThatIsNoDatabaseIsRefused) {
+TEST_F(JournalTest, RejectsFileThatIsNoDatabase) {
   std::ofstream(path_) << std::string(8192, 'x');
   const auto journal = open();
   ASSERT_FALSE(journal.ok());
@@ -170,7 +170,7 @@ TEST_F(JournalTest, AFileThatIsNoDatabaseIsRefused) {
 }
 
 // A second connection that locks the database simulates a disk that cannot be written.
-TEST_F(JournalTest, AFailedWriteIsReportedAndALaterOneSucceeds) {
+TEST_F(JournalTest, ReportsFailedWriteAndRecovers) {
   auto journal = open().value();
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
@@ -185,7 +185,7 @@ TEST_F(JournalTest, AFailedWriteIsReportedAndALaterOneSucceeds) {
   EXPECT_EQ(rows(), (std::vector<JournalRow>{{"jobs", "b", bytes_of("two")}}));
 }
 
-TEST_F(JournalTest, AFullDiskIsReportedInWords) {
+TEST_F(JournalTest, ReportsFullDisk) {
   auto journal = DiskJournal::open("/dev/full", answers_.callbacks());
   EXPECT_FALSE(journal.ok());
 }

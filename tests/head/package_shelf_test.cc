@@ -56,7 +56,7 @@ class PackageShelfTest : public testing::Test {
   std::set<std::string> needed;
 };
 
-TEST_F(PackageShelfTest, PartsBecomeOneFileThatOutlivesTheHead) {
+TEST_F(PackageShelfTest, AssemblesChunksAndKeepsFileOverRestart) {
   const std::string bytes = "0123456789";
   const auto name = name_of(bytes);
   {
@@ -76,7 +76,7 @@ TEST_F(PackageShelfTest, PartsBecomeOneFileThatOutlivesTheHead) {
   EXPECT_EQ(text(get(second, name, 1'000)), "");
 }
 
-TEST_F(PackageShelfTest, WhatAHeadThatWasKilledHadOfItIsForgotten) {
+TEST_F(PackageShelfTest, HeadKilled_PartialUploadIsForgotten) {
   const auto name = name_of("0123456789");
   {
     auto first = shelf();
@@ -87,7 +87,7 @@ TEST_F(PackageShelfTest, WhatAHeadThatWasKilledHadOfItIsForgotten) {
   EXPECT_EQ(have(put_all(second, "0123456789")), 10u);
 }
 
-TEST_F(PackageShelfTest, OtherBytesThanTheNameSaysAreRefused) {
+TEST_F(PackageShelfTest, RejectsBytesThatDoNotMatchName) {
   auto all = shelf();
   const auto name = name_of("good");
   EXPECT_EQ(put(all, name, 4, 0, "evil").code, ErrorCode::corrupt);
@@ -105,7 +105,7 @@ TEST_F(PackageShelfTest, OtherBytesThanTheNameSaysAreRefused) {
   EXPECT_FALSE(get(all, "../files/" + name).ok);
 }
 
-TEST_F(PackageShelfTest, WhatWasUsedLongestAgoGoesAndWhatIsNeededStays) {
+TEST_F(PackageShelfTest, EvictsLeastRecentlyUsedAndKeepsNeeded) {
   PackageLimits limits;
   limits.bytes = 30;
   auto all = shelf(limits);
@@ -132,7 +132,7 @@ TEST_F(PackageShelfTest, WhatWasUsedLongestAgoGoesAndWhatIsNeededStays) {
   EXPECT_THAT(refused.text, HasSubstr("not ended"));
 }
 
-TEST_F(PackageShelfTest, ManyAtOnceAreBoundedAndWhatIsStuckMakesRoom) {
+TEST_F(PackageShelfTest, LimitsUploadsAndReplacesStalled) {
   PackageLimits limits;
   limits.arriving = 2;
   limits.arrives_within = Duration(0);

@@ -114,7 +114,7 @@ class TokensTest : public ::testing::Test {
   std::unique_ptr<HeadService> service_;
 };
 
-TEST_F(TokensTest, AnObserversReadsAndChangesNothing) {
+TEST_F(TokensTest, ObserverToken_ReadsButCannotChange) {
   const auto eyes = connect(token("observer", "eyes"));
   EXPECT_TRUE(ask(*eyes, "status").ok);
   const auto refused = ask(*eyes, "stop");
@@ -122,7 +122,7 @@ TEST_F(TokensTest, AnObserversReadsAndChangesNothing) {
   EXPECT_THAT(refused.text, HasSubstr("observer"));
 }
 
-TEST_F(TokensTest, WhatExpiresWhileTheMachineSleepsIsRefusedWithItsNextWord) {
+TEST_F(TokensTest, ExpiredDuringSleep_RejectsNextRequest) {
   const auto eyes = connect(token("observer", "eyes", 60'000));
   ASSERT_TRUE(ask(*eyes, "status").ok);
   slept_ms_ = 7 * 60'000;
@@ -134,7 +134,7 @@ TEST_F(TokensTest, WhatExpiresWhileTheMachineSleepsIsRefusedWithItsNextWord) {
   EXPECT_THAT(ask(*eyes, "status").text, HasSubstr("is not valid yet"));
 }
 
-TEST_F(TokensTest, WhatIsRevokedEndsAtOnceAlsoOverConnectionsThatAreThere) {
+TEST_F(TokensTest, TokenRevoked_ExistingConnectionsRejected) {
   const auto pair = token("driver", "wheel");
   const auto wheel = connect(pair);
   ASSERT_TRUE(ask(*wheel, "status").ok);
@@ -148,7 +148,7 @@ TEST_F(TokensTest, WhatIsRevokedEndsAtOnceAlsoOverConnectionsThatAreThere) {
   EXPECT_FALSE(ask(*late, "status").ok);
 }
 
-TEST_F(TokensTest, ATicketJoinsAndItsMachineIsAnAgentAlsoAfterTheHeadsDeath) {
+TEST_F(TokensTest, JoinToken_MachineStaysAgentAfterRestart) {
   const auto ticket = token("agent", "hands");
   const auto own = CurveKeys::generate().value();
   const std::string wish = nlohmann::json{{"public_key", own.public_key}, {"host", "h"}}.dump();
@@ -163,7 +163,7 @@ TEST_F(TokensTest, ATicketJoinsAndItsMachineIsAnAgentAlsoAfterTheHeadsDeath) {
   EXPECT_EQ(ask(*connect(own), "submit", "{}").code, ErrorCode::permission_denied);
 }
 
-TEST_F(TokensTest, AKeyOfTheClusterIsNotTakenOverByATicket) {
+TEST_F(TokensTest, JoinWithClusterKey_KeepsClusterRole) {
   const auto ticket = token("agent", "hands");
   const auto wish = nlohmann::json{{"public_key", keys_.operator_key.public_key}, {"host", "h"}}.dump();
   ask(*connect(ticket), "join", wish);
@@ -173,7 +173,7 @@ TEST_F(TokensTest, AKeyOfTheClusterIsNotTakenOverByATicket) {
   EXPECT_TRUE(ask(*owner, "token_list").ok);
 }
 
-TEST_F(TokensTest, ADriversKeyBringsNoNodeWithSlotsIn) {
+TEST_F(TokensTest, RejectsNodeWithSlotsForDriverKey) {
   const auto wheel = connect(token("driver", "wheel"));
   Register message;
   message.address.node = NodeId::random();

@@ -7,12 +7,12 @@
 namespace mobula::internal {
 namespace {
 
-TEST(Isolation, OfNothingAtAllIsAPromise) {
+TEST(Isolation, Empty_IsAdvisory) {
   EXPECT_TRUE(Isolation().promise_only());
   EXPECT_EQ(to_string(Isolation()), "promise only");
 }
 
-TEST(Isolation, SaysWhatItIsInWords) {
+TEST(Isolation, PrintsInWords) {
   EXPECT_EQ(to_string(Isolation{.prevents = Prevents::mig}), "MIG");
   const Isolation watched{.detects = Detects::per_process, .detect_period_ms = 1000, .reacts = Reacts::log};
   EXPECT_FALSE(watched.promise_only());
@@ -21,13 +21,13 @@ TEST(Isolation, SaysWhatItIsInWords) {
   EXPECT_EQ(to_string(both), "driver MPS; device total every 500 ms: kill");
 }
 
-TEST(Isolation, OfAnotherVersionIsUnknown) {
+TEST(Isolation, PrintsUnknownValuesOfNewerVersions) {
   EXPECT_EQ(to_string(static_cast<Prevents>(99)), "unknown");
   EXPECT_EQ(to_string(static_cast<Detects>(99)), "unknown");
   EXPECT_EQ(to_string(static_cast<Reacts>(99)), "unknown");
 }
 
-TEST(Isolation, OfASliceDoesNotKeepHoldersOfPartsApart) {
+TEST(Isolation, PartOfSlice_IsAdvisory) {
   InstanceShape slice;
   slice.isolation.prevents = Prevents::mig;
   EXPECT_EQ(slice.isolation_of(Quantity::whole(1)).prevents, Prevents::mig);

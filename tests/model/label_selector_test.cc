@@ -9,36 +9,36 @@ bool matches(const std::string& expression, const Labels& labels) {
   return LabelMatch::parse("zone", expression).value().matches(labels);
 }
 
-TEST(LabelSelector, ValueMustBeEqual) {
+TEST(LabelSelector, MatchesEqualValue) {
   EXPECT_TRUE(matches("a", {{"zone", "a"}}));
   EXPECT_FALSE(matches("a", {{"zone", "b"}}));
   EXPECT_FALSE(matches("a", {}));
 }
 
-TEST(LabelSelector, NegatedValueIsMetByNodesWithoutTheLabel) {
+TEST(LabelSelector, NegatedValue_MatchesUnlabeledNodes) {
   EXPECT_FALSE(matches("!a", {{"zone", "a"}}));
   EXPECT_TRUE(matches("!a", {{"zone", "b"}}));
   EXPECT_TRUE(matches("!a", {}));
 }
 
-TEST(LabelSelector, ListMatchesAnyOfItsValues) {
+TEST(LabelSelector, List_MatchesAnyOfItsValues) {
   EXPECT_TRUE(matches("in(a,b)", {{"zone", "b"}}));
   EXPECT_TRUE(matches("in(a, b)", {{"zone", "b"}}));
   EXPECT_FALSE(matches("in(a,b)", {{"zone", "c"}}));
   EXPECT_FALSE(matches("in(a,b)", {}));
 }
 
-TEST(LabelSelector, NegatedListMatchesNoneOfItsValues) {
+TEST(LabelSelector, NegatedList_MatchesNoneOfItsValues) {
   EXPECT_FALSE(matches("!in(a,b)", {{"zone", "a"}}));
   EXPECT_TRUE(matches("!in(a,b)", {{"zone", "c"}}));
   EXPECT_TRUE(matches("!in(a,b)", {}));
 }
 
-TEST(LabelSelector, ValueThatBeginsLikeAListIsAValue) {
+TEST(LabelSelector, ValueStartingLikeList_IsValue) {
   EXPECT_TRUE(matches("inner", {{"zone", "inner"}}));
 }
 
-TEST(LabelSelector, ConditionsOnOneLabelCanAllBeMetWhereAValueIsLeft) {
+TEST(LabelSelector, MeetsConditionsOfOneLabelIfValueRemains) {
   const auto can = [](const std::vector<std::string>& expressions) {
     std::vector<LabelMatch> conditions;
     for (const auto& each : expressions)
@@ -55,7 +55,7 @@ TEST(LabelSelector, ConditionsOnOneLabelCanAllBeMetWhereAValueIsLeft) {
   EXPECT_TRUE(can({"!a", "in(a,b)"}));
 }
 
-TEST(LabelSelector, BadExpressionsAreRefusedWithTheRule) {
+TEST(LabelSelector, RejectsBadExpressionsWithRule) {
   for (const auto* bad : {"!", "in(a", "in()", "in(a,)", "a b", "-a", "in(a,b)c"}) {
     const auto parsed = LabelMatch::parse("zone", bad);
     ASSERT_FALSE(parsed.ok()) << bad;
@@ -66,7 +66,7 @@ TEST(LabelSelector, BadExpressionsAreRefusedWithTheRule) {
   EXPECT_FALSE(LabelMatch::parse("zone", std::string(64, 'a')).ok());
 }
 
-TEST(LabelSelector, KeysMayHaveAPrefix) {
+TEST(LabelSelector, AcceptsKeyPrefixes) {
   EXPECT_TRUE(LabelMatch::parse("mobula.io/node-id", "n1").ok());
   EXPECT_TRUE(check_labels({{"mobula.io/zone", "eu-1"}, {"plain", ""}}).ok());
   EXPECT_FALSE(check_labels({{"zone", "in(a)"}}).ok());

@@ -9,7 +9,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(ResourceSet, ZeroAmountsAreDropped) {
+TEST(ResourceSet, DropsZeroAmounts) {
   ResourceSet set{{"CPU", Quantity::whole(1)}};
   set.add("CPU", -Quantity::whole(1));
   EXPECT_TRUE(set.empty());
@@ -23,7 +23,7 @@ TEST(ResourceSet, SumsByName) {
   EXPECT_EQ(set.get("memory"), Quantity());
 }
 
-TEST(Resources, OnlyDevicesAreCountedInInstances) {
+TEST(Resources, CountsOnlyDevicesInInstances) {
   EXPECT_TRUE(is_unit_instance("GPU"));
   EXPECT_TRUE(is_unit_instance("neuron_cores"));
   EXPECT_FALSE(is_unit_instance("CPU"));
@@ -32,7 +32,7 @@ TEST(Resources, OnlyDevicesAreCountedInInstances) {
 }
 
 // Row by row: resource, mask, and whether a device can be shared.
-TEST(AcceleratorVendors, FollowTheTable) {
+TEST(AcceleratorVendors, FollowsTable) {
   struct Row {
     std::string_view resource, variable;
     bool fractions;
@@ -68,7 +68,7 @@ TEST(AcceleratorVendors, FollowTheTable) {
   EXPECT_EQ(vendor_named("voodoo"), nullptr);
 }
 
-TEST(NodeShape, TotalSumsInstances) {
+TEST(NodeShape, SumsInstancesInTotal) {
   NodeShape shape;
   shape.resources = {{"GPU", {{Quantity::whole(1), "0", {}, 0},
                               {Quantity::from_units(5000), "1", {}, 0}}}};
@@ -76,7 +76,7 @@ TEST(NodeShape, TotalSumsInstances) {
   EXPECT_EQ(shape.total("CPU"), Quantity());
 }
 
-TEST(Reason, SentenceNamesResourceNeedAndRest) {
+TEST(Reason, NamesResourceNeedAndRemainder) {
   const Reason busy{ReasonCode::resource_busy, "GPU", Quantity::whole(2), Quantity::whole(1), {}};
   EXPECT_EQ(to_string(busy), "GPU: needs 2, 1 free");
   EXPECT_FALSE(busy.permanent());

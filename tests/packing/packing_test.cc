@@ -8,7 +8,7 @@ namespace {
 
 constexpr int small_cases = 2000;
 
-TEST(PackingQuality, RequestsAreNeverPackedWorseThanByRaysRule) {
+TEST(PackingQuality, Requests_PackNoWorseThanRay) {
   const auto quality = measure_requests(small_cases);
   std::printf("%s", describe(quality, "requests").c_str());
   EXPECT_EQ(quality.worse_than_ray, 0) << "first seed: " << quality.worse.front();
@@ -17,7 +17,7 @@ TEST(PackingQuality, RequestsAreNeverPackedWorseThanByRaysRule) {
   EXPECT_LE(quality.used, quality.most);
 }
 
-TEST(PackingQuality, GroupsFindPlacesWheneverThereAreSome) {
+TEST(PackingQuality, Groups_AreAlwaysPlacedIfPossible) {
   const auto quality = measure_groups(small_cases);
   std::printf("%s", describe(quality, "groups").c_str());
   EXPECT_EQ(quality.worse_than_ray, 0) << "first seed: " << quality.worse.front();
@@ -26,7 +26,7 @@ TEST(PackingQuality, GroupsFindPlacesWheneverThereAreSome) {
 }
 
 // Checks the two references by hand.
-TEST(PackingQuality, TheOptimumAndRaysRuleByHand) {
+TEST(PackingQuality, OptimumAndRayRule_MatchHandResults) {
   const Case unlucky{{{40, {10, 10}}}, {{0, 6}, {0, 5}, {0, 5}, {0, 4}}, GroupStrategy::pack};
   EXPECT_EQ(most_in_use(unlucky), 20);
   EXPECT_EQ(in_use_by_ray(unlucky), 20);

@@ -114,7 +114,7 @@ Short unserved_by(const Plan& plan) {
   return all;
 }
 
-TEST(PlannerProperty, NothingGrowsOverItsMaximumAndMinimaAreReached) {
+TEST(PlannerProperty, KeepsMaximaAndReachesMinima) {
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
     const auto drawn = draw_case(seed);
@@ -142,7 +142,7 @@ TEST(PlannerProperty, NothingGrowsOverItsMaximumAndMinimaAreReached) {
   }
 }
 
-TEST(PlannerProperty, NothingIsLaunchedForWhatFits) {
+TEST(PlannerProperty, LaunchesNothingForWhatFits) {
   int fitting = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
@@ -159,7 +159,7 @@ TEST(PlannerProperty, NothingIsLaunchedForWhatFits) {
   EXPECT_GT(fitting, 30);
 }
 
-TEST(PlannerProperty, GroupsThatThePlanServesTheSchedulerNearlyAlwaysPlaces) {
+TEST(PlannerProperty, ServedGroups_AreNearlyAlwaysPlaced) {
   int groups = 0, strict = 0, for_groups = 0, missed = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
@@ -195,7 +195,7 @@ TEST(PlannerProperty, GroupsThatThePlanServesTheSchedulerNearlyAlwaysPlaces) {
 
 // Plans, launches, and places until nothing is launched: then a plan has reported each unplaced
 // request. No plan terminates nodes that the previous one launched for work.
-TEST(PlannerProperty, PlansOneAfterAnotherServeWhatTheyDoNotRefuse) {
+TEST(PlannerProperty, RepeatedPlans_ServeAllFeasibleWork) {
   constexpr int most_rounds = 30;
   int served = 0, refused = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
@@ -246,7 +246,7 @@ TEST(PlannerProperty, PlansOneAfterAnotherServeWhatTheyDoNotRefuse) {
   EXPECT_GT(refused, 100);
 }
 
-TEST(PlannerProperty, OnlyIdleNodesWithoutObjectsEnd) {
+TEST(PlannerProperty, TerminatesOnlyIdleNodesWithoutObjects) {
   int ended = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
@@ -264,7 +264,7 @@ TEST(PlannerProperty, OnlyIdleNodesWithoutObjectsEnd) {
   EXPECT_GT(ended, 20);
 }
 
-TEST(PlannerProperty, WhatIsInfeasibleFitsNoTypeAndNoNode) {
+TEST(PlannerProperty, Infeasible_FitsNoTypeAndNoNode) {
   int infeasible = 0;
   for (std::uint64_t seed = 1; seed <= cases; ++seed) {
     SCOPED_TRACE(seed);
@@ -294,7 +294,7 @@ TEST(PlannerProperty, WhatIsInfeasibleFitsNoTypeAndNoNode) {
   EXPECT_GT(infeasible, 50);
 }
 
-TEST(PlannerProperty, TheSameStateGivesTheSamePlan) {
+TEST(PlannerProperty, SameState_GivesSamePlan) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const auto drawn = draw_case(seed);
     const auto first = plan(drawn.state, drawn.types, drawn.limits);

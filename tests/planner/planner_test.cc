@@ -52,25 +52,25 @@ class PlannerTest : public ::testing::Test {
   Plan made_;
 };
 
-TEST_F(PlannerTest, NothingIsAskedNothingHappens) {
+TEST_F(PlannerTest, NoDemand_DoesNothing) {
   EXPECT_THAT(launches(), IsEmpty());
   EXPECT_THAT(made_.terminate, IsEmpty());
 }
 
-TEST_F(PlannerTest, SlotsGetAsManyNodesAsTheyNeed) {
+TEST_F(PlannerTest, LaunchesAsManyNodesAsSlotsNeed) {
   want(cpus(1), 20);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
   EXPECT_EQ(made_.launch.front().for_slots, 2);
 }
 
 // By their sum, three times 0.6 would fit two devices; devices are not split.
-TEST_F(PlannerTest, FractionsAreNotSplitOverDevices) {
+TEST_F(PlannerTest, SplitsNoFractionsOverDevices) {
   types_ = {node_type("two", node_with(8, 2), 9)};
   want(gpus(0.6), 3);
   EXPECT_THAT(launches(), ElementsAre(Pair("two", 2)));
 }
 
-TEST_F(PlannerTest, NodesThatRunOrAreLaunchingServeFirst) {
+TEST_F(PlannerTest, UsesRunningAndLaunchingNodesFirst) {
   occupy(add(cpu_), cpus(12));
   add(cpu_).phase = NodePhase::launching;
   want(cpus(1), 20);
@@ -79,7 +79,7 @@ TEST_F(PlannerTest, NodesThatRunOrAreLaunchingServeFirst) {
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
 }
 
-TEST_F(PlannerTest, NodesThatLeaveServeNothingButCount) {
+TEST_F(PlannerTest, LeavingNodes_CountButServeNothing) {
   types_ = {node_type("cpu", node_with(16, 0), 2)};
   add(types_[0]).phase = NodePhase::leaving;
   want(cpus(16), 2);
@@ -89,13 +89,13 @@ TEST_F(PlannerTest, NodesThatLeaveServeNothingButCount) {
   EXPECT_THAT(made_.waiting[0].why, HasSubstr("cpu has its maximum of 2"));
 }
 
-TEST_F(PlannerTest, GpuNodesServeCpuWorkOnlyWhenNothingElseMay) {
+TEST_F(PlannerTest, UsesGpuNodesForCpuWorkLast) {
   types_ = {node_type("cpu", node_with(16, 0), 1), gpu_};
   want(cpus(1), 18);
   EXPECT_THAT(launches(), UnorderedElementsAre(Pair("cpu", 1), Pair("gpu", 1)));
 }
 
-TEST_F(PlannerTest, MinimaAreReachedWithoutDemand) {
+TEST_F(PlannerTest, ReachesMinimaWithoutDemand) {
   types_[0].min_workers = 3;
   add(cpu_);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
@@ -104,13 +104,13 @@ TEST_F(PlannerTest, MinimaAreReachedWithoutDemand) {
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
 }
 
-TEST_F(PlannerTest, MinimaServeDemand) {
+TEST_F(PlannerTest, Minima_ServeDemand) {
   types_[0].min_workers = 2;
   want(cpus(1), 30);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
 }
 
-TEST_F(PlannerTest, StandingRequestsAreComputedAsIfNothingRan) {
+TEST_F(PlannerTest, StandingRequests_IgnoreRunningWork) {
   occupy(add(cpu_), cpus(16));
   state_.standing.push_back({cpus(4), 4});
   EXPECT_THAT(launches(), IsEmpty()) << "the busy node would hold it";
@@ -121,7 +121,7 @@ TEST_F(PlannerTest, StandingRequestsAreComputedAsIfNothingRan) {
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1))) << "which serves demand as well";
 }
 
-TEST_F(PlannerTest, LaunchesForSlotsAreBoundedPerPlan) {
+TEST_F(PlannerTest, LimitsLaunchesForSlotsPerPlan) {
   types_[0].max_workers = 100;
   want(cpus(16), 50);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 5)));
@@ -135,7 +135,7 @@ TEST_F(PlannerTest, LaunchesForSlotsAreBoundedPerPlan) {
   EXPECT_EQ(made_.launch.front().later, 40);
 }
 
-TEST_F(PlannerTest, LaunchesForGroupsAndMinimaAreNotBounded) {
+TEST_F(PlannerTest, GroupAndMinimumLaunches_AreUnlimited) {
   types_[0].max_workers = 100;
   types_[0].min_workers = 7;
   want_group(GroupStrategy::strict_spread, std::vector<Request>(12, cpus(16)));
@@ -146,7 +146,7 @@ TEST_F(PlannerTest, LaunchesForGroupsAndMinimaAreNotBounded) {
   EXPECT_EQ(made_.launch.front().later, 3);
 }
 
-TEST_F(PlannerTest, AStrictPackGetsOneNodeThatHoldsAll) {
+TEST_F(PlannerTest, StrictPack_GetsOneNodeForAllBundles) {
   types_ = {node_type("four", node_with(4, 0), 9), node_type("eight", node_with(8, 0), 9)};
   want_group(GroupStrategy::strict_pack, {cpus(3), cpus(3)});
   EXPECT_THAT(launches(), ElementsAre(Pair("eight", 1)));
@@ -156,20 +156,20 @@ TEST_F(PlannerTest, AStrictPackGetsOneNodeThatHoldsAll) {
   EXPECT_THAT(made_.infeasible[0].why, HasSubstr("no node type holds all its bundles together"));
 }
 
-TEST_F(PlannerTest, AStrictSpreadGetsANodeForEachBundleBesideThoseThatCanTakeOne) {
+TEST_F(PlannerTest, StrictSpread_ReusesSuitableNodes) {
   add(cpu_);
   want_group(GroupStrategy::strict_spread, {cpus(1), cpus(1), cpus(1)});
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
 }
 
-TEST_F(PlannerTest, BundlesOfAPackedGroupShareNodes) {
+TEST_F(PlannerTest, PackedBundles_ShareNodes) {
   want_group(GroupStrategy::pack, {cpus(8), cpus(8), cpus(8)});
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
   state_.groups.front().spec.strategy = GroupStrategy::spread;
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 2)));
 }
 
-TEST_F(PlannerTest, NothingIsLaunchedForHalfAGroup) {
+TEST_F(PlannerTest, LaunchesNothingForPartOfGroup) {
   types_ = {node_type("cpu", node_with(16, 0), 2)};
   want_group(GroupStrategy::strict_spread, std::vector<Request>(3, cpus(1)));
   EXPECT_THAT(launches(), IsEmpty());
@@ -177,7 +177,7 @@ TEST_F(PlannerTest, NothingIsLaunchedForHalfAGroup) {
   EXPECT_THAT(made_.waiting[0].why, HasSubstr("maxima"));
 }
 
-TEST_F(PlannerTest, AGroupThatLostABundleGetsANodeForItAlone) {
+TEST_F(PlannerTest, BundleLost_GetsOneNode) {
   auto& node = add(cpu_);
   node.idle.reset();
   want_group(GroupStrategy::strict_spread, {cpus(4), cpus(4)});
@@ -193,7 +193,7 @@ TEST_F(PlannerTest, AGroupThatLostABundleGetsANodeForItAlone) {
   ASSERT_EQ(made_.waiting.size(), 1u);
 }
 
-TEST_F(PlannerTest, WhatNoTypeHoldsIsInfeasibleWithTheReasonPerType) {
+TEST_F(PlannerTest, NoTypeFits_IsInfeasibleWithReasonPerType) {
   want(gpus(5), 2);
   auto labelled = cpus(1);
   labelled.label_selector["zone"] = "a";
@@ -204,13 +204,13 @@ TEST_F(PlannerTest, WhatNoTypeHoldsIsInfeasibleWithTheReasonPerType) {
   EXPECT_THAT(made_.infeasible[1].why, HasSubstr("cpu: its label zone is not a"));
 }
 
-TEST_F(PlannerTest, WhatIsInfeasibleDoesNotDecideWhatIsLaunched) {
+TEST_F(PlannerTest, InfeasibleRequest_DoesNotAffectLaunches) {
   want(gpus(5), 1);
   want(cpus(8), 2);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
 }
 
-TEST_F(PlannerTest, WhatOnlyABusyNodeHoldsWaitsForIt) {
+TEST_F(PlannerTest, OnlyBusyNodeFits_Waits) {
   const auto own = node_type("", node_with(64, 0), 0);
   occupy(add(own), cpus(64));
   want(cpus(32), 1);
@@ -220,7 +220,7 @@ TEST_F(PlannerTest, WhatOnlyABusyNodeHoldsWaitsForIt) {
   EXPECT_THAT(made_.waiting[0].why, HasSubstr("when running work has ended"));
 }
 
-TEST_F(PlannerTest, SlotsInAGroupAreNoDemandForNodes) {
+TEST_F(PlannerTest, SlotsInGroup_RequireNoNodes) {
   auto inside = cpus(1);
   inside.placement.group = GroupId::of(1);
   want(inside, 50);
@@ -228,20 +228,20 @@ TEST_F(PlannerTest, SlotsInAGroupAreNoDemandForNodes) {
   EXPECT_THAT(made_.waiting, IsEmpty());
 }
 
-TEST_F(PlannerTest, ExecutorPlacesCount) {
+TEST_F(PlannerTest, CountsExecutorLimits) {
   types_ = {cpu_};
   types_[0].shape.task_executors = 10;
   want(cpus(0), 25);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 3)));
 }
 
-TEST_F(PlannerTest, ANodeWhereTheProgramCannotStartServesNothingOfIt) {
+TEST_F(PlannerTest, IgnoresNodeThatCannotStartProgram) {
   add(cpu_).cannot_start = {ProgramId::of(1)};
   want(cpus(1), 1);
   EXPECT_THAT(launches(), ElementsAre(Pair("cpu", 1)));
 }
 
-TEST_F(PlannerTest, IdleNodesEndLongestFirstDownToTheMinimum) {
+TEST_F(PlannerTest, TerminatesLongestIdleDownToMinimum) {
   types_[0].min_workers = 1;
   add(cpu_).idle = 400s;
   add(cpu_).idle = 500s;
@@ -254,7 +254,7 @@ TEST_F(PlannerTest, IdleNodesEndLongestFirstDownToTheMinimum) {
   EXPECT_EQ(made_.terminate.size(), 1u);
 }
 
-TEST_F(PlannerTest, WhatKeepsANode) {
+TEST_F(PlannerTest, KeepsNodesThatAreNeeded) {
   for (int i = 0; i < 5; ++i) add(cpu_).idle = 3600s;
   state_.nodes[0].has_objects = true;
   state_.nodes[1].beside_head = true;

@@ -29,7 +29,7 @@ std::vector<std::string> order(const std::vector<NodeType>& types, std::vector<U
 const std::vector<NodeType> cpu_and_gpu{node_type("cpu", node_with(16, 0), 10),
                                         node_type("gpu", node_with(8, 4), 10)};
 
-TEST(TypeChoice, CpuWorkTakesTheTypeWithoutDevices) {
+TEST(TypeChoice, CpuWork_PrefersTypeWithoutDevices) {
   EXPECT_THAT(order(cpu_and_gpu, {unit(cpus(1), 20)}), ElementsAre("cpu", "gpu"));
   // Even if it is used less.
   const std::vector<NodeType> types{node_type("huge", node_with(1000, 0), 1),
@@ -37,12 +37,12 @@ TEST(TypeChoice, CpuWorkTakesTheTypeWithoutDevices) {
   EXPECT_THAT(order(types, {unit(cpus(1), 1)}), ElementsAre("huge", "gpu"));
 }
 
-TEST(TypeChoice, MoreKindsOfResourcesWin) {
+TEST(TypeChoice, PrefersMoreMatchedResources) {
   EXPECT_THAT(order(cpu_and_gpu, {unit(request({{"CPU", 1}, {"GPU", 0.5}}), 4), unit(cpus(1), 4)}),
               ElementsAre("gpu", "cpu"));
 }
 
-TEST(TypeChoice, ThenTheLeastAndTheMeanUse) {
+TEST(TypeChoice, PrefersLeastThenMeanUse) {
   const std::vector<NodeType> types{node_type("b4", node_with(4, 0), 1),
                                     node_type("a8", node_with(8, 0), 1),
                                     node_type("c16", node_with(16, 0), 1)};
@@ -51,13 +51,13 @@ TEST(TypeChoice, ThenTheLeastAndTheMeanUse) {
   EXPECT_THAT(order(types, {unit(cpus(1), 100)}), ElementsAre("c16", "a8", "b4"));
 }
 
-TEST(TypeChoice, OfEqualsTheLastByName) {
+TEST(TypeChoice, EqualTypes_PrefersLastByName) {
   const std::vector<NodeType> types{node_type("b", node_with(4, 0), 1),
                                     node_type("a", node_with(4, 0), 1)};
   EXPECT_THAT(order(types, {unit(cpus(1), 1)}), ElementsAre("b", "a"));
 }
 
-TEST(TypeChoice, TypesThatServeNothingAreNone) {
+TEST(TypeChoice, OmitsTypesThatServeNothing) {
   auto zone = node_with(4, 0);
   zone.labels["zone"] = "a";
   auto there = cpus(1);
@@ -70,7 +70,7 @@ TEST(TypeChoice, TypesThatServeNothingAreNone) {
   EXPECT_THAT(order({node_type("a", zone, 1)}, {unit(pinned, 1)}), ElementsAre("a"));
 }
 
-TEST(TypeChoice, AcceleratorTypesAreMetByDevicesOrByTheType) {
+TEST(TypeChoice, MatchesAcceleratorByDevicesOrType) {
   auto asked = request({{"GPU", 1}});
   asked.accelerator_type = "H100";
   auto declared = node_shape(8, {{}, {}});
@@ -81,7 +81,7 @@ TEST(TypeChoice, AcceleratorTypesAreMetByDevicesOrByTheType) {
 }
 
 // By their sums, both would fit one node with two devices.
-TEST(TypeChoice, PackingKnowsThatDevicesAreNotSplit) {
+TEST(TypeChoice, SplitsNoDevicesWhenPacking) {
   const auto type = node_type("gpu", node_with(8, 2), 5);
   std::vector<Unit> units{unit(request({{"GPU", 0.6}}), 3)};
   subtract(type, units);
@@ -89,7 +89,7 @@ TEST(TypeChoice, PackingKnowsThatDevicesAreNotSplit) {
   EXPECT_EQ(units.front().count, 1);
 }
 
-TEST(TypeChoice, TheLargestComesFirst) {
+TEST(TypeChoice, SortsLargestFirst) {
   std::vector<Unit> units{unit(cpus(4), 1), unit(request({{"CPU", 1}, {"GPU", 1}}), 1),
                           unit(cpus(8), 1)};
   sort_largest_first(units);

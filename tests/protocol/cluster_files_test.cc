@@ -40,7 +40,7 @@ class ClusterFiles : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(ClusterFiles, AKeyFileComesBackAndIsPrivate) {
+TEST_F(ClusterFiles, RestoresKeyFileAndKeepsItPrivate) {
   ASSERT_TRUE(save(key_file(), at("blue.key")).ok());
   EXPECT_EQ(mode_of(at("blue.key")), 0600u);
   const auto back = load_key_file(at("blue.key"));
@@ -53,7 +53,7 @@ TEST_F(ClusterFiles, AKeyFileComesBackAndIsPrivate) {
   EXPECT_EQ(back->secret_key, key_file().secret_key);
 }
 
-TEST_F(ClusterFiles, AKeyFileThatOthersCanReadIsRefusedWithTheRemedy) {
+TEST_F(ClusterFiles, RejectsReadableKeyFileWithRemedy) {
   ASSERT_TRUE(save(key_file(), at("blue.key")).ok());
   ASSERT_EQ(::chmod(at("blue.key").c_str(), 0640), 0);
   const auto back = load_key_file(at("blue.key"));
@@ -62,7 +62,7 @@ TEST_F(ClusterFiles, AKeyFileThatOthersCanReadIsRefusedWithTheRemedy) {
   EXPECT_NE(back.error().text.find("chmod 600 " + at("blue.key")), std::string::npos);
 }
 
-TEST_F(ClusterFiles, ABrokenKeyFileIsNamed) {
+TEST_F(ClusterFiles, NamesCorruptKeyFile) {
   for (const std::string text : {"", "{", "[]", "{}", R"({"public_key": 7})"}) {
     ASSERT_TRUE(write_file(at("blue.key"), text, 0600).ok());
     const auto back = load_key_file(at("blue.key"));
@@ -72,7 +72,7 @@ TEST_F(ClusterFiles, ABrokenKeyFileIsNamed) {
   }
 }
 
-TEST_F(ClusterFiles, WhatIsNoKeyFileIsNotToBeMadePrivate) {
+TEST_F(ClusterFiles, NotAKeyFile_NoPermissionAdvice) {
   ASSERT_TRUE(write_file(at("passwd"), "root:x:0:0:root:/root:/bin/bash\n", 0644).ok());
   for (const std::string& path : {folder_, at("passwd"), std::string("/dev/null")}) {
     const auto back = load_key_file(path);
@@ -85,13 +85,13 @@ TEST_F(ClusterFiles, WhatIsNoKeyFileIsNotToBeMadePrivate) {
   EXPECT_NE(load_key_file(at("passwd")).error().text.find("is no key file of Mobula"), std::string::npos);
 }
 
-TEST_F(ClusterFiles, AMissingFileIsNotFound) {
+TEST_F(ClusterFiles, MissingFile_IsNotFound) {
   EXPECT_EQ(load_key_file(at("none")).error().code, ErrorCode::not_found);
   EXPECT_EQ(load_head_file(at("none")).error().code, ErrorCode::not_found);
   EXPECT_EQ(load_agent_file(at("none")).error().code, ErrorCode::not_found);
 }
 
-TEST_F(ClusterFiles, HeadAndAgentFilesComeBack) {
+TEST_F(ClusterFiles, RestoresHeadAndAgentFiles) {
   const HeadFile head{.cluster = "blue", .address = "host:1234", .pid = 77, .schema = 3};
   ASSERT_TRUE(save(head, at("head.json")).ok());
   const auto head_back = load_head_file(at("head.json"));
@@ -111,7 +111,7 @@ TEST_F(ClusterFiles, HeadAndAgentFilesComeBack) {
   EXPECT_TRUE(agent_back->driver_agent);
 }
 
-TEST_F(ClusterFiles, AProcessIsKnownByMoreThanItsNumber) {
+TEST_F(ClusterFiles, IdentifiesProcessByMoreThanPid) {
   const auto self = ProcessMark::of_this_process();
   EXPECT_GT(self.start_time, 0u);
   EXPECT_TRUE(self.alive());
@@ -127,7 +127,7 @@ TEST_F(ClusterFiles, AProcessIsKnownByMoreThanItsNumber) {
   EXPECT_FALSE(runs(HeadFile{}));
 }
 
-TEST_F(ClusterFiles, AgentsOfAMachineAreFoundUnderItsStateFolder) {
+TEST_F(ClusterFiles, FindsAgentsUnderStateDirectory) {
   for (const std::string cluster : {"blue", "green"}) {
     fs::create_directories(at(cluster + "/agent"));
     ASSERT_TRUE(save(AgentFile{.cluster = cluster, .head_address = "h:1", .head_curve_key = "",
@@ -142,27 +142,27 @@ TEST_F(ClusterFiles, AgentsOfAMachineAreFoundUnderItsStateFolder) {
   EXPECT_TRUE(agents_of_machine(at("nowhere")).empty());
 }
 
-TEST_F(ClusterFiles, AFolderIsMadePrivate) {
+TEST_F(ClusterFiles, CreatesPrivateDirectory) {
   ASSERT_TRUE(make_private_folder(at("a/b/c")).ok());
   EXPECT_EQ(mode_of(at("a/b/c")), 0700u);
   EXPECT_TRUE(make_private_folder(at("a/b/c")).ok());
 }
 
-TEST_F(ClusterFiles, AFolderThatCannotBeMadeIsNamed) {
+TEST_F(ClusterFiles, NamesDirectoryThatCannotBeCreated) {
   std::ofstream(at("file")) << "x";
   const auto made = make_private_folder(at("file/folder"));
   ASSERT_FALSE(made.ok());
   EXPECT_NE(made.error().text.find(at("file/folder")), std::string::npos);
 }
 
-TEST_F(ClusterFiles, WritingLeavesNothingButTheFile) {
+TEST_F(ClusterFiles, WritesLeaveOnlyTheFile) {
   ASSERT_TRUE(write_file(at("x"), "first", 0644).ok());
   ASSERT_TRUE(write_file(at("x"), "second", 0644).ok());
   EXPECT_EQ(*read_file(at("x")), "second");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
-TEST_F(ClusterFiles, RefusesRuntimeFolderOfOthers) {
+TEST_F(ClusterFiles, RejectsRuntimeDirectoryOfOthers) {
   const std::string own = at("own");
   ASSERT_TRUE(make_runtime_directory(own).ok());
   EXPECT_EQ(mode_of(own), 0700u);

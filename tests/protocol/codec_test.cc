@@ -16,7 +16,7 @@ Bytes bytes_of(std::initializer_list<int> values) {
   return bytes;
 }
 
-TEST(Codec, EveryMessageComesBackAsItWasSent) {
+TEST(Codec, RestoresEveryMessage) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     const Bytes bytes = encode(value);
@@ -28,7 +28,7 @@ TEST(Codec, EveryMessageComesBackAsItWasSent) {
 }
 
 // Guards the test above: with a field at its default, an omission in a codec would go unnoticed.
-TEST(Codec, FilledMessagesHoldNoDefault) {
+TEST(Codec, FilledMessages_HoldNoDefault) {
   for_each_struct([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     [[maybe_unused]] const T standard{};
@@ -40,7 +40,7 @@ TEST(Codec, FilledMessagesHoldNoDefault) {
   });
 }
 
-TEST(Codec, MissingFieldsAreDefaulted) {
+TEST(Codec, DefaultsMissingFields) {
   for_each_struct([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     for (std::size_t given = 0; given < field_count<T>; ++given) {
@@ -64,7 +64,7 @@ TEST(Codec, MissingFieldsAreDefaulted) {
   });
 }
 
-TEST(Codec, UnknownTrailingFieldsAreSkipped) {
+TEST(Codec, SkipsUnknownTrailingFields) {
   for_each_struct([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     Writer out;
@@ -83,7 +83,7 @@ TEST(Codec, UnknownTrailingFieldsAreSkipped) {
   });
 }
 
-TEST(Codec, AnAlternativeOfALaterVersionIsRefused) {
+TEST(Codec, RejectsAlternativeOfNewerVersion) {
   Writer out;
   out.array(2);
   out.unsigned_integer(std::variant_size_v<AgentMessage>);
@@ -94,7 +94,7 @@ TEST(Codec, AnAlternativeOfALaterVersionIsRefused) {
   EXPECT_NE(back.error().text.find("this version does not know"), std::string::npos);
 }
 
-TEST(Codec, AMessageCutAtAnyByteIsCorrupt) {
+TEST(Codec, RejectsMessageCutAtAnyByte) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     const Bytes bytes = encode(value);
@@ -107,7 +107,7 @@ TEST(Codec, AMessageCutAtAnyByteIsCorrupt) {
 }
 
 // Names are sorted, so that a list of millions cannot make its reader search each position.
-TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
+TEST(Codec, RequiresResourcesInOrderOfNames) {
   const ResourceSet set{{"CPU", Quantity::whole(1)}, {"GPU", Quantity::whole(2)}};
   auto bytes = encode(set);
   ASSERT_EQ(decode<ResourceSet>(bytes).value(), set);
@@ -120,7 +120,7 @@ TEST(Codec, ResourcesComeInTheOrderOfTheirNames) {
 }
 
 // Frames to one receiver are sent together: all of them arrive in order, or none if one is damaged.
-TEST(Codec, FramesInOneMessageComeInOrder) {
+TEST(Codec, DecodesFramesOfOneMessageInOrder) {
   Bytes together;
   for (std::uint64_t number = 1; number <= 3; ++number) {
     const auto frame = encode(CallerFrame{number, 7, CancelCall{number, true, false}});
@@ -141,7 +141,7 @@ TEST(Codec, FramesInOneMessageComeInOrder) {
   EXPECT_FALSE(decode_all<CallerFrame>(together).ok());
 }
 
-TEST(Codec, BytesAfterAMessageAreCorrupt) {
+TEST(Codec, RejectsTrailingBytes) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     Bytes bytes = encode(value);
@@ -151,7 +151,7 @@ TEST(Codec, BytesAfterAMessageAreCorrupt) {
 }
 
 // A value that is decoded from damaged bytes is a valid value.
-TEST(Codec, FlippedBitsAreAnErrorOrAnotherValue) {
+TEST(Codec, FlippedBits_FailOrGiveAnotherValue) {
   const std::uint64_t seed = 20'240'611;
   Random random(seed);
   for_each_whole([&](const auto& value) {
@@ -170,7 +170,7 @@ TEST(Codec, FlippedBitsAreAnErrorOrAnotherValue) {
   });
 }
 
-TEST(Codec, RandomBytesAreNoMessage) {
+TEST(Codec, RandomBytes_AreNoMessage) {
   const std::uint64_t seed = 77;
   Random random(seed);
   for (int round = 0; round < 20'000; ++round) {
@@ -186,7 +186,7 @@ TEST(Codec, RandomBytesAreNoMessage) {
 }
 
 // An array of 2^31 - 1 elements in five bytes is rejected before any allocation.
-TEST(Codec, FiveBytesThatClaimTwoThousandMillionElementsAreRefused) {
+TEST(Codec, RejectsHugeCountInShortMessage) {
   const Bytes bomb = bytes_of({0xdd, 0x7f, 0xff, 0xff, 0xff});
   for_each_whole([&](const auto& value) {
     using T = std::decay_t<decltype(value)>;
@@ -200,7 +200,7 @@ TEST(Codec, FiveBytesThatClaimTwoThousandMillionElementsAreRefused) {
 }
 
 // A million empty structs take a byte each on the wire and hundreds in memory.
-TEST(Codec, ManySmallElementsMayNotBecomeMuchMemory) {
+TEST(Codec, LimitsMemoryOfManySmallElements) {
   Writer out;
   out.array(1'000'000);
   Bytes bytes = out.take();
@@ -210,7 +210,7 @@ TEST(Codec, ManySmallElementsMayNotBecomeMuchMemory) {
   EXPECT_NE(back.error().text.find("memory"), std::string::npos) << back.error().text;
 }
 
-TEST(Codec, DeepNestingOfASkippedFieldIsRefused) {
+TEST(Codec, RejectsDeepNestingInSkippedField) {
   Writer out;
   out.array(field_count<EndJob> + 1);
   write(out, JobId::of(1));
@@ -222,14 +222,14 @@ TEST(Codec, DeepNestingOfASkippedFieldIsRefused) {
   EXPECT_NE(back.error().text.find("nested too deeply"), std::string::npos);
 }
 
-TEST(Codec, AMessageOverTheLimitIsRefusedUnread) {
+TEST(Codec, RejectsOversizedMessageUnread) {
   const Bytes bytes(100, std::byte{0x90});
   const auto back = decode<EndJob>(bytes, {.max_bytes = 99});
   ASSERT_FALSE(back.ok());
   EXPECT_NE(back.error().text.find("over the limit of 99"), std::string::npos);
 }
 
-TEST(Codec, NumbersThatDoNotFitAreRefused) {
+TEST(Codec, RejectsNumbersOutOfRange) {
   EXPECT_FALSE(decode<std::uint32_t>(encode(std::uint64_t{1} << 32)).ok());
   EXPECT_FALSE(decode<std::int32_t>(encode(std::int64_t{1} << 31)).ok());
   EXPECT_FALSE(decode<std::uint64_t>(encode(std::int64_t{-1})).ok());
@@ -238,7 +238,7 @@ TEST(Codec, NumbersThatDoNotFitAreRefused) {
   EXPECT_EQ(*decode<std::int64_t>(encode(INT64_MIN)), INT64_MIN);
 }
 
-TEST(Codec, IntegersTakeTheShortestFormAndComeBack) {
+TEST(Codec, EncodesIntegersInShortestForm) {
   for (int shift = 0; shift < 64; ++shift) {
     for (const std::int64_t near : {-1, 0, 1}) {
       const auto bits = static_cast<std::int64_t>(std::uint64_t{1} << shift) / 2;
@@ -252,7 +252,7 @@ TEST(Codec, IntegersTakeTheShortestFormAndComeBack) {
   EXPECT_EQ(encode(std::int64_t{-33}).size(), 2u);
 }
 
-TEST(Codec, TextAndBytesOfEveryLengthClassComeBack) {
+TEST(Codec, RestoresTextAndBytesOfEveryLength) {
   for (const std::size_t size : {0u, 1u, 31u, 32u, 255u, 256u, 65'535u, 65'536u}) {
     const std::string text(size, 'x');
     EXPECT_EQ(*decode<std::string>(encode(text)), text);
@@ -262,7 +262,7 @@ TEST(Codec, TextAndBytesOfEveryLengthClassComeBack) {
 }
 
 // A writer preallocates memory and grows for longer data.
-TEST(Codec, WhatFollowsBytesOfAnyLengthComesBackToo) {
+TEST(Codec, DecodesFieldsAfterBytesOfAnyLength) {
   Bytes memory;
   for (std::size_t size = 0; size < 1500; ++size) {
     const Bytes bytes(size, static_cast<std::byte>(size));
@@ -281,7 +281,7 @@ TEST(Codec, WhatFollowsBytesOfAnyLengthComesBackToo) {
   }
 }
 
-TEST(Codec, AValueOfTheWrongKindIsRefusedWithItsPlace) {
+TEST(Codec, RejectsWrongKindWithPosition) {
   const auto back = decode<EndJob>(bytes_of({0x91, 0xc3}));
   ASSERT_FALSE(back.ok());
   EXPECT_NE(back.error().text.find("expected bytes at byte 2"), std::string::npos)

@@ -28,7 +28,7 @@ CallRecord there_and_back(const CallRecord& call) {
   return back.ok() ? std::move(*back) : CallRecord{};
 }
 
-TEST(Forms, OfTwoCallsThatWereReadIsOneObject) {
+TEST(Forms, DecodesEqualFormsAsOneObject) {
   CallRecord first = call_of(1);
   CallRecord second = first;
   second.task = TaskId::of(99);
@@ -39,14 +39,14 @@ TEST(Forms, OfTwoCallsThatWereReadIsOneObject) {
   EXPECT_TRUE(a.form.is_same(b.form));
 }
 
-TEST(Forms, ThatAreEqualButOtherObjectsAreReadAsOne) {
+TEST(Forms, DecodesEqualCopiesAsOneObject) {
   const CallRecord a = there_and_back(call_of(2));
   const CallRecord b = there_and_back(call_of(2));
   EXPECT_TRUE(a.form.is_same(b.form));
 }
 
 // A new form that is equal to a cached one is encoded once, however often it is sent.
-TEST(Forms, AreKnownByAllObjectsThatAreEqual) {
+TEST(Forms, FindsEncodingByEqualForm) {
   RecentValues<CallForm> recent;
   const CopyOnWrite<CallForm> first = call_of(6).form;
   const CopyOnWrite<CallForm> second = call_of(6).form;
@@ -59,7 +59,7 @@ TEST(Forms, AreKnownByAllObjectsThatAreEqual) {
   EXPECT_TRUE(recent.find(bytes)->value.is_same(first)) << "who reads has the first of them, always";
 }
 
-TEST(Forms, MoreThanAreKeptComeBackRight) {
+TEST(Forms, MoreThanCached_StayCorrect) {
   std::vector<CallRecord> calls;
   for (int i = 0; i < 40; ++i) calls.push_back(call_of(i));
   for (int round = 0; round < 3; ++round) {
@@ -69,7 +69,7 @@ TEST(Forms, MoreThanAreKeptComeBackRight) {
 }
 
 // A changed form is encoded with its new content, even if its old content is cached.
-TEST(Forms, ThatWereChangedAreWrittenAsTheyAre) {
+TEST(Forms, ChangedForm_IsEncodedAsChanged) {
   CallRecord call = call_of(3);
   const CallRecord before = call;
   (void)encode(call);
@@ -78,7 +78,7 @@ TEST(Forms, ThatWereChangedAreWrittenAsTheyAre) {
   EXPECT_EQ(there_and_back(before).form->num_returns, 1u);
 }
 
-TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
+TEST(Forms, DamagedForm_FailsAndSpoilsNoOther) {
   const CallRecord call = call_of(4);
   const Bytes whole = encode(call);
   const Bytes form = encode(*call.form);
@@ -103,7 +103,7 @@ TEST(Forms, ThatAreDamagedAreAnErrorAndSpoilNoOther) {
 }
 
 // Caching them would let a sender fill the memory of the receiver.
-TEST(Forms, ThatAreLongComeBackAndAreNotKept) {
+TEST(Forms, LongForm_IsNotInterned) {
   CallRecord call = call_of(5);
   call.form.edit().name = std::string(100'000, 'x');
   const CallRecord a = there_and_back(call);
@@ -126,7 +126,7 @@ RefRecord ref_of(int number) {
   return ref;
 }
 
-TEST(TensorRecords, OfOneTensorAreReadAsOneObject) {
+TEST(TensorRecords, DecodesRecordsOfOneTensorAsOneObject) {
   const std::vector<RefRecord> refs{ref_of(1), ref_of(2), ref_of(1)};
   const auto back = decode<std::vector<RefRecord>>(encode(refs));
   ASSERT_TRUE(back.ok());
@@ -135,7 +135,7 @@ TEST(TensorRecords, OfOneTensorAreReadAsOneObject) {
   EXPECT_FALSE(back->at(0).tensor.is_same(back->at(1).tensor));
 }
 
-TEST(TensorRecords, MoreThanAreKeptComeBackRightFromWhoeverRead) {
+TEST(TensorRecords, MoreThanCached_StayCorrect) {
   std::vector<RefRecord> refs;
   for (int i = 0; i < 40; ++i) refs.push_back(ref_of(i % 9));
   for (int round = 0; round < 3; ++round) {
@@ -147,7 +147,7 @@ TEST(TensorRecords, MoreThanAreKeptComeBackRightFromWhoeverRead) {
   }
 }
 
-TEST(TensorRecords, ThatAreCutOrDamagedAreAnErrorOrAnotherAndSpoilNoOther) {
+TEST(TensorRecords, DamagedRecord_SpoilsNoOther) {
   const RefRecord ref = ref_of(4);
   const Bytes whole = encode(ref);
   ASSERT_EQ(*decode<RefRecord>(whole), ref);
@@ -164,7 +164,7 @@ TEST(TensorRecords, ThatAreCutOrDamagedAreAnErrorOrAnotherAndSpoilNoOther) {
   EXPECT_EQ(*decode<RefRecord>(whole), ref);
 }
 
-TEST(TensorHolders, ComeBackAsOneObjectUnlessTheyAreLong) {
+TEST(TensorHolders, DecodesAsOneObjectUnlessLong) {
   for (const std::size_t length : {20u, 100'000u}) {
     const TensorRecord tensor = tensor_at(std::string(length, 'a'));
     const auto a = decode<TensorRecord>(encode(tensor));

@@ -76,7 +76,7 @@ void check_choice(const std::string& choice) {
   check(choice, lines);
 }
 
-TEST(Golden, ChoicesAreWrittenAsBefore) {
+TEST(Golden, EncodesVariantsAsBefore) {
   check_choice<ProcessToHead>("ProcessToHead");
   check_choice<HeadToProcess>("HeadToProcess");
   check_choice<AgentMessage>("AgentMessage");
@@ -93,7 +93,7 @@ TEST(Golden, ChoicesAreWrittenAsBefore) {
   check_choice<RegionLinkMessage>("RegionLinkMessage");
 }
 
-TEST(Golden, SinglesAreWrittenAsBefore) {
+TEST(Golden, EncodesStructsAsBefore) {
   Lines lines;
   lines["CallerFrame"] = hex(encode(filled<CallerFrame>()));
   lines["ExecutorFrame"] = hex(encode(filled<ExecutorFrame>()));

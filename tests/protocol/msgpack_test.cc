@@ -8,7 +8,7 @@
 namespace mobula::internal::test {
 namespace {
 
-TEST(Msgpack, TheLibraryReadsEveryMessageAndWritesTheSameBytes) {
+TEST(Msgpack, Library_ReadsAndWritesSameBytes) {
   for_each_whole([](const auto& value) {
     using T = std::decay_t<decltype(value)>;
     const Bytes bytes = encode(value);
@@ -23,7 +23,7 @@ TEST(Msgpack, TheLibraryReadsEveryMessageAndWritesTheSameBytes) {
   });
 }
 
-TEST(Msgpack, TheCodecSkipsEveryKindOfValueThatTheLibraryWrites) {
+TEST(Msgpack, SkipsEveryKindOfLibraryValue) {
   msgpack::sbuffer buffer;
   msgpack::packer<msgpack::sbuffer> out(buffer);
   out.pack_array(static_cast<std::uint32_t>(field_count<EndJob>) + 12);

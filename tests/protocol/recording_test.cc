@@ -80,7 +80,7 @@ class Recording : public ::testing::Test {
   std::string ending_;
 };
 
-TEST_F(Recording, WhatIsWrittenIsRead) {
+TEST_F(Recording, ReadsWhatWasWritten) {
   auto recorder = start();
   step(*recorder, 5, "first", {});
   step(*recorder, 7, "", {bytes_of("one"), {}, bytes_of("two")});
@@ -102,7 +102,7 @@ TEST_F(Recording, WhatIsWrittenIsRead) {
   EXPECT_EQ(ending_, "");
 }
 
-TEST_F(Recording, TheFileIsItsOwnersAloneAndNamedByItsCore) {
+TEST_F(Recording, CreatesPrivateFileNamedByCore) {
   const auto recorder = start();
   struct stat status {};
   ASSERT_EQ(::stat(path_.c_str(), &status), 0);
@@ -112,7 +112,7 @@ TEST_F(Recording, TheFileIsItsOwnersAloneAndNamedByItsCore) {
 }
 
 // A kill at any time leaves no recording or a readable one.
-TEST_F(Recording, AFileUnderItsNameIsWholeFromTheBeginning) {
+TEST_F(Recording, File_IsReadableFromTheBeginning) {
   const auto recorder = start();
   const auto steps = read();
   ASSERT_TRUE(steps.ok());
@@ -122,13 +122,13 @@ TEST_F(Recording, AFileUnderItsNameIsWholeFromTheBeginning) {
   EXPECT_EQ(names, std::vector<std::string>{fs::path(path_).filename()});
 }
 
-TEST_F(Recording, NoFolderMeansNoRecording) {
+TEST_F(Recording, NoDirectory_RecordsNothing) {
   const auto recorder = Recorder::start({}, header());
   ASSERT_TRUE(recorder.ok());
   EXPECT_EQ(*recorder, nullptr);
 }
 
-TEST_F(Recording, AnEventIsInTheFileBeforeItsCoreHasTakenIt) {
+TEST_F(Recording, WritesEventBeforeCoreHandlesIt) {
   auto recorder = start();
   step(*recorder, 1, "first", {bytes_of("done")});
   recorder->took(Time::from_ns(2), bytes_of("aborts"));
@@ -141,7 +141,7 @@ TEST_F(Recording, AnEventIsInTheFileBeforeItsCoreHasTakenIt) {
   EXPECT_NE(ending_, "");
 }
 
-TEST_F(Recording, AFileCutAnywhereGivesTheWholeStepsBeforeAndSaysSo) {
+TEST_F(Recording, FileCut_YieldsWholeStepsAndReportsIt) {
   auto recorder = start();
   const std::size_t begin = written().size();
   std::vector<std::size_t> ends;  // ends of complete steps
@@ -165,7 +165,7 @@ TEST_F(Recording, AFileCutAnywhereGivesTheWholeStepsBeforeAndSaysSo) {
   }
 }
 
-TEST_F(Recording, OtherVersionsAreRefusedByName) {
+TEST_F(Recording, RejectsOtherVersionsByName) {
   RecordingHeader other = header();
   other.format = recording_format + 1;
   const auto text = [](const Bytes& bytes) {
@@ -183,7 +183,7 @@ TEST_F(Recording, OtherVersionsAreRefusedByName) {
   EXPECT_NE(protocol.error().text.find("protocol"), std::string::npos) << protocol.error().text;
 }
 
-TEST_F(Recording, WhatIsNoRecordingIsRefused) {
+TEST_F(Recording, RejectsFileThatIsNoRecording) {
   for (const std::string& bytes :
        {std::string(), std::string("SQLite format 3"), std::string("MOBREC\r\n\0\0\0\0H", 13),
         std::string("MOBREC\r\n\xff\xff\xff\xffH", 13)}) {
@@ -199,7 +199,7 @@ TEST_F(Recording, WhatIsNoRecordingIsRefused) {
   EXPECT_EQ(steps.error().code, ErrorCode::corrupt);
 }
 
-TEST_F(Recording, AtItsLimitItStopsWithinItAndSaysWhy) {
+TEST_F(Recording, LimitReached_StopsWithReason) {
   constexpr std::uint64_t limit = 2000;
   auto recorder = start(limit);
   for (int i = 0; i < 100; ++i) step(*recorder, i, "some event", {bytes_of("a command")});
@@ -211,7 +211,7 @@ TEST_F(Recording, AtItsLimitItStopsWithinItAndSaysWhy) {
   EXPECT_NE(ending_.find("2000"), std::string::npos) << ending_;
 }
 
-TEST_F(Recording, CommandsOverTheLimitEndItToo) {
+TEST_F(Recording, CommandsBeyondLimit_EndRecording) {
   auto recorder = start(2000);
   step(*recorder, 1, "small", {});
   step(*recorder, 2, "event", {Bytes(3000)});
@@ -223,7 +223,7 @@ TEST_F(Recording, CommandsOverTheLimitEndItToo) {
   EXPECT_NE(ending_.find("limit"), std::string::npos) << ending_;
 }
 
-TEST_F(Recording, TheEnvironmentSaysWhereAndHowMuch) {
+TEST_F(Recording, ReadsDirectoryAndLimitFromEnvironment) {
   ::setenv(record_variable, "relative", 1);
   ::setenv(record_limit_variable, "4096", 1);
   const auto options = record_options_from_environment();

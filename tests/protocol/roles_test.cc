@@ -30,7 +30,7 @@ void expect_within(const std::set<Role>& senders, const std::set<Role>& all = {}
   });
 }
 
-TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
+TEST(Roles, EveryMessage_HasItsSendersOnly) {
   expect_within<AgentToHead>({Role::agent, Role::driver_agent}, {Role::agent, Role::driver_agent});
   // Agents and processes send some replies with the same messages. The sender of a frame is checked
   // before.
@@ -46,12 +46,12 @@ TEST(Roles, EveryMessageOfTheProtocolHasSendersAndNoOthers) {
   expect_within<ExecutorMessage>({Role::executor}, {Role::executor});
 }
 
-TEST(Roles, AllChoicesAreAboveButThoseOfStrategiesAndTensors) {
+TEST(Roles, CoversAllMessageVariants) {
   // A variant that is added to the protocol needs a row in the test above.
   EXPECT_EQ(std::tuple_size_v<test::AllChoices>, 14u);
 }
 
-TEST(Roles, WhoHasNoSlotsSpeaksOfNone) {
+TEST(Roles, NoSlots_MaySendNoSlotMessages) {
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotStarted{})));
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotGone{})));
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(ActorConstructed{})));
@@ -63,7 +63,7 @@ TEST(Roles, WhoHasNoSlotsSpeaksOfNone) {
   EXPECT_FALSE(may_send(Role::executor, ProcessToAgent(AttachDriver{})));
 }
 
-TEST(Roles, EveryVerbHasItsAskers) {
+TEST(Roles, AllowsEachVerbToItsRoles) {
   const std::set<std::string_view> reads{"status", "list", "get", "explain", "named_actors", "planner_state", "job_log",
                                          "timeline", "logs", "log", "head_log", "usage", "changes"};
   const std::set<std::string_view> jobs{"submit", "job_stop", "package_put"};

@@ -34,13 +34,13 @@ TEST_F(TicketClockTest, FollowsWallClockWithoutTicket) {
   EXPECT_EQ(clock_.now_ms(issued_ms + 50 * hour_ms, after(1)), issued_ms + 50 * hour_ms);
 }
 
-TEST_F(TicketClockTest, WallClockJumps_TimeOfClusterCounts) {
+TEST_F(TicketClockTest, WallClockJumps_ClusterTimeCounts) {
   clock_.received(agent_ticket(head_), issued_ms, after(0));
   EXPECT_EQ(clock_.now_ms(issued_ms + hour_ms / 2, after(1)), issued_ms + hour_ms / 2);
   EXPECT_EQ(clock_.now_ms(issued_ms + 30 * hour_ms, after(1)), issued_ms + hour_ms);
 }
 
-TEST_F(TicketClockTest, TicketOfProcess_SignersEndCounts) {
+TEST_F(TicketClockTest, TicketOfProcess_ExpiryOfSignerCounts) {
   Ticket own;
   own.principal.role = Role::executor;
   own.expires_ms = issued_ms + 10'000 * hour_ms;

@@ -41,7 +41,7 @@ void expect_refused(const Result<Ticket>& result, const std::string& why) {
   EXPECT_NE(result.error().text.find(why), std::string::npos) << result.error().text;
 }
 
-TEST(Ticket, OfTheHeadIsHonoured) {
+TEST(Ticket, AcceptsTicketSignedByHead) {
   const Authority authority;
   const auto ticket = check_ticket(sign_ticket(authority.agent_ticket(), authority.head),
                                    authority.head.public_key, now_ms, {});
@@ -49,7 +49,7 @@ TEST(Ticket, OfTheHeadIsHonoured) {
   EXPECT_TRUE(*ticket == authority.agent_ticket());
 }
 
-TEST(Ticket, OfAnAgentIsHonouredForAProcessOfItsNode) {
+TEST(Ticket, AcceptsAgentTicketForOwnProcess) {
   const Authority authority;
   const auto ticket =
       check_ticket(authority.chain(Authority::executor_ticket()), authority.head.public_key, now_ms, {});
@@ -57,21 +57,21 @@ TEST(Ticket, OfAnAgentIsHonouredForAProcessOfItsNode) {
   EXPECT_TRUE(*ticket == Authority::executor_ticket());
 }
 
-TEST(Ticket, OfAnAgentForAnotherNodeIsRefused) {
+TEST(Ticket, RejectsAgentTicketForAnotherNode) {
   const Authority authority;
   expect_refused(check_ticket(authority.chain(Authority::executor_ticket(2)),
                               authority.head.public_key, now_ms, {}),
                  "its own node");
 }
 
-TEST(Ticket, OfAnAgentForAnAgentIsRefused) {
+TEST(Ticket, RejectsAgentTicketForAgent) {
   const Authority authority;
   expect_refused(
       check_ticket(authority.chain(authority.agent_ticket()), authority.head.public_key, now_ms, {}),
       "only for drivers and executors");
 }
 
-TEST(Ticket, OfAProcessThatMayNotSignIsRefused) {
+TEST(Ticket, RejectsTicketSignedByExecutor) {
   const Authority authority;
   const SigningKeys executor = SigningKeys::generate();
   const std::string signer = sign_ticket(Authority::executor_ticket(), authority.head);
@@ -80,7 +80,7 @@ TEST(Ticket, OfAProcessThatMayNotSignIsRefused) {
                  "may not sign");
 }
 
-TEST(Ticket, OfAnotherClusterIsRefused) {
+TEST(Ticket, RejectsTicketOfAnotherCluster) {
   const Authority authority;
   const Authority other;
   expect_refused(check_ticket(sign_ticket(other.agent_ticket(), other.head),
@@ -91,7 +91,7 @@ TEST(Ticket, OfAnotherClusterIsRefused) {
                  "signature is not of this cluster");
 }
 
-TEST(Ticket, WithAnyBitChangedIsRefused) {
+TEST(Ticket, RejectsAnyChangedBit) {
   const Authority authority;
   const std::string whole = authority.chain(Authority::executor_ticket());
   for (std::size_t at = 0; at < whole.size(); ++at) {
@@ -103,7 +103,7 @@ TEST(Ticket, WithAnyBitChangedIsRefused) {
   }
 }
 
-TEST(Ticket, ExpiredLongAgoIsRefusedWithBothClocks) {
+TEST(Ticket, ExpiredLongAgo_RejectsWithBothClocks) {
   const Authority authority;
   Ticket ticket = Authority::executor_ticket();
   ticket.expires_ms = now_ms - 5 * minute_ms - 1;
@@ -112,14 +112,14 @@ TEST(Ticket, ExpiredLongAgoIsRefusedWithBothClocks) {
   expect_refused(result, std::to_string(now_ms));
 }
 
-TEST(Ticket, ExpiredWithinTheSkewIsHonoured) {
+TEST(Ticket, ExpiredWithinSkew_IsAccepted) {
   const Authority authority;
   Ticket ticket = Authority::executor_ticket();
   ticket.expires_ms = now_ms - 5 * minute_ms;
   EXPECT_TRUE(check_ticket(authority.chain(ticket), authority.head.public_key, now_ms, {}).ok());
 }
 
-TEST(Ticket, WhoseSignerHasExpiredIsRefused) {
+TEST(Ticket, RejectsTicketOfExpiredSigner) {
   const Authority authority;
   Ticket agent = authority.agent_ticket();
   agent.expires_ms = now_ms - 10 * minute_ms;
@@ -128,7 +128,7 @@ TEST(Ticket, WhoseSignerHasExpiredIsRefused) {
   expect_refused(check_ticket(chain, authority.head.public_key, now_ms, {}), "it expired");
 }
 
-TEST(Ticket, WithALongerChainIsRefused) {
+TEST(Ticket, RejectsLongerChain) {
   const Authority authority;
   const std::string deep =
       sign_ticket(Authority::executor_ticket(), authority.agent,
@@ -136,7 +136,7 @@ TEST(Ticket, WithALongerChainIsRefused) {
   expect_refused(check_ticket(deep, authority.head.public_key, now_ms, {}), "its chain");
 }
 
-TEST(Ticket, ThatIsNoTicketIsRefused) {
+TEST(Ticket, RejectsInvalidTicket) {
   const Authority authority;
   for (const std::string bytes : {"", "garbage", "\xdd\x7f\xff\xff\xff", "\x93\xa0\xa0\xa0"}) {
     expect_refused(check_ticket(bytes, authority.head.public_key, now_ms, {}), "ticket refused");

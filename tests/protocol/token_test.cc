@@ -20,7 +20,7 @@ Token token() {
           .secret_key = "0123456789.-:+=^!/*?&<>()[]{}@%$#abcdefg"};
 }
 
-TEST(Token, IsReadAsItWasWritten) {
+TEST(Token, ParsesWhatItPrints) {
   const std::string text = to_text(token());
   EXPECT_TRUE(text.starts_with(token_prefix));
   EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"),
@@ -30,7 +30,7 @@ TEST(Token, IsReadAsItWasWritten) {
   EXPECT_EQ(*read, token());
 }
 
-TEST(Token, CutAnywhereOrWithOneCharacterChangedIsRefusedAndNeverShown) {
+TEST(Token, RejectsDamagedTokenWithoutPrintingIt) {
   const std::string text = to_text(token());
   for (std::size_t size = 0; size < text.size(); ++size) {
     const auto read = parse_token(text.substr(0, size));
@@ -47,7 +47,7 @@ TEST(Token, CutAnywhereOrWithOneCharacterChangedIsRefusedAndNeverShown) {
   EXPECT_FALSE(parse_token(std::string(token_prefix) + std::string(5000, 'A')).ok());
 }
 
-TEST(Token, WithAKeyThatIsNoneIsRefused) {
+TEST(Token, RejectsInvalidKey) {
   for (const auto spoil : {+[](Token& each) { each.secret_key.pop_back(); },
                            +[](Token& each) { each.secret_key[3] = ' '; },
                            +[](Token& each) { each.head_curve_key.clear(); },
@@ -61,7 +61,7 @@ TEST(Token, WithAKeyThatIsNoneIsRefused) {
   }
 }
 
-TEST(Token, InAFileIsReadUnlessOthersCan) {
+TEST(Token, ReadsPrivateFileOnly) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("mobula-token-test-" + std::to_string(::getpid()))).string();
   ASSERT_TRUE(write_file(path, to_text(token()) + "\n", 0600).ok());

@@ -18,7 +18,7 @@ TaskError thrown(std::uint64_t task) {
   return {TaskId::of(task), Payload(encode(error))};
 }
 
-TEST(TaskErrors, GoToTheItemsTheyAreOf) {
+TEST(TaskErrors, AddsErrorsToTheirTasks) {
   Json list = {{"items", {{{"task_id", TaskId::of(1).hex()}}, {{"task_id", TaskId::of(2).hex()}}}}};
   add_errors(list, {thrown(2)});
   EXPECT_FALSE(list["items"][0].contains("error_type"));
@@ -26,7 +26,7 @@ TEST(TaskErrors, GoToTheItemsTheyAreOf) {
   EXPECT_EQ(list["items"][1]["error_message"], "std::runtime_error: no\nway");
 }
 
-TEST(TaskErrors, EndTheReasonOfAnExplanation) {
+TEST(TaskErrors, AddsErrorToExplanation) {
   Json explanation = {{"subject", {{"task_id", TaskId::of(1).hex()}}},
                       {"reason", "it failed"},
                       {"items", Json::array()}};
@@ -35,13 +35,13 @@ TEST(TaskErrors, EndTheReasonOfAnExplanation) {
   EXPECT_EQ(explanation["subject"]["error_type"], "TaskError");
 }
 
-TEST(TaskErrors, BytesThatAreNoErrorAreLeftOut) {
+TEST(TaskErrors, OmitsBytesThatAreNoError) {
   Json task = {{"task_id", TaskId::of(1).hex()}};
   add_errors(task, {{TaskId::of(1), Payload(Bytes{std::byte{0xc1}})}});
   EXPECT_EQ(task.size(), 1u);
 }
 
-TEST(ToolDocuments, FiltersTakeIdPrefixes) {
+TEST(ToolDocuments, AcceptsIdPrefixesInFilters) {
   DocumentJson list = {{"items", {{{"job_id", "abcd0001"}, {"name", "abcdef"}}, {{"job_id", "abce0002"}, {"name", "abcd"}}}}};
   DocumentJson same = list;
   keep_matching(list, {{"job_id", "abcd"}});

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ProtocolVersion, TheNewestThatBothSpeakIsSpoken) {
+TEST(ProtocolVersion, UsesNewestCommonVersion) {
   EXPECT_EQ(agreed_version({2, 3}, {2, 3}), 3u);
   EXPECT_EQ(agreed_version({2, 3}, {2, 2}), 2u);
   EXPECT_EQ(agreed_version({2, 3}, {3, 7}), 3u);
@@ -17,7 +17,7 @@ TEST(ProtocolVersion, TheNewestThatBothSpeakIsSpoken) {
   EXPECT_EQ(agreed_version({2, 3}, {0, 1}), std::nullopt);
 }
 
-TEST(ProtocolVersion, WhoSaysNothingOfTheOldestSpeaksOneAlone) {
+TEST(ProtocolVersion, OldestUnset_AcceptsOneVersionOnly) {
   EXPECT_EQ(range_of(2, 0), (ProtocolRange{2, 2}));
   EXPECT_EQ(range_of(5, 3), (ProtocolRange{3, 5}));
   EXPECT_EQ(range_of(3, 5), (ProtocolRange{3, 3})) << "nonsense is taken for that";
@@ -28,7 +28,7 @@ TEST(ProtocolVersion, WhoSaysNothingOfTheOldestSpeaksOneAlone) {
   EXPECT_FALSE(speaks_with(protocol_version + 1, 0));
 }
 
-TEST(ProtocolVersion, ARefusalNamesBothAndWhoIsToBeInstalledAnew) {
+TEST(ProtocolVersion, Mismatch_NamesBothAndSideToUpgrade) {
   EXPECT_EQ(protocol_mismatch("the agent", {9, 11}, "the head"),
             "ProtocolMismatchError: the agent speaks protocol versions 9 to 11, the head protocol versions 2 to 4; install a newer "
             "release of Mobula for the head (`mobula up CLUSTER.yaml` brings all machines to one)");

@@ -147,7 +147,7 @@ TEST(RayDifferential, EveryDifferenceHasItsRow) {
 }
 
 // A request that Ray rejects at submission fits no node.
-TEST(RayDifferential, WhatRayRefusesFitsNoNode) {
+TEST(RayDifferential, RequestRejectedByRay_FitsNoNode) {
   int refused = 0;
   for (const auto& item : read_recording().items) {
     scheduler::Scheduler scheduler{scheduler::SchedulerSettings{}};

@@ -113,7 +113,7 @@ std::string why_not(const std::string& text) {
   return made.ok() ? "" : made.error().text;
 }
 
-TEST(JsonValues, NumbersAndText) {
+TEST(JsonValues, ConvertsNumbersAndText) {
   agree<int>(-5, "-5");
   agree<std::uint8_t>(255, "255");
   agree<std::int64_t>(std::numeric_limits<std::int64_t>::min(), "-9223372036854775808");
@@ -128,7 +128,7 @@ TEST(JsonValues, NumbersAndText) {
   agree<double>(std::numeric_limits<double>::infinity(), "\"inf\"");
 }
 
-TEST(JsonValues, ContainersOfAllLengths) {
+TEST(JsonValues, ConvertsContainersOfAllLengths) {
   for (const std::size_t size : {0u, 1u, 7u, 8u, 9u, 100u}) {
     std::vector<double> numbers;
     Json json = Json::array();
@@ -152,7 +152,7 @@ TEST(JsonValues, ContainersOfAllLengths) {
   agree<std::pair<bool, std::array<double, 8>>>({true, {1, 2, 3, 4, 5, 6, 7, 8}}, "[true,[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0]]");
 }
 
-TEST(JsonValues, WhatMayBeEmptyOrOther) {
+TEST(JsonValues, ConvertsOptionalAndVariantValues) {
   agree<std::optional<int>>(std::nullopt, "null");
   agree<std::optional<int>>(4, "4");
   agree<std::variant<int, std::string>>("a", R"("a")");
@@ -161,7 +161,7 @@ TEST(JsonValues, WhatMayBeEmptyOrOther) {
   agree<std::monostate>({}, "null");
 }
 
-TEST(JsonValues, StructsAreArraysOfTheirMembers) {
+TEST(JsonValues, ConvertsStructsToArrays) {
   agree<Point>({1, 2.5}, "[1.0,2.5]");
   agree<std::vector<Point>>({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}}, "[[1.0,2.0],[3.0,4.0],[5.0,6.0],[7.0,8.0],[9.0,10.0]]");
   agree<Outline>({"line", {{0, 0}, {1, 1}}, true}, R"(["line",[[0.0,0.0],[1.0,1.0]],true])");
@@ -169,13 +169,13 @@ TEST(JsonValues, StructsAreArraysOfTheirMembers) {
   agree<Empty>({}, "null");
 }
 
-TEST(JsonValues, TimesAreSeconds) {
+TEST(JsonValues, ConvertsTimesToSeconds) {
   agree<std::chrono::milliseconds>(std::chrono::milliseconds(1500), "1.5");
   agree<std::chrono::duration<double>>(std::chrono::duration<double>(0.25), "0.25");
 }
 
 // 2^60 tries would not end.
-TEST(JsonValues, VariantsWithinVariantsAreTriedOnceEach) {
+TEST(JsonValues, NestedVariants_AreTriedOnceEach) {
   std::string text = "1";
   for (int depth = 0; depth < 60; ++depth) text = "[" + text + ",7]";
   const Json given = Json::parse(text);
@@ -189,14 +189,14 @@ TEST(JsonValues, VariantsWithinVariantsAreTriedOnceEach) {
   EXPECT_EQ(std::get<int>(*value), 1);
 }
 
-TEST(JsonValues, JsonThatNestsTooDeepIsRefused) {
+TEST(JsonValues, RejectsDeeplyNestedJson) {
   std::string deep = "1";
   for (int depth = 0; depth < 5000; ++depth) deep = "[" + deep + ",7]";
   EXPECT_THAT(why_not<Below>(deep), HasSubstr("is no value of any of"));
   EXPECT_THAT(why_not<Tree>(std::string(100'000, '[') + std::string(100'000, ']')), HasSubstr("is no"));
 }
 
-TEST(JsonValues, AVariantOfItselfAloneTakesWhatAnotherAlternativeTakes) {
+TEST(JsonValues, RecursiveVariant_UsesOtherAlternative) {
   const Json given = Json::parse("[7]");
   const auto made = value_of(given, detail::describe<Endless>());
   ASSERT_TRUE(made.ok()) << made.error().text;
@@ -217,7 +217,7 @@ void mean_the_same(const T& value, const std::string& text) {
   EXPECT_EQ(detail::decode<T>(stored_at(bytes_of(**made))), value) << text;
 }
 
-TEST(JsonValues, TypesWithMsgpackAreObjectsOrArrays) {
+TEST(JsonValues, ConvertsMsgpackTypes) {
   mean_the_same<Named>({3, "a", {1.5, 2.5}}, R"({"count":3,"label":"a","values":[1.5,2.5]})");
   mean_the_same<Named>({3, std::string(100, 'x'), {}}, R"({"count":3,"label":")" + std::string(100, 'x') + R"(","values":[]})");
   mean_the_same<Unnamed>({4, "b"}, R"([4,"b"])");
@@ -225,7 +225,7 @@ TEST(JsonValues, TypesWithMsgpackAreObjectsOrArrays) {
   EXPECT_EQ(why_no_json(detail::describe<std::vector<Named>>()), "");
 }
 
-TEST(JsonValues, MsgpackThatNestsTooDeepIsNotShown) {
+TEST(JsonValues, DeeplyNestedMsgpack_IsNotShown) {
   mobula::Writer measure;
   const std::vector<char> deep(2'000'000, static_cast<char>(0x91));
   detail::write_block(measure, deep.data(), deep.size());
@@ -235,7 +235,7 @@ TEST(JsonValues, MsgpackThatNestsTooDeepIsNotShown) {
   EXPECT_FALSE(json_of(stored_at(bytes), detail::describe<Named>()).ok());
 }
 
-TEST(JsonValues, WhatDoesNotFitIsNamedWithItsPlace) {
+TEST(JsonValues, NamesMismatchWithItsPath) {
   EXPECT_THAT(why_not<int>("1.5"), HasSubstr("1.5 is no whole number from -2147483648 to 2147483647"));
   EXPECT_THAT(why_not<int>("2147483648"), HasSubstr("whole number"));
   EXPECT_THAT(why_not<std::uint8_t>("-1"), HasSubstr("from 0 to 255"));
@@ -253,20 +253,20 @@ TEST(JsonValues, WhatDoesNotFitIsNamedWithItsPlace) {
   EXPECT_THAT((why_not<std::array<int, 2>>("[1,2,3]")), HasSubstr("array of 2"));
 }
 
-TEST(JsonValues, WholeNumbersMayHaveAPoint) {
+TEST(JsonValues, AcceptsWholeNumbersWithPoint) {
   const Json given = 5.0;
   const auto made = value_of(given, detail::describe<int>());
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(detail::decode<int>(stored_at(bytes_of(**made))), 5);
 }
 
-TEST(JsonValues, TypesThatHaveNoJsonAreSaidSo) {
+TEST(JsonValues, NamesTypesWithoutJson) {
   EXPECT_THAT(why_no_json(detail::describe<std::vector<ObjectRef<int>>>()), HasSubstr("no JSON form"));
   EXPECT_THAT(why_no_json(detail::describe<Tensor>()), HasSubstr("no JSON form"));
   EXPECT_EQ(why_no_json(detail::describe<Tree>()), "");
 }
 
-TEST(JsonValues, BytesOfAnotherTypeAreRefused) {
+TEST(JsonValues, RejectsBytesOfAnotherType) {
   const auto bytes = bytes_of(detail::OutgoingValue<int>(5));
   EXPECT_FALSE(json_of(stored_at(bytes), detail::describe<double>()).ok());
   auto cut = bytes_of(detail::OutgoingValue<std::string>("four"));
@@ -274,7 +274,7 @@ TEST(JsonValues, BytesOfAnotherTypeAreRefused) {
   EXPECT_FALSE(json_of(stored_at(cut), detail::describe<std::string>()).ok());
 }
 
-TEST(JsonValues, TypesHaveNamesForPeople) {
+TEST(JsonValues, NamesTypesReadably) {
   EXPECT_EQ(type_text(detail::describe<std::map<std::string, std::vector<float>>>()), "{string: [float32]}");
   EXPECT_EQ(type_text(detail::describe<std::optional<std::uint16_t>>()), "uint16 or null");
   EXPECT_EQ(type_text(detail::describe<std::tuple<bool, std::chrono::seconds>>()), "(bool, seconds)");

@@ -43,7 +43,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ProgramTable, FunctionsAreFoundByTheEndOfTheirNames) {
+TEST(ProgramTable, FindsFunctionsByNameSuffix) {
   const ProgramTable table;
   const auto half = table.function("half");
   ASSERT_TRUE(half.ok()) << half.error().text;
@@ -56,7 +56,7 @@ TEST(ProgramTable, FunctionsAreFoundByTheEndOfTheirNames) {
   EXPECT_THAT(table.function("haf").error().text, HasSubstr("did you mean 'table_test::inner::half'"));
 }
 
-TEST(ProgramTable, ClassesByTheNumberOfArguments) {
+TEST(ProgramTable, ChoosesConstructorByArgumentCount) {
   const ProgramTable table;
   const auto one = table.constructor("Account", 1);
   const auto two = table.constructor("Account", 2);
@@ -70,7 +70,7 @@ TEST(ProgramTable, ClassesByTheNumberOfArguments) {
   EXPECT_THAT(table.method(**one, "deposi").error().text, HasSubstr("did you mean 'deposit'"));
 }
 
-TEST(CallOptions, AreThoseOfTheApi) {
+TEST(CallOptions, AcceptsOptionsOfApi) {
   const auto task = task_options(Json::parse(R"({"num_gpus": 0.5, "resources": {"lab": 1}, "max_retries": 0, "name": "n"})"));
   ASSERT_TRUE(task.ok()) << task.error().text;
   EXPECT_EQ(task->num_gpus.value(), 0.5);

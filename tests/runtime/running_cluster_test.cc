@@ -51,7 +51,7 @@ class RunningClusters : public ::testing::Test {
   std::string state_;
 };
 
-TEST_F(RunningClusters, FindsTheHeadOrTheAgent) {
+TEST_F(RunningClusters, FindsHeadOrAgent) {
   EXPECT_EQ(found(), "none");
   EXPECT_EQ(running_cluster(state_ + "/missing", "")->has_value(), false);
   add_head("default", "127.0.0.1:1");

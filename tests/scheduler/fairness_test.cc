@@ -47,7 +47,7 @@ class Fairness : public testing::Test {
   Bench bench;
 };
 
-TEST_F(Fairness, AJobOfHigherPriorityIsServedFirstWhateverItHolds) {
+TEST_F(Fairness, HigherPriorityJob_IsServedFirst) {
   bench.add_node(1, node_with(4, 0));
   terms(2, of_priority(5));
   bench.want(1, 1, cpus(1), 4);
@@ -58,7 +58,7 @@ TEST_F(Fairness, AJobOfHigherPriorityIsServedFirstWhateverItHolds) {
 }
 
 // 1,000 TB exceed 64 bits in units of 1/10000.
-TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
+TEST_F(Fairness, HugeHolding_CountsCorrectShare) {
   auto shape = node_with(4, 0);
   auto& memory = shape.resources.emplace_back();
   memory.name = "memory";
@@ -86,7 +86,7 @@ TEST_F(Fairness, AJobThatHoldsMoreThanAQuantityCountsHasItsShare) {
 }
 
 // Three lessees of one job use its quota in turns: each keeps a new grant for a while.
-TEST_F(Fairness, WhatWasJustGrantedIsNotRecalledForAnotherOfAJobAtItsQuota) {
+TEST_F(Fairness, JustGranted_IsNotRecalledAtQuota) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
   std::map<SlotId, Time> granted;
@@ -113,7 +113,7 @@ TEST_F(Fairness, WhatWasJustGrantedIsNotRecalledForAnotherOfAJobAtItsQuota) {
   EXPECT_GT(recalled, 5);
 }
 
-TEST_F(Fairness, NoMoreIsRecalledThanTheQuotaLeavesRoomFor) {
+TEST_F(Fairness, RecallsNoMoreThanQuotaAllows) {
   bench.add_node(1, node_with(4, 0));
   bench.want(1, 1, cpus(1), 8);
   bench.plan();
@@ -126,7 +126,7 @@ TEST_F(Fairness, NoMoreIsRecalledThanTheQuotaLeavesRoomFor) {
   EXPECT_EQ(recalls, 2u);
 }
 
-TEST_F(Fairness, PriorityThatIsSetLaterCounts) {
+TEST_F(Fairness, LaterPriorityChange_TakesEffect) {
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
   bench.plan();
@@ -138,7 +138,7 @@ TEST_F(Fairness, PriorityThatIsSetLaterCounts) {
   EXPECT_EQ(bench.plan().grants.at(0).job, JobId::of(1));
 }
 
-TEST_F(Fairness, SlotsOfLowerPriorityAreRecalledThoughItsJobHoldsLess) {
+TEST_F(Fairness, RecallsLowerPriorityWithSmallerShare) {
   bench.add_node(1, node_with(3, 0));
   terms(2, of_priority(1));
   bench.want(2, 2, cpus(1), 2);
@@ -151,7 +151,7 @@ TEST_F(Fairness, SlotsOfLowerPriorityAreRecalledThoughItsJobHoldsLess) {
   EXPECT_EQ(plan.recalls.front().lessee, ProcessId::of(1));
 }
 
-TEST_F(Fairness, NothingIsRecalledFromAHigherPriority) {
+TEST_F(Fairness, RecallsNothingOfHigherPriority) {
   bench.add_node(1, node_with(2, 0));
   terms(2, of_priority(1));
   bench.want(2, 2, cpus(1), 2);
@@ -160,7 +160,7 @@ TEST_F(Fairness, NothingIsRecalledFromAHigherPriority) {
   for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
-TEST_F(Fairness, ALineBehindAHigherPrioritySaysSo) {
+TEST_F(Fairness, ReportsBlockingPriority) {
   bench.add_node(1, node_with(1, 0));
   terms(2, of_priority(1));
   bench.want(2, 2, cpus(1), 2);
@@ -173,7 +173,7 @@ TEST_F(Fairness, ALineBehindAHigherPrioritySaysSo) {
   EXPECT_FALSE(explain(2, cpus(1)).held_back);
 }
 
-TEST_F(Fairness, AReservationYieldsToAHigherPriority) {
+TEST_F(Fairness, Reservation_YieldsToHigherPriority) {
   bench.add_node(1, node_with(64, 2));
   bench.want(1, 1, gpus(1), 2);
   bench.plan();
@@ -189,7 +189,7 @@ TEST_F(Fairness, AReservationYieldsToAHigherPriority) {
   EXPECT_THAT(bench.slots_of_job(3), SizeIs(1));
 }
 
-TEST_F(Fairness, AQuotaIsNeverExceededAndWhatIsReturnedIsUsedAgain) {
+TEST_F(Fairness, KeepsQuotaAndReusesReturnedSlots) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 2));
   bench.want(1, 1, gpus(1), 4);
@@ -205,7 +205,7 @@ TEST_F(Fairness, AQuotaIsNeverExceededAndWhatIsReturnedIsUsedAgain) {
   EXPECT_THAT(bench.plan().grants, SizeIs(2)) << "others get what it may not have";
 }
 
-TEST_F(Fairness, WhatWaitsForItsQuotaLetsOthersOfItsJobPass) {
+TEST_F(Fairness, WaitingForQuota_LetsOthersOfJobPass) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 3));
   bench.want(1, 1, gpus(2), 2);
@@ -215,7 +215,7 @@ TEST_F(Fairness, WhatWaitsForItsQuotaLetsOthersOfItsJobPass) {
   EXPECT_THAT(bench.plan().grants, SizeIs(2));
 }
 
-TEST_F(Fairness, NothingOfOtherJobsIsRecalledForWhatItsQuotaForbids) {
+TEST_F(Fairness, QuotaFull_RecallsNothingOfOtherJobs) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
   bench.want(2, 2, cpus(1), 3);
@@ -225,7 +225,7 @@ TEST_F(Fairness, NothingOfOtherJobsIsRecalledForWhatItsQuotaForbids) {
   for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
-TEST_F(Fairness, ALargeRequestIsNotStarvedBySmallOnesWithinAQuota) {
+TEST_F(Fairness, LargeRequestInQuota_IsNotStarved) {
   bench.add_node(1, node_with(8, 0));
   terms(1, with_quota("CPU", 2));
   bench.want(1, 1, cpus(1), 50);
@@ -243,7 +243,7 @@ TEST_F(Fairness, ALargeRequestIsNotStarvedBySmallOnesWithinAQuota) {
   EXPECT_TRUE(placed);
 }
 
-TEST_F(Fairness, SlotsOfTheSameJobAreRecalledForItsQuota) {
+TEST_F(Fairness, QuotaFull_RecallsSlotsOfSameJob) {
   bench.add_node(1, node_with(8, 0));
   terms(1, with_quota("CPU", 3));
   bench.want(1, 1, cpus(1), 50);
@@ -260,7 +260,7 @@ TEST_F(Fairness, SlotsOfTheSameJobAreRecalledForItsQuota) {
   EXPECT_EQ(bench.plan().grants.at(0).lessee, ProcessId::of(2));
 }
 
-TEST_F(Fairness, WhatIsFreedWhileAClassWaitsForItsQuotaIsFoundLater) {
+TEST_F(Fairness, FreedDuringQuotaWait_IsFoundLater) {
   bench.add_node(1, node_with(2, 0));
   bench.add_node(2, node_with(2, 0));
   terms(1, with_quota("CPU", 2));
@@ -284,7 +284,7 @@ TEST_F(Fairness, WhatIsFreedWhileAClassWaitsForItsQuotaIsFoundLater) {
   EXPECT_NE(plan.grants.front().node, where);
 }
 
-TEST_F(Fairness, LentCpuDoesNotCountInAQuota) {
+TEST_F(Fairness, ReleasedCpu_DoesNotCountInQuota) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
   bench.want(1, 1, cpus(1), 2);
@@ -297,7 +297,7 @@ TEST_F(Fairness, LentCpuDoesNotCountInAQuota) {
   EXPECT_THAT(bench.plan().grants, IsEmpty());
 }
 
-TEST_F(Fairness, AQuotaLetsNothingBeTakenBeforeAllSlotsAreKnown) {
+TEST_F(Fairness, SlotsUnknown_QuotaGrantsNothing) {
   bench.add_node(1, node_with(4, 0));
   terms(1, with_quota("CPU", 1));
   bench.scheduler.set_all_known(false);
@@ -309,7 +309,7 @@ TEST_F(Fairness, AQuotaLetsNothingBeTakenBeforeAllSlotsAreKnown) {
   EXPECT_THAT(jobs_of(bench.plan()), ElementsAre(1));
 }
 
-TEST_F(Fairness, MoreThanTheQuotaIsReportedAtOnceAndOnce) {
+TEST_F(Fairness, ReportsRequestBeyondQuotaOnce) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 1));
   bench.want(1, 1, gpus(2), 1);
@@ -323,7 +323,7 @@ TEST_F(Fairness, MoreThanTheQuotaIsReportedAtOnceAndOnce) {
   EXPECT_THAT(bench.plan().infeasible, IsEmpty()) << "another job may";
 }
 
-TEST_F(Fairness, AQuotaOfNothingForbidsIt) {
+TEST_F(Fairness, ZeroQuota_ForbidsResource) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 0));
   bench.want(1, 1, gpus(0.5), 1);
@@ -341,7 +341,7 @@ GroupSpec group_of(std::uint64_t job, std::uint64_t id, std::vector<Request> bun
   return spec;
 }
 
-TEST_F(Fairness, BundlesCountInTheQuotaOfTheirJobAllOrNone) {
+TEST_F(Fairness, Bundles_CountInQuotaAllOrNone) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 3));
   bench.want(1, 1, gpus(1), 2);
@@ -358,7 +358,7 @@ TEST_F(Fairness, BundlesCountInTheQuotaOfTheirJobAllOrNone) {
   EXPECT_EQ(plan.groups.front().kind, GroupNews::Kind::placed);
 }
 
-TEST_F(Fairness, WhatRunsInABundleIsHeldByTheBundleAlone) {
+TEST_F(Fairness, SlotInBundle_CountsOnceAgainstQuota) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 1));
   bench.scheduler.add_group(group_of(1, 7, {gpus(1)}), {});
@@ -370,7 +370,7 @@ TEST_F(Fairness, WhatRunsInABundleIsHeldByTheBundleAlone) {
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
 }
 
-TEST_F(Fairness, AGroupThatIsMoreThanTheQuotaIsInfeasible) {
+TEST_F(Fairness, GroupBeyondQuota_IsInfeasible) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 1));
   bench.scheduler.add_group(group_of(1, 7, {gpus(1), gpus(1)}), {});
@@ -380,7 +380,7 @@ TEST_F(Fairness, AGroupThatIsMoreThanTheQuotaIsInfeasible) {
   EXPECT_THAT(plan.groups.front().text, HasSubstr("(Quota) GPU"));
 }
 
-TEST_F(Fairness, GroupsAndClassesOfAllPrioritiesTakeTurnsByPriority) {
+TEST_F(Fairness, OrdersGroupsAndClassesByPriority) {
   bench.add_node(1, node_with(64, 1));
   terms(1, of_priority(3));
   terms(2, of_priority(2));
@@ -399,7 +399,7 @@ TEST_F(Fairness, GroupsAndClassesOfAllPrioritiesTakeTurnsByPriority) {
 // Random jobs with priorities and quotas on one node, against independent counts. No quota is
 // exceeded. A grant has the highest priority that has a permitted request. No permitted request
 // that fits is left waiting.
-TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
+TEST_F(Fairness, RandomHistories_KeepQuotasAndPriorities) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
@@ -485,7 +485,7 @@ TEST_F(Fairness, RandomHistoriesKeepQuotasAndPriorities) {
 }
 
 // A parent that waits for its child must not wait forever for a request that waits for the parent.
-TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
+TEST_F(Fairness, ReservedQuota_OpensWhenNothingReturns) {
   bench.add_node(1, node_with(8, 4));
   terms(1, with_quota("GPU", 2));
   bench.want(1, 1, gpus(0.25), 1);
@@ -511,7 +511,7 @@ TEST_F(Fairness, AWithheldQuotaOpensForAMomentWhenNothingComesBack) {
 }
 
 // More of them than one round examines, and nothing is ever recalled for them.
-TEST_F(Fairness, WhoSearchesInVainStandsInNobodysWay) {
+TEST_F(Fairness, UnplaceableRequests_BlockNoOthers) {
   bench.add_node(1, node_with(4, 0));
   for (const auto job : {1u, 2u}) terms(job, of_priority(5));
   bench.want(1, 1, cpus(1), 8);

@@ -65,7 +65,7 @@ class GroupReservations : public testing::Test {
   std::size_t back_ = 0;
 };
 
-TEST_F(GroupReservations, AStreamOfSmallTasksDoesNotStarveAStrictPack) {
+TEST_F(GroupReservations, SmallTasks_DoNotStarveStrictPack) {
   bench.add_node(1, node_with(4, 0));
   bench.add_node(2, node_with(4, 0));
   bench.want(1, 1, cpus(1), 1000);
@@ -74,7 +74,7 @@ TEST_F(GroupReservations, AStreamOfSmallTasksDoesNotStarveAStrictPack) {
   EXPECT_TRUE(placed_beside_a_stream(group, 100));
 }
 
-TEST_F(GroupReservations, NorAStrictSpread) {
+TEST_F(GroupReservations, SmallTasks_DoNotStarveStrictSpread) {
   for (std::uint64_t node = 1; node <= 3; ++node) bench.add_node(node, node_with(2, 0));
   bench.want(1, 1, cpus(1), 1000);
   bench.plan();
@@ -82,7 +82,7 @@ TEST_F(GroupReservations, NorAStrictSpread) {
   EXPECT_TRUE(placed_beside_a_stream(group, 100));
 }
 
-TEST_F(GroupReservations, SlotsAreRecalledOnItsNodesAndWhatIsFreedThereIsWithheld) {
+TEST_F(GroupReservations, RecallsSlotsAndReservesFreedCapacity) {
   bench.add_node(1, node_with(4, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -111,7 +111,7 @@ TEST_F(GroupReservations, SlotsAreRecalledOnItsNodesAndWhatIsFreedThereIsWithhel
   EXPECT_NE(why_not(1, cpus(1)), ReasonCode::reserved_for_older) << "it ends with its group's wait";
 }
 
-TEST_F(GroupReservations, WhatFitsBesideTheBundlesIsGivenOut) {
+TEST_F(GroupReservations, GrantsCapacityNextToBundles) {
   bench.add_node(1, node_with(4, 0));
   bench.add_node(2, node_with(4, 0));
   bench.want(1, 1, cpus(1), 100);
@@ -130,7 +130,7 @@ TEST_F(GroupReservations, WhatFitsBesideTheBundlesIsGivenOut) {
   EXPECT_FALSE(is_placed(group)) << "the other node is not free yet";
 }
 
-TEST_F(GroupReservations, ActorsAndBundlesAreNotCountedOn) {
+TEST_F(GroupReservations, RecallsNoActorsOrBundles) {
   bench.add_node(1, node_with(1, 0));
   bench.add_node(2, node_with(1, 0));
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
@@ -142,7 +142,7 @@ TEST_F(GroupReservations, ActorsAndBundlesAreNotCountedOn) {
   EXPECT_THAT(reserved_for(group), IsEmpty());
 }
 
-TEST_F(GroupReservations, ItEndsWithItsGroup) {
+TEST_F(GroupReservations, EndsWithItsGroup) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -157,7 +157,7 @@ TEST_F(GroupReservations, ItEndsWithItsGroup) {
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
 }
 
-TEST_F(GroupReservations, ItMovesWhenItsNodeDrainsOrLeaves) {
+TEST_F(GroupReservations, NodeDrainsOrLeaves_ReservationMoves) {
   bench.add_node(1, node_with(2, 0));
   bench.add_node(2, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
@@ -179,7 +179,7 @@ TEST_F(GroupReservations, ItMovesWhenItsNodeDrainsOrLeaves) {
   EXPECT_TRUE(is_placed(group) || reserved_for(group).contains(Bench::node(3)));
 }
 
-TEST_F(GroupReservations, ItMovesAwayFromSlotsThatDoNotComeBack) {
+TEST_F(GroupReservations, SlotsNotReturned_ReservationMoves) {
   bench.add_node(1, node_with(2, 0));
   bench.add_node(2, node_with(2, 0));
   bench.want(1, 1, cpus(1), 100);
@@ -204,7 +204,7 @@ TEST_F(GroupReservations, ItMovesAwayFromSlotsThatDoNotComeBack) {
 
 // The first group in the queue exceeds the quota of its job while small tasks of that job run, and
 // is within it whenever one of them ends.
-TEST_F(GroupReservations, ItStandsWhileAQuotaLetsAnotherComeFirstNowAndThen) {
+TEST_F(GroupReservations, FirstGroupAtQuota_ReservationStays) {
   bench.add_node(1, node_with(3, 0));
   JobTerms terms;
   terms.quota["CPU"] = amount(4);
@@ -225,7 +225,7 @@ TEST_F(GroupReservations, ItStandsWhileAQuotaLetsAnotherComeFirstNowAndThen) {
 }
 
 // The first group in the queue takes over the reservation.
-TEST_F(GroupReservations, ItMovesToWhoHasComeWithinItsQuota) {
+TEST_F(GroupReservations, QuotaFreed_FirstGroupTakesReservation) {
   bench.add_node(1, node_with(3, 0));
   bench.add_node(2, node_with(2, 0));
   JobTerms terms;
@@ -248,7 +248,7 @@ TEST_F(GroupReservations, ItMovesToWhoHasComeWithinItsQuota) {
   EXPECT_THAT(reserved_for(of_quota), SizeIs(1));
 }
 
-TEST_F(GroupReservations, ItYieldsToAHigherPriority) {
+TEST_F(GroupReservations, YieldsToHigherPriority) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -264,7 +264,7 @@ TEST_F(GroupReservations, ItYieldsToAHigherPriority) {
   EXPECT_THAT(bench.slots_of_job(3), SizeIs(1));
 }
 
-TEST_F(GroupReservations, OfAHigherPriorityItTakesTheNodeOfALargeRequest) {
+TEST_F(GroupReservations, HigherPriority_TakesNodeOfLargeRequest) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -280,7 +280,7 @@ TEST_F(GroupReservations, OfAHigherPriorityItTakesTheNodeOfALargeRequest) {
 }
 
 // The longer wait is served first, and both are served.
-TEST_F(GroupReservations, LargeRequestsAndGroupsTakeTurnsByAge) {
+TEST_F(GroupReservations, LargeRequestsAndGroups_AlternateByAge) {
   for (const bool group_first : {true, false}) {
     Bench each;
     each.add_node(1, node_with(2, 0));
@@ -322,7 +322,7 @@ TEST_F(GroupReservations, LargeRequestsAndGroupsTakeTurnsByAge) {
   }
 }
 
-TEST_F(GroupReservations, OneThatCanNeverBePlacedHoldsNobodyUp) {
+TEST_F(GroupReservations, InfeasibleGroup_BlocksNoOther) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 1000);
   bench.plan();
@@ -333,7 +333,7 @@ TEST_F(GroupReservations, OneThatCanNeverBePlacedHoldsNobodyUp) {
 
 // Random clusters under a stream of small tasks: every feasible group is placed, one after another,
 // within a number of rounds that depends on the lengths of the tasks.
-TEST_F(GroupReservations, NoGroupIsStarvedByWhateverStream) {
+TEST_F(GroupReservations, RandomStreams_StarveNoGroup) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed);
     Bench each;

@@ -68,7 +68,7 @@ class GroupTest : public ::testing::Test {
   std::vector<GroupNews> news_;
 };
 
-TEST_F(GroupTest, StrictPackTakesTheNodeWithLeastToSpare) {
+TEST_F(GroupTest, StrictPack_TakesTightestNode) {
   bench_.add_node(1, node_with(8, 8));
   bench_.add_node(2, node_with(8, 4));
   bench_.add_node(3, node_with(8, 2));
@@ -78,7 +78,7 @@ TEST_F(GroupTest, StrictPackTakesTheNodeWithLeastToSpare) {
   EXPECT_EQ(available("GPU"), 2);
 }
 
-TEST_F(GroupTest, PackFallsBackToSeveralNodesAndSpreadToSharedOnes) {
+TEST_F(GroupTest, PackAndSpread_FallBack) {
   bench_.add_node(1, node_with(2, 0));
   bench_.add_node(2, node_with(2, 0));
   const auto packed = places(add(1, GroupStrategy::pack, {cpus(1), cpus(1), cpus(1)}));
@@ -89,7 +89,7 @@ TEST_F(GroupTest, PackFallsBackToSeveralNodesAndSpreadToSharedOnes) {
   EXPECT_EQ(std::ranges::count(spread, 2u), 2);
 }
 
-TEST_F(GroupTest, AllBundlesOrNone) {
+TEST_F(GroupTest, PlacesAllBundlesOrNone) {
   bench_.add_node(1, node_with(3, 0));
   const auto first = add(1, GroupStrategy::pack, {cpus(2)});
   EXPECT_THAT(places(first), ElementsAre(1));
@@ -104,7 +104,7 @@ TEST_F(GroupTest, AllBundlesOrNone) {
 }
 
 // A greedy choice would put the unrestricted bundle on the only node with a GPU.
-TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
+TEST_F(GroupTest, StrictSpread_FindsMatching) {
   bench_.add_node(1, node_with(2, 0));
   bench_.add_node(2, node_with(4, 0));
   bench_.add_node(3, node_with(4, 1));
@@ -118,7 +118,7 @@ TEST_F(GroupTest, StrictSpreadFindsAMatchingIfThereIsOne) {
             "4 bundles need 4 nodes, as STRICT_SPREAD asks, and only 3 can hold any");
 }
 
-TEST_F(GroupTest, TheOneOfHigherPriorityIsFirst) {
+TEST_F(GroupTest, PlacesHigherPriorityFirst) {
   bench_.add_node(1, node_with(2, 0));
   const auto first = add(1, GroupStrategy::pack, {cpus(2)});
   places(first);
@@ -133,7 +133,7 @@ TEST_F(GroupTest, TheOneOfHigherPriorityIsFirst) {
   EXPECT_THAT(places(low), ElementsAre(1));
 }
 
-TEST_F(GroupTest, OfOneNodeNoTwoValuesOfALabelAreWanted) {
+TEST_F(GroupTest, ConflictingLabelsOnOneNode_AreInfeasible) {
   bench_.add_node(1, node_with(4, 0));
   const auto in_zone = [](const std::string& selector) {
     auto made = cpus(1);
@@ -155,7 +155,7 @@ TEST_F(GroupTest, OfOneNodeNoTwoValuesOfALabelAreWanted) {
   EXPECT_FALSE(news_[0].for_good) << "two nodes would do";
 }
 
-TEST_F(GroupTest, WhatCanNeverBePlacedIsSaidOnceWithTheShortage) {
+TEST_F(GroupTest, ReportsInfeasibleGroupOnceWithShortage) {
   bench_.add_node(1, node_with(4, 1));
   bench_.add_node(2, node_with(4, 1));
   add(1, GroupStrategy::pack, {cpus(1), gpus(2)});
@@ -173,7 +173,7 @@ TEST_F(GroupTest, WhatCanNeverBePlacedIsSaidOnceWithTheShortage) {
   EXPECT_THAT(places(strict), ElementsAre(3, 3));
 }
 
-TEST_F(GroupTest, UsersGetInWhenItIsOpenAndTakeTheirBundlesDevices) {
+TEST_F(GroupTest, OpenGroup_AllocatesDevicesOfItsBundles) {
   bench_.add_node(1, node_with(4, 4));
   EXPECT_THAT(bench_.devices(gpus(1)), ElementsAre(0));
   const auto group = add(1, GroupStrategy::pack, {gpus(1), gpus(2)});
@@ -211,7 +211,7 @@ TEST_F(GroupTest, YieldsIdleBundlesToOlderGroup) {
   EXPECT_THAT(news.front().text, HasSubstr("were released for placement group"));
 }
 
-TEST_F(GroupTest, KeepsBundlesThatAreInUse) {
+TEST_F(GroupTest, KeepsBundlesInUse) {
   for (std::uint64_t node = 1; node <= 4; ++node) bench_.add_node(node, node_with(2, 1));
   const auto older = add(1, GroupStrategy::pack, {gpus(1), gpus(1)});
   const auto younger = add(2, GroupStrategy::pack, {gpus(1), gpus(1)});
@@ -237,7 +237,7 @@ TEST_F(GroupTest, KeepsDeviceBundleForDeviceRequests) {
   EXPECT_EQ(bench_.granted[1].allocation.bundle, 0) << "rather than wait";
 }
 
-TEST_F(GroupTest, ARequestGoesToTheFirstBundleThatFitsItWhole) {
+TEST_F(GroupTest, UsesFirstBundleThatFitsWholeRequest) {
   bench_.add_node(1, node_with(8, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(3)});
   opened(group);
@@ -248,7 +248,7 @@ TEST_F(GroupTest, ARequestGoesToTheFirstBundleThatFitsItWhole) {
   EXPECT_EQ(grants[0].allocation.group, group);
 }
 
-TEST_F(GroupTest, APlaceForAnExecutorThatIsFreedOnTheNodeServesItsBundles) {
+TEST_F(GroupTest, ExecutorFreed_ServesBundlesOfNode) {
   auto shape = node_with(4, 0);
   shape.task_executors = 1;
   bench_.add_node(1, shape);
@@ -262,7 +262,7 @@ TEST_F(GroupTest, APlaceForAnExecutorThatIsFreedOnTheNodeServesItsBundles) {
   EXPECT_EQ(bench_.plan().grants.size(), 1u);
 }
 
-TEST_F(GroupTest, FractionsOfABundlesDevicePackWithinIt) {
+TEST_F(GroupTest, PacksFractionsWithinBundleDevice) {
   bench_.add_node(1, node_with(4, 2));
   const auto group = add(1, GroupStrategy::pack, {gpus(0.5), gpus(1)});
   opened(group);
@@ -272,7 +272,7 @@ TEST_F(GroupTest, FractionsOfABundlesDevicePackWithinIt) {
   EXPECT_THAT(bench_.devices(gpus(0.5)), ElementsAre(1)) << "the other half is nobody's";
 }
 
-TEST_F(GroupTest, DevicesOfOneBundleComeFromOneIsland) {
+TEST_F(GroupTest, TakesDevicesOfBundleFromOneIsland) {
   auto shape = node_with(8, 8);
   for (auto& resource : shape.resources) {
     if (resource.name != "GPU") continue;
@@ -291,7 +291,7 @@ TEST_F(GroupTest, DevicesOfOneBundleComeFromOneIsland) {
   EXPECT_THAT(places(two), ElementsAre(1));
 }
 
-TEST_F(GroupTest, MemoryOfABundleIsBookedOnItsDeviceAndIsWhatItsUsersShare) {
+TEST_F(GroupTest, BundleGpuMemory_IsAllocatedAndShared) {
   bench_.add_node(1, node_shape(8, {{1, 80 * gib}, {1, 80 * gib}}));
   const auto group = add(1, GroupStrategy::strict_pack,
                          {device_memory(0, 24), device_memory(0.5, 12), device_memory(1, 40)});
@@ -324,7 +324,7 @@ TEST_F(GroupTest, MemoryOfABundleIsBookedOnItsDeviceAndIsWhatItsUsersShare) {
 }
 
 // In the given order, the small bundles would fill one device and leave too little of both.
-TEST_F(GroupTest, BundlesOfMuchMemoryAreHardestToPlace) {
+TEST_F(GroupTest, PlacesLargeMemoryBundlesFirst) {
   bench_.add_node(1, node_shape(8, {{1, 80 * gib}, {1, 80 * gib}}));
   const auto group =
       add(1, GroupStrategy::strict_pack,
@@ -332,7 +332,7 @@ TEST_F(GroupTest, BundlesOfMuchMemoryAreHardestToPlace) {
   EXPECT_THAT(places(group), ElementsAre(1, 1, 1, 1));
 }
 
-TEST_F(GroupTest, ABundleOfMoreMemoryThanAnyDeviceHasIsSaidToBeForEver) {
+TEST_F(GroupTest, BundleBeyondDeviceMemory_IsInfeasible) {
   bench_.add_node(1, node_shape(8, {{1, 80 * gib}}));
   places(add(1, GroupStrategy::pack, {cpus(1), device_memory(0, 81)}));
   ASSERT_EQ(news_.size(), 1u);
@@ -346,7 +346,7 @@ TEST_F(GroupTest, ABundleOfMoreMemoryThanAnyDeviceHasIsSaidToBeForEver) {
             "gpu_memory: needs 86973087744 bytes, the largest device has 85899345920");
 }
 
-TEST_F(GroupTest, LostBundlesAreReplacedBeforeNewGroupsAndTheOthersStay) {
+TEST_F(GroupTest, ReplacesLostBundlesBeforeNewGroups) {
   for (std::uint64_t node = 1; node <= 3; ++node) bench_.add_node(node, node_with(2, 0));
   const auto group = add(1, GroupStrategy::strict_spread, {cpus(2), cpus(2)});
   const auto before = opened(group);
@@ -366,7 +366,7 @@ TEST_F(GroupTest, LostBundlesAreReplacedBeforeNewGroupsAndTheOthersStay) {
   EXPECT_THAT(places(third), ElementsAre(0));
 }
 
-TEST_F(GroupTest, ARemovedGroupKeepsBundlesUntilTheirUsersAreGone) {
+TEST_F(GroupTest, RemovedGroup_KeepsBundlesInUse) {
   bench_.add_node(1, node_with(4, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(2), cpus(2)});
   opened(group);
@@ -385,7 +385,7 @@ TEST_F(GroupTest, ARemovedGroupKeepsBundlesUntilTheirUsersAreGone) {
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
 }
 
-TEST_F(GroupTest, ABlockedUserLendsItsCpuToItsBundle) {
+TEST_F(GroupTest, BlockedUser_ReleasesCpuToBundle) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1)});
   opened(group);
@@ -399,7 +399,7 @@ TEST_F(GroupTest, ABlockedUserLendsItsCpuToItsBundle) {
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
 }
 
-TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
+TEST_F(GroupTest, RestoredGroup_IsAllocatedWithItsNode) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1)});
   opened(group);
@@ -423,7 +423,7 @@ TEST_F(GroupTest, ARestoredGroupIsBookedWhenItsNodeIsThereAndItsUsersAfterIt) {
   EXPECT_EQ(news[1].kind, GroupNews::Kind::infeasible);
 }
 
-TEST_F(GroupTest, ARestoredBundleIsLostWhereWhatItHeldIsTaken) {
+TEST_F(GroupTest, RestoredBundleTaken_IsLost) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1)});
   opened(group);
@@ -440,7 +440,7 @@ TEST_F(GroupTest, ARestoredBundleIsLostWhereWhatItHeldIsTaken) {
   EXPECT_EQ(news[0].kind, GroupNews::Kind::lost);
 }
 
-TEST_F(GroupTest, BundlesLeaveANodeWhereTheirProgramCannotStart) {
+TEST_F(GroupTest, ProgramCannotStart_BundlesMove) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(2)});
   EXPECT_THAT(opened(group), ElementsAre(1));
@@ -456,7 +456,7 @@ TEST_F(GroupTest, BundlesLeaveANodeWhereTheirProgramCannotStart) {
   EXPECT_THAT(places(group), ElementsAre(2));
 }
 
-TEST_F(GroupTest, LabelsOfABundleAreMetAndExplainNamesTheRule) {
+TEST_F(GroupTest, MeetsBundleLabelsAndExplainNamesRule) {
   auto shape = node_with(2, 0);
   shape.labels = {{"zone", "a"}};
   bench_.add_node(1, node_with(4, 0));
@@ -474,7 +474,7 @@ TEST_F(GroupTest, LabelsOfABundleAreMetAndExplainNamesTheRule) {
   EXPECT_EQ(why.bundles[1].nodes[0].reason.code, ReasonCode::resource_busy);
 }
 
-TEST_F(GroupTest, RequestsTooLargeForTheirGroupAndOfUnknownGroupsHaveTheirReason) {
+TEST_F(GroupTest, ExplainsOversizedRequestAndUnknownGroup) {
   bench_.add_node(1, node_with(2, 0));
   const auto why = bench_.scheduler.explain(inside(GroupId::of(5), cpus(1)), ProgramId::of(1));
   EXPECT_TRUE(why.feasible) << "its creation may be on its way";
@@ -489,7 +489,7 @@ TEST_F(GroupTest, RequestsTooLargeForTheirGroupAndOfUnknownGroupsHaveTheirReason
   EXPECT_EQ(large.nodes[0].reason.detail, "of bundle 0");
 }
 
-TEST_F(GroupTest, NothingIsRecalledFromBundlesForTheRoomThatTheyKeep) {
+TEST_F(GroupTest, RecallsNothingFromBundles) {
   bench_.add_node(1, node_with(2, 0));
   const auto group = add(1, GroupStrategy::pack, {cpus(1), cpus(1)});
   opened(group);

@@ -49,7 +49,7 @@ Request typed(double gpus, const std::string& type) {
   return made;
 }
 
-TEST(LayoutTable, NodesThatDifferOnlyInLabelsAndDeviceIdsShareTheirLayout) {
+TEST(LayoutTable, SharesLayoutDespiteLabelsAndDeviceIds) {
   LayoutTable table;
   auto shape = node_shape(8, {{.memory = gib, .types = {"H100"}}, {.memory = gib, .types = {"H100"}}});
   const auto first = table.share(InstanceLayout(shape));
@@ -62,7 +62,7 @@ TEST(LayoutTable, NodesThatDifferOnlyInLabelsAndDeviceIdsShareTheirLayout) {
   EXPECT_NE(table.share(InstanceLayout(shape)), first);
 }
 
-TEST(LayoutTable, ForgetsLayoutsThatNobodyHas) {
+TEST(LayoutTable, ForgetsUnusedLayouts) {
   LayoutTable table;
   const auto kept = table.share(InstanceLayout(node_shape(1)));
   std::weak_ptr<const InstanceLayout> dropped = table.share(InstanceLayout(node_shape(2)));
@@ -73,7 +73,7 @@ TEST(LayoutTable, ForgetsLayoutsThatNobodyHas) {
 
 class DeviceRows : public testing::TestWithParam<DeviceRow> {};
 
-TEST_P(DeviceRows, AreWhatTheBooksGive) {
+TEST_P(DeviceRows, MatchesLedger) {
   const DeviceRow& row = GetParam();
   std::vector<Gpu> devices(static_cast<std::size_t>(row.gpus));
   if (row.gpus > static_cast<double>(devices.size())) {
@@ -127,7 +127,7 @@ NodeShape node_with_units() {
   return shape;
 }
 
-TEST(InstanceLedger, CustomUnitsAreGivenLikeDevices) {
+TEST(InstanceLedger, AllocatesCustomUnitsLikeDevices) {
   Books books(node_with_units());
   const auto indices = [&](double count) {
     books.book(request({{"fpga", count}}));
@@ -146,13 +146,13 @@ TEST(InstanceLedger, CustomUnitsAreGivenLikeDevices) {
   EXPECT_FALSE(books.ledger.in_instances("shuttle"));
 }
 
-TEST(InstanceLedger, ACustomAmountWithoutUnitsMayBeAnyFraction) {
+TEST(InstanceLedger, UnitlessResource_AllowsAnyFraction) {
   Books books(node_with_units());
   EXPECT_EQ(books.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
   EXPECT_FALSE(books.ledger.has_devices()) << "units that are no accelerators do not shun CPU work";
 }
 
-TEST(InstanceLedger, AcceleratorTypesDoNotRestrictCustomUnits) {
+TEST(InstanceLedger, AcceleratorTypes_IgnoreCustomUnits) {
   auto shape = node_shape(8, {{.types = {"H100"}}});
   shape.resources.push_back(node_with_units().resources[1]);
   Books books(shape);
@@ -163,7 +163,7 @@ TEST(InstanceLedger, AcceleratorTypesDoNotRestrictCustomUnits) {
   EXPECT_EQ(books.refusal(wanted), ReasonCode::accelerator_type_absent);
 }
 
-TEST(InstanceLedger, CpuIsOneAmountAndMayBeAnyFraction) {
+TEST(InstanceLedger, AllowsAnyFractionOfCpu) {
   Books books(node_with(2, 0));
   books.book(cpus(1.5));
   ASSERT_TRUE(books.last);
@@ -174,7 +174,7 @@ TEST(InstanceLedger, CpuIsOneAmountAndMayBeAnyFraction) {
   EXPECT_EQ(books.refusal(cpus(3)), ReasonCode::resource_too_small);
 }
 
-TEST(InstanceLedger, RequestIsBookedWholeOrNotAtAll) {
+TEST(InstanceLedger, AllocatesWholeRequestOrNothing) {
   Books books(node_with(1, 2));
   books.book(cpus(1));
   const auto before = books.ledger;
@@ -182,7 +182,7 @@ TEST(InstanceLedger, RequestIsBookedWholeOrNotAtAll) {
   EXPECT_EQ(books.ledger, before);
 }
 
-TEST(InstanceLedger, FreeingRestoresTheBooksExactly) {
+TEST(InstanceLedger, Free_RestoresLedgerExactly) {
   Books books(node_shape(8, {{1, 80 * gib, {"H100"}}, {1, 80 * gib, {"H100"}}}));
   const auto before = books.ledger;
   auto wanted = request({{"GPU", 0.3333}, {"CPU", 1}});
@@ -194,13 +194,13 @@ TEST(InstanceLedger, FreeingRestoresTheBooksExactly) {
   EXPECT_EQ(books.ledger, before);
 }
 
-TEST(InstanceLedger, FractionBooksItsShareOfMemory) {
+TEST(InstanceLedger, Fraction_AllocatesItsShareOfMemory) {
   Books books(node_shape(8, {{1, 80 * gib}}));
   books.book(gpus(0.5));
   EXPECT_EQ(books.last->find("GPU")->shares.front().memory_bytes, 40 * gib);
 }
 
-TEST(InstanceLedger, FractionAndBytesMustFitTheSameDevice) {
+TEST(InstanceLedger, RequiresFractionAndBytesOnOneDevice) {
   Books books(node_shape(8, {{1, 16 * gib}, {1, 16 * gib}}));
   EXPECT_THAT(books.book(gpu_memory(0.1, 12 * gib)), ElementsAre(0));
   EXPECT_THAT(books.book(gpu_memory(0.8, 4 * gib)), ElementsAre(0));
@@ -211,7 +211,7 @@ TEST(InstanceLedger, FractionAndBytesMustFitTheSameDevice) {
   EXPECT_EQ(books.refusal(gpu_memory(0.1, 17 * gib)), ReasonCode::gpu_memory_too_small);
 }
 
-TEST(InstanceLedger, BytesAloneBookTheFractionRoundedUp) {
+TEST(InstanceLedger, BytesAlone_AllocateFractionRoundedUp) {
   Books books(node_shape(8, {{1, 80 * gib}}));
   EXPECT_THAT(books.book(gpu_memory(0, 12 * gib)), ElementsAre(0));
   const auto share = books.last->find("GPU")->shares.front();
@@ -221,7 +221,7 @@ TEST(InstanceLedger, BytesAloneBookTheFractionRoundedUp) {
   EXPECT_EQ(books.last->find("GPU")->shares.front().amount, Quantity::from_units(1));
 }
 
-TEST(InstanceLedger, WholeDevicesNeedTheirBytesEach) {
+TEST(InstanceLedger, WholeDevices_NeedTheirBytesEach) {
   Books books(node_shape(8, {{1, 24 * gib}, {1, 80 * gib}, {1, 80 * gib}}));
   EXPECT_EQ(books.refusal(gpu_memory(3, 40 * gib)), ReasonCode::gpu_memory_too_small);
   EXPECT_THAT(books.book(gpu_memory(2, 40 * gib)), ElementsAre(1, 2));
@@ -237,7 +237,7 @@ struct ContextRow {
   std::int64_t gib_booked = 0;
 };
 
-TEST(InstanceLedger, AContextIsBookedBesideTheBytesThatItsProcessMayAllocate) {
+TEST(InstanceLedger, AllocatesContextInAdditionToUsableBytes) {
   const std::vector<std::vector<ContextRow>> cases{
       {{0.5, 0, 0.5, 40}, {0.5, 0, 0.5, 40}},  // a fraction includes its context
       {{0.5, 12, 0.5, 13}, {0.5, 66, 0.5, 67}},  // 13 + 67 is the whole device
@@ -258,7 +258,7 @@ TEST(InstanceLedger, AContextIsBookedBesideTheBytesThatItsProcessMayAllocate) {
   }
 }
 
-TEST(InstanceLedger, WhereThereIsNoRoomForAContextAReasonNamesWhatMayBeAllocated) {
+TEST(InstanceLedger, ContextDoesNotFit_NamesUsableBytes) {
   Books books(node_shape(8, {{.memory = 80 * gib, .context = gib}}));
   for (const double gpus : {0.0, 0.5, 1.0}) {
     const auto never = books.ledger.why_not(Need(gpu_memory(gpus, 80 * gib), Tenant::task));
@@ -273,7 +273,7 @@ TEST(InstanceLedger, WhereThereIsNoRoomForAContextAReasonNamesWhatMayBeAllocated
   EXPECT_THAT(books.book(gpu_memory(0.1, 9 * gib)), ElementsAre(0));
 }
 
-TEST(InstanceLedger, WhatABundleMayAllocateOneProcessInItMayAllocate) {
+TEST(InstanceLedger, BundleMemory_IsUsableByOneProcess) {
   const auto shape = node_shape(8, {{.memory = 80 * gib, .context = gib}});
   Books node(shape);
   ASSERT_THAT(node.book(gpu_memory(0.5, 20 * gib)), ElementsAre(0));
@@ -287,12 +287,12 @@ TEST(InstanceLedger, WhatABundleMayAllocateOneProcessInItMayAllocate) {
   EXPECT_TRUE(bundle.fits(Need(gpu_memory(0.2, 9 * gib), Tenant::task)));
 }
 
-TEST(InstanceLedger, EqualRemaindersAreOrderedByRemainingBytes) {
+TEST(InstanceLedger, OrdersEqualRemaindersByBytes) {
   Books books(node_shape(8, {{1, 80 * gib}, {1, 40 * gib}}));
   EXPECT_THAT(books.book(gpu_memory(0.5, 10 * gib)), ElementsAre(1));
 }
 
-TEST(InstanceLedger, AcceleratorTypeRestrictsDevicesOfMixedNodes) {
+TEST(InstanceLedger, AcceleratorType_RestrictsMixedNodes) {
   Books books(node_shape(8, {{1, 0, {"A100", "A100-40G"}}, {1, 0, {"H100"}}}));
   EXPECT_THAT(books.book(typed(1, "H100")), ElementsAre(1));
   EXPECT_EQ(books.refusal(typed(1, "H100")), ReasonCode::accelerator_type_busy);
@@ -301,7 +301,7 @@ TEST(InstanceLedger, AcceleratorTypeRestrictsDevicesOfMixedNodes) {
   EXPECT_THAT(books.book(typed(0.5, "A100-40G")), ElementsAre(0));
 }
 
-TEST(InstanceLedger, AcceleratorTypeWithoutDevicesRestrictsTheNodeAndNeverLimits) {
+TEST(InstanceLedger, TypeWithoutDevices_RestrictsOnlyNode) {
   auto shape = node_with(8, 0);
   shape.accelerator_types = {"H100"};
   Books books(shape);
@@ -316,13 +316,13 @@ TEST(InstanceLedger, AcceleratorTypeWithoutDevicesRestrictsTheNodeAndNeverLimits
   EXPECT_EQ(books.refusal(any), ReasonCode::accelerator_type_absent);
 }
 
-TEST(InstanceLedger, AcceleratorTypeAmongResourcesIsTheSameConstraint) {
+TEST(InstanceLedger, TypeAmongResources_IsSameConstraint) {
   Books books(node_shape(8, {{1, 0, {"A100"}}, {1, 0, {"H100"}}}));
   EXPECT_THAT(books.book(request({{"GPU", 1}, {"accelerator_type:H100", 1}})), ElementsAre(1));
   EXPECT_EQ(books.ledger.types_in_use().at("H100"), amount(0.001));
 }
 
-TEST(InstanceLedger, RequiredTotalsAreNotBooked) {
+TEST(InstanceLedger, RequiredTotals_AreNotAllocated) {
   Books books(node_with(1, 0));
   Request actor;
   actor.required_totals = ResourceSet{{"CPU", amount(1)}};
@@ -333,7 +333,7 @@ TEST(InstanceLedger, RequiredTotalsAreNotBooked) {
   EXPECT_EQ(no_cpu.why_not(need).code, ReasonCode::resource_absent);
 }
 
-TEST(InstanceLedger, PlacesForTasksAndActorsAreApart) {
+TEST(InstanceLedger, SeparatesTaskAndActorExecutors) {
   auto shape = node_with(8, 0);
   shape.task_executors = 1;
   shape.actor_executors = 0;
@@ -345,7 +345,7 @@ TEST(InstanceLedger, PlacesForTasksAndActorsAreApart) {
   EXPECT_EQ(never.what, "executors");
 }
 
-TEST(InstanceLedger, RestoredBooksMayBeOverdrawnAndNothingStartsOnThem) {
+TEST(InstanceLedger, RestoredBeyondTotal_StartsNothing) {
   Books books(node_with(1, 1));
   Allocation held;
   held.resources = {{"CPU", {{0, amount(2), 0}}},
@@ -358,7 +358,7 @@ TEST(InstanceLedger, RestoredBooksMayBeOverdrawnAndNothingStartsOnThem) {
   EXPECT_EQ(books.ledger, untouched.ledger);
 }
 
-TEST(InstanceLedger, ForgedNegativeAmountsFitNowhere) {
+TEST(InstanceLedger, RejectsForgedNegativeAmounts) {
   Books books(node_with(8, 1));
   Request forged;
   forged.resources.set("CPU", -amount(1));

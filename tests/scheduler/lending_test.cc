@@ -15,7 +15,7 @@ ReasonCode refusal(const Bench& bench, const Request& request) {
   return bench.scheduler.explain(request, ProgramId::of(1)).nodes.front().reason.code;
 }
 
-TEST(Lending, BlockedGetLendsItsCpuAndResumeOverdraws) {
+TEST(Lending, BlockedGet_ReleasesCpuAndOversubscribes) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
@@ -61,7 +61,7 @@ class OverItsCpus : public testing::Test {
   SlotId a, b;
 };
 
-TEST_F(OverItsCpus, TheSlotThatGotTheCpuLastIsAskedBackAfterAWhileAndOnce) {
+TEST_F(OverItsCpus, RecallsLatestSlotOnceAfterDelay) {
   EXPECT_THAT(recalled_after(Duration(0)), SizeIs(0));
   ASSERT_TRUE(bench.scheduler.next_deadline());
   EXPECT_EQ(*bench.scheduler.next_deadline(), bench.now + 200ms);
@@ -73,13 +73,13 @@ TEST_F(OverItsCpus, TheSlotThatGotTheCpuLastIsAskedBackAfterAWhileAndOnce) {
   EXPECT_EQ(refusal(bench, Request()), ReasonCode::fits);
 }
 
-TEST_F(OverItsCpus, WhatComesBackBeforeIsNotAskedFor) {
+TEST_F(OverItsCpus, ReturnedEarlier_IsNotRecalled) {
   bench.plan();
   bench.scheduler.release(b);
   EXPECT_THAT(recalled_after(10s), SizeIs(0));
 }
 
-TEST_F(OverItsCpus, TheWhileBeginsAnewWhenItWasOverInBetween) {
+TEST_F(OverItsCpus, OversubscriptionEnded_RestartsDelay) {
   bench.plan();
   bench.scheduler.lend(a);
   EXPECT_THAT(recalled_after(150ms), SizeIs(0));
@@ -89,7 +89,7 @@ TEST_F(OverItsCpus, TheWhileBeginsAnewWhenItWasOverInBetween) {
   EXPECT_THAT(recalled_after(50ms), ElementsAre(b));
 }
 
-TEST_F(OverItsCpus, AsManyAreAskedBackAsItIsOver) {
+TEST_F(OverItsCpus, RecallsAsManyAsOversubscribed) {
   bench.scheduler.lend(a);
   bench.scheduler.lend(b);
   bench.want(1, 3, cpus(0.5), 2);
@@ -105,7 +105,7 @@ TEST_F(OverItsCpus, AsManyAreAskedBackAsItIsOver) {
 
 // CPU released in a bundle stays in the bundle: neither the node nor another bundle is
 // oversubscribed.
-TEST(Lending, ABundleThatIsOverItsCpusIsAskedForWhatWasGivenLastInIt) {
+TEST(Lending, BundleOversubscribed_RecallsItsLatest) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   GroupSpec spec;
@@ -137,7 +137,7 @@ TEST(Lending, ABundleThatIsOverItsCpusIsAskedForWhatWasGivenLastInIt) {
   EXPECT_THAT(bench.plan_after(10s).recalls, SizeIs(0));
 }
 
-TEST(Lending, RepeatedAndUnknownReportsChangeNothing) {
+TEST(Lending, RepeatedAndUnknownReports_ChangeNothing) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
@@ -153,7 +153,7 @@ TEST(Lending, RepeatedAndUnknownReportsChangeNothing) {
 }
 
 // Two CPUs and two places; outer tasks block until their child, of another class, has run.
-TEST(Lending, NestedTasksOfAnotherClassAlwaysGetOn) {
+TEST(Lending, NestedTasksOfAnotherClass_Progress) {
   Bench bench;
   auto shape = node_with(2, 0);
   shape.task_executors = 2;
@@ -181,7 +181,7 @@ TEST(Lending, NestedTasksOfAnotherClassAlwaysGetOn) {
   EXPECT_EQ(finished, 20);
 }
 
-TEST(Lending, BlockedExecutorsCountAgainstTheCapOfANode) {
+TEST(Lending, BlockedExecutors_CountAgainstNodeLimit) {
   SchedulerSettings settings;
   settings.max_task_slots_per_node = 2;
   Bench bench(settings);
@@ -192,7 +192,7 @@ TEST(Lending, BlockedExecutorsCountAgainstTheCapOfANode) {
   EXPECT_EQ(refusal(bench, cpus(1)), ReasonCode::executors_full);
 }
 
-TEST(Lending, LentCpuDoesNotCountInTheShareOfItsJob) {
+TEST(Lending, ReleasedCpu_DoesNotCountInShare) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(2), 1);

@@ -33,19 +33,19 @@ class Links : public testing::Test {
   Bench bench;
 };
 
-TEST_F(Links, AvoidsTheNodeBehindACutLink) {
+TEST_F(Links, AvoidsNodeBehindCutLink) {
   cut(1, 2);
   want(7, 1, 3);
   EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 3));
 }
 
-TEST_F(Links, DirectionOfTheReportDoesNotMatter) {
+TEST_F(Links, IgnoresDirectionOfReport) {
   cut(2, 1);
   want(7, 1, 1);
   EXPECT_THAT(bench.placed(), ElementsAre(3));
 }
 
-TEST_F(Links, OtherCallersUseTheNode) {
+TEST_F(Links, OtherCallers_UseNode) {
   cut(1, 2);
   bench.want(1, 8, cpus(4), 1, from(3));
   EXPECT_THAT(bench.placed(), ElementsAre(3)) << "the home of its caller";
@@ -53,7 +53,7 @@ TEST_F(Links, OtherCallersUseTheNode) {
   EXPECT_THAT(bench.placed(), ElementsAre(2));
 }
 
-TEST_F(Links, CallerBehindNoCutPassesOneThatWaits) {
+TEST_F(Links, UnaffectedCaller_PassesWaitingOne) {
   cut(1, 2);
   bench.want(1, 7, cpus(4), 2, from(1));
   EXPECT_THAT(bench.placed(), ElementsAre(3));
@@ -61,7 +61,7 @@ TEST_F(Links, CallerBehindNoCutPassesOneThatWaits) {
   EXPECT_THAT(bench.placed(), ElementsAre(2)) << "a demand of one class";
 }
 
-TEST_F(Links, NoOtherNode_WaitsUntilTheLinkWorks) {
+TEST_F(Links, NoOtherNode_WaitsForLink) {
   cut(1, 2);
   cut(1, 3);
   want(7, 1, 2);
@@ -75,7 +75,7 @@ TEST_F(Links, NoOtherNode_WaitsUntilTheLinkWorks) {
   EXPECT_THAT(bench.placed(), ElementsAre(2, 2));
 }
 
-TEST_F(Links, LinkFailsWhileDemandWaits) {
+TEST_F(Links, LinkFailsWhilePending_NodeIsAvoided) {
   bench.want(1, 9, cpus(4), 2, from(3));
   EXPECT_THAT(bench.placed(), ElementsAre(3, 2));
   want(7, 1, 1);
@@ -89,7 +89,7 @@ TEST_F(Links, LinkFailsWhileDemandWaits) {
   EXPECT_THAT(bench.placed(), ElementsAre(3));
 }
 
-TEST_F(Links, ActorAvoidsNodesOfAllCallers) {
+TEST_F(Links, Actor_AvoidsNodesOfAllCallers) {
   cut(1, 2);
   cut(2, 3);
   auto spec = bench.demand_class(1, cpus(1));
@@ -97,7 +97,7 @@ TEST_F(Links, ActorAvoidsNodesOfAllCallers) {
   EXPECT_THAT(bench.placed(), ElementsAre(3));
 }
 
-TEST_F(Links, SoftAffinityYieldsToACutLink) {
+TEST_F(Links, SoftAffinity_YieldsToCutLink) {
   cut(1, 2);
   auto wanted = cpus(1);
   wanted.strategy = NodeAffinityStrategy{Bench::node(2), true};
@@ -105,7 +105,7 @@ TEST_F(Links, SoftAffinityYieldsToACutLink) {
   EXPECT_THAT(bench.placed(), ElementsAre(3));
 }
 
-TEST_F(Links, BundleBehindACutLinkWaits) {
+TEST_F(Links, BundleBehindCutLink_Waits) {
   GroupSpec group;
   group.id = GroupId::of(1);
   group.job = JobId::of(1);

@@ -15,7 +15,7 @@ Explanation explain(const Bench& bench, const Request& wanted) {
   return bench.scheduler.explain(wanted, ProgramId::of(1));
 }
 
-TEST(Obstacle, IsNothingWhereSomethingFitsOrNothingEverCould) {
+TEST(Obstacle, NoBlocker_WhenFitsOrInfeasible) {
   Bench bench;
   bench.add_node(1, node_with(4, 2));
   bench.want(1, 1, gpus(1), 1);
@@ -25,7 +25,7 @@ TEST(Obstacle, IsNothingWhereSomethingFitsOrNothingEverCould) {
   EXPECT_TRUE(explain(bench, gpus(2)).obstacle);
 }
 
-TEST(Obstacle, NamesTheFewestSlotsThatHaveToReturn) {
+TEST(Obstacle, NamesFewestSlotsThatMustReturn) {
   Bench bench;
   bench.add_node(1, node_with(8, 2));
   bench.want(1, 1, gpus(0.5), 2);
@@ -39,7 +39,7 @@ TEST(Obstacle, NamesTheFewestSlotsThatHaveToReturn) {
   EXPECT_EQ(bench.scheduler.find_slot(obstacle->slots[0])->lessee, ProcessId::of(2));
 }
 
-TEST(Obstacle, IsOnTheNodeWhereLeastHasToReturn) {
+TEST(Obstacle, PicksNodeWithLeastToReturn) {
   Bench bench;
   bench.add_node(1, node_with(8, 1));
   bench.add_node(2, node_with(8, 1));
@@ -53,7 +53,7 @@ TEST(Obstacle, IsOnTheNodeWhereLeastHasToReturn) {
   EXPECT_EQ(bench.scheduler.find_slot(obstacle->slots[0])->lessee, ProcessId::of(2));
 }
 
-TEST(Obstacle, PrefersWhatWasRecalledAndLeavesActorsToTheLast) {
+TEST(Obstacle, PrefersRecalledSlotsAndTasksToActors) {
   Bench bench;
   bench.add_node(1, node_with(8, 1));
   bench.add_node(2, node_with(8, 1));
@@ -68,7 +68,7 @@ TEST(Obstacle, PrefersWhatWasRecalledAndLeavesActorsToTheLast) {
   EXPECT_TRUE(bench.scheduler.find_slot(obstacle->slots[0])->actor.empty());
 }
 
-TEST(Obstacle, InABundleIsWhatRunsThere) {
+TEST(Obstacle, InBundle_NamesSlotsInIt) {
   Bench bench;
   bench.add_node(1, node_with(8, 2));
   GroupSpec spec;
@@ -99,7 +99,7 @@ GroupSpec asked_about(std::vector<Request> bundles, GroupStrategy strategy) {
   return spec;
 }
 
-TEST(Obstacle, OfAGroupIsWhatKeepsItsBundlesOutTogether) {
+TEST(Obstacle, GroupBlockers_BlockAllItsBundles) {
   Bench bench;
   bench.add_node(1, node_with(8, 2));
   bench.add_node(2, node_with(8, 2));
@@ -121,7 +121,7 @@ TEST(Obstacle, OfAGroupIsWhatKeepsItsBundlesOutTogether) {
   EXPECT_FALSE(never.obstacle);
 }
 
-TEST(Obstacle, OfAGroupIsTasksBeforeOtherGroups) {
+TEST(Obstacle, GroupBlockers_PreferTasksToGroups) {
   Bench bench;
   bench.add_node(1, node_with(8, 1));
   bench.add_node(2, node_with(8, 1));
@@ -141,7 +141,7 @@ TEST(Obstacle, OfAGroupIsTasksBeforeOtherGroups) {
   EXPECT_EQ(both.obstacle->size(), 2u);
 }
 
-TEST(Obstacle, OfAGroupDoesNotFitWhereRoomIsKeptForOthers) {
+TEST(Obstacle, GroupBlockers_RespectReservations) {
   Bench bench;
   bench.add_node(1, node_with(8, 2));
   bench.want(1, 1, gpus(1), 1);
@@ -152,7 +152,7 @@ TEST(Obstacle, OfAGroupDoesNotFitWhereRoomIsKeptForOthers) {
   EXPECT_FALSE(bench.scheduler.explain(asked_about({gpus(1)}, GroupStrategy::pack)).fits_now);
 }
 
-TEST(Totals, OfManyLargeNodesAreNoLessThanOfOne) {
+TEST(Totals, SaturatesTotalsOfManyNodes) {
   Bench bench;
   auto shape = node_with(8, 1);
   shape.resources.push_back({"memory", {InstanceShape{Quantity::whole(Quantity::max_whole), "", {}, 0}}});

@@ -34,13 +34,13 @@ class Placement : public testing::Test {
   Bench bench;
 };
 
-TEST_F(Placement, HybridPacksUntilHalfUsedAndThenLevels) {
+TEST_F(Placement, Hybrid_PacksUntilHalfUsedThenLevels) {
   add_nodes(2, 4);
   bench.want(1, 1, cpus(1), 8);
   EXPECT_THAT(bench.placed(), ElementsAre(1, 1, 2, 2, 1, 2, 1, 2));
 }
 
-TEST_F(Placement, OnePlanGrantsSoManyOnlyAndTheNextGoesOn) {
+TEST_F(Placement, LimitsGrantsPerPlan) {
   constexpr auto most = PlacementSettings().grants_per_plan;
   add_nodes(1, static_cast<double>(2 * most));
   bench.want(1, 1, cpus(1), static_cast<std::int64_t>(most + 1));
@@ -52,19 +52,19 @@ TEST_F(Placement, OnePlanGrantsSoManyOnlyAndTheNextGoesOn) {
   EXPECT_THAT(plan().grants, IsEmpty());
 }
 
-TEST_F(Placement, LocalityGoesToTheNodeWithMostBytesThatFits) {
+TEST_F(Placement, Locality_PrefersNodeWithMostBytes) {
   add_nodes(3, 1);
   bench.want(1, 1, cpus(1), 3, {{{NodeId::of(2), 10}, {NodeId::of(3), 99}}, {}});
   EXPECT_THAT(bench.placed(), ElementsAre(3, 2, 1));
 }
 
-TEST_F(Placement, HomeWinsAmongEquals) {
+TEST_F(Placement, EqualNodes_PrefersHome) {
   add_nodes(3, 4);
   bench.want(1, 1, cpus(1), 3, {{}, NodeId::of(3)});
   EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 1)) << "home is half used before the third";
 }
 
-TEST_F(Placement, LocalityIsForTheDefaultStrategyAlone) {
+TEST_F(Placement, Locality_AppliesOnlyToDefaultStrategy) {
   add_nodes(3, 4);
   auto spread = cpus(1);
   spread.strategy = SpreadStrategy();
@@ -72,7 +72,7 @@ TEST_F(Placement, LocalityIsForTheDefaultStrategyAlone) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, SpreadGoesRound) {
+TEST_F(Placement, Spread_UsesNodesInTurn) {
   add_nodes(3, 4);
   auto spread = cpus(1);
   spread.strategy = SpreadStrategy();
@@ -80,7 +80,7 @@ TEST_F(Placement, SpreadGoesRound) {
   EXPECT_THAT(bench.placed(), ElementsAre(1, 2, 3, 1, 2, 3));
 }
 
-TEST_F(Placement, HardAffinityWaitsForItsNode) {
+TEST_F(Placement, HardAffinity_WaitsForItsNode) {
   add_nodes(2, 1);
   bench.want(1, 1, affinity(2, false), 2);
   EXPECT_THAT(bench.placed(), ElementsAre(2));
@@ -91,7 +91,7 @@ TEST_F(Placement, HardAffinityWaitsForItsNode) {
   EXPECT_THAT(bench.placed(), ElementsAre(2));
 }
 
-TEST_F(Placement, HardAffinityToADeadOrUnknownNodeIsInfeasible) {
+TEST_F(Placement, HardAffinityToDeadNode_IsInfeasible) {
   add_nodes(2, 1);
   bench.want(1, 1, affinity(9, false), 1);
   EXPECT_THAT(bench.plan().infeasible, SizeIs(1));
@@ -103,7 +103,7 @@ TEST_F(Placement, HardAffinityToADeadOrUnknownNodeIsInfeasible) {
   EXPECT_FALSE(bench.scheduler.explain(affinity(2, false), ProgramId::of(1)).feasible);
 }
 
-TEST_F(Placement, SoftAffinityWaitsForALiveNodeAndLeavesADeadOne) {
+TEST_F(Placement, SoftAffinity_WaitsWhileNodeIsAlive) {
   add_nodes(2, 1);
   bench.want(1, 1, affinity(2, true), 2);
   EXPECT_THAT(bench.placed(), ElementsAre(2)) << "the second waits though node 1 is free";
@@ -111,14 +111,14 @@ TEST_F(Placement, SoftAffinityWaitsForALiveNodeAndLeavesADeadOne) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, SoftAffinityToANodeThatIsTooSmallGoesElsewhere) {
+TEST_F(Placement, SoftAffinity_LeavesNodeThatIsTooSmall) {
   add_nodes(1, 1);
   bench.add_node(2, node_with(4, 0));
   bench.want(1, 1, affinity(1, true, 2), 1);
   EXPECT_THAT(bench.placed(), ElementsAre(2));
 }
 
-TEST_F(Placement, LabelsSelectNodes) {
+TEST_F(Placement, SelectsNodesByLabels) {
   auto east = node_with(1, 0);
   east.labels = {{"zone", "east"}};
   auto west = node_with(1, 0);
@@ -153,12 +153,12 @@ class Fallbacks : public Placement {
   }
 };
 
-TEST_F(Fallbacks, TheFirstSelectorWithRoomIsTaken) {
+TEST_F(Fallbacks, UsesFirstSelectorWithCapacity) {
   bench.want(1, 1, zones({"c", "a"}), 5);
   EXPECT_THAT(bench.placed(), ElementsAre(3, 3, 1, 1)) << "and never zone b";
 }
 
-TEST_F(Fallbacks, RoomThatComesBackIsTakenWhicheverItIs) {
+TEST_F(Fallbacks, UsesReturnedCapacityOfAnySelector) {
   bench.want(1, 1, zones({"c", "a"}), 6);
   bench.placed();
   bench.scheduler.release(bench.granted[2].id);
@@ -168,7 +168,7 @@ TEST_F(Fallbacks, RoomThatComesBackIsTakenWhicheverItIs) {
   EXPECT_THAT(bench.placed(), ElementsAre(3, 1)) << "the first of them before";
 }
 
-TEST_F(Fallbacks, AreNoPartOfWhatIsInfeasibleWhileOneOfThemIsMet) {
+TEST_F(Fallbacks, AnyFallbackMet_IsFeasible) {
   bench.want(1, 1, zones({"nowhere", "b"}), 1);
   EXPECT_THAT(bench.placed(), ElementsAre(2));
   bench.want(1, 1, zones({"nowhere", "in(b"}), 1);
@@ -179,34 +179,34 @@ TEST_F(Fallbacks, AreNoPartOfWhatIsInfeasibleWhileOneOfThemIsMet) {
             "label zone: wants nowhere, the node has a; nor is a fallback selector met");
 }
 
-TEST_F(Fallbacks, ClassesWithOtherFallbacksAreOtherClasses) {
+TEST_F(Fallbacks, OtherFallbacks_AreOtherClasses) {
   bench.want(1, 1, zones({"nowhere", "a"}), 3);
   bench.want(1, 1, zones({"nowhere", "b"}), 3);
   EXPECT_THAT(bench.placed(), testing::UnorderedElementsAre(1, 1, 2, 2));
 }
 
-TEST_F(Fallbacks, LocalityStaysWithinTheSelector) {
+TEST_F(Fallbacks, Locality_StaysWithinSelector) {
   Preference preference;
   preference.locality = {{Bench::node(1), 100}, {Bench::node(2), 900}};
   bench.want(1, 1, zones({"in(a,c)", "b"}), 1, preference);
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, BadSelectorMatchesNoNode) {
+TEST_F(Placement, BadSelector_MatchesNoNode) {
   add_nodes(1, 1);
   auto bad = cpus(1);
   bad.label_selector = {{"zone", "in(a"}};
   EXPECT_FALSE(bench.scheduler.explain(bad, ProgramId::of(1)).feasible);
 }
 
-TEST_F(Placement, CpuWorkAvoidsNodesWithDevicesWhilePossible) {
+TEST_F(Placement, CpuWork_AvoidsNodesWithDevices) {
   bench.add_node(1, node_with(2, 4));
   bench.add_node(2, node_with(2, 0));
   bench.want(1, 1, cpus(1), 3);
   EXPECT_THAT(bench.placed(), ElementsAre(2, 2, 1));
 }
 
-TEST_F(Placement, SuspectDrainingAndDeadNodesGetNothing) {
+TEST_F(Placement, SuspectDrainingAndDeadNodes_GetNothing) {
   add_nodes(3, 4);
   bench.scheduler.set_node_state(NodeId::of(1), NodeState::suspect);
   bench.scheduler.set_node_state(NodeId::of(2), NodeState::draining);
@@ -222,7 +222,7 @@ TEST_F(Placement, SuspectDrainingAndDeadNodesGetNothing) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, PartOfDeviceWaitsForEndingSlots) {
+TEST_F(Placement, PartOfDevice_WaitsForEndingSlots) {
   bench.add_node(1, node_with(8, 2));
   ASSERT_THAT(bench.devices(gpus(1)), ElementsAre(0));
   const auto idle = bench.granted.back().id;
@@ -240,7 +240,7 @@ TEST_F(Placement, PartOfDeviceWaitsForEndingSlots) {
   EXPECT_THAT(devices, ElementsAre(0, 0, 1));
 }
 
-TEST_F(Placement, PartOfDeviceIsPlacedWhenSlotEndsSlowly) {
+TEST_F(Placement, SlotEndsSlowly_PartOfDeviceIsPlaced) {
   bench.add_node(1, node_with(8, 2));
   ASSERT_THAT(bench.devices(gpus(1)), ElementsAre(0));
   bench.want(1, 1, gpus(1), 0);
@@ -263,14 +263,14 @@ TEST_F(Placement, DrainingNode_RequestIsFeasible) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, DrainingNode_SoftAffinityGoesElsewhere) {
+TEST_F(Placement, DrainingNode_SoftAffinityUsesAnother) {
   add_nodes(2, 4);
   bench.scheduler.set_node_state(NodeId::of(1), NodeState::draining);
   bench.want(1, 1, affinity(1, true), 1);
   EXPECT_THAT(bench.placed(), ElementsAre(2));
 }
 
-TEST_F(Placement, ProgramThatCannotStartSomewhereGoesElsewhere) {
+TEST_F(Placement, ProgramCannotStart_UsesAnotherNode) {
   add_nodes(2, 4);
   bench.scheduler.set_program_state(NodeId::of(1), ProgramId::of(1), "libfoo.so.1 not found");
   bench.want(1, 1, cpus(1), 1);
@@ -285,7 +285,7 @@ TEST_F(Placement, ProgramThatCannotStartSomewhereGoesElsewhere) {
   EXPECT_THAT(bench.placed(), ElementsAre(1));
 }
 
-TEST_F(Placement, PackingOfFractionsThroughPlans) {
+TEST_F(Placement, PacksFractionsOverPlans) {
   bench.add_node(1, node_with(8, 2));
   EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre(0));
   EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre(0));
@@ -293,7 +293,7 @@ TEST_F(Placement, PackingOfFractionsThroughPlans) {
   EXPECT_THAT(bench.devices(gpus(0.5)), ElementsAre());
 }
 
-TEST_F(Placement, RequestLargerThanEveryNodeIsReportedAtOnceAndOnce) {
+TEST_F(Placement, ReportsOversizedRequestOnce) {
   bench.add_node(1, node_with(8, 8));
   bench.add_node(2, node_with(8, 8));
   bench.want(1, 1, gpus(16), 1);
@@ -312,7 +312,7 @@ TEST_F(Placement, RequestLargerThanEveryNodeIsReportedAtOnceAndOnce) {
   EXPECT_THAT(last.grants, SizeIs(1));
 }
 
-TEST_F(Placement, RequestInAPlacementGroupWaitsForIt) {
+TEST_F(Placement, RequestInPendingGroup_Waits) {
   add_nodes(1, 4);
   auto grouped = cpus(1);
   grouped.placement.group = GroupId::of(5);

@@ -73,7 +73,7 @@ class Preemption : public testing::Test {
   Bench bench{after_five_seconds()};
 };
 
-TEST_F(Preemption, IsOffUnlessItIsAskedFor) {
+TEST_F(Preemption, DefaultSettings_PreemptNothing) {
   Bench as_it_comes;
   as_it_comes.add_node(1, node_with(1, 0));
   as_it_comes.want(1, 1, cpus(1), 1);
@@ -86,7 +86,7 @@ TEST_F(Preemption, IsOffUnlessItIsAskedFor) {
 }
 
 // An ended task must not be wasted because the rest of the node goes to other requests.
-TEST_F(Preemption, WhatIsFreeBesideAnEndedTaskIsKeptForWhomItIsEndedFor) {
+TEST_F(Preemption, ReservesFreeCapacityNextToPreempted) {
   SchedulerSettings settings;
   settings.preemption.after = 1s;
   Bench soon{settings};
@@ -106,7 +106,7 @@ TEST_F(Preemption, WhatIsFreeBesideAnEndedTaskIsKeptForWhomItIsEndedFor) {
   EXPECT_EQ(grants[0].job, JobId::of(2));
 }
 
-TEST_F(Preemption, ASlotOfALowerPriorityIsAskedForAfterTheGrace) {
+TEST_F(Preemption, PreemptsLowerPriorityAfterGrace) {
   fill({1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
@@ -119,13 +119,13 @@ TEST_F(Preemption, ASlotOfALowerPriorityIsAskedForAfterTheGrace) {
   EXPECT_EQ(plan.grants.front().job, JobId::of(2));
 }
 
-TEST_F(Preemption, NothingOfTheSamePriorityIsAskedFor) {
+TEST_F(Preemption, PreemptsNothingOfEqualPriority) {
   fill({1});
   bench.want(2, 2, cpus(1), 1);
   EXPECT_THAT(preempted_within(30s), IsEmpty());
 }
 
-TEST_F(Preemption, ActorsAndWhatRunsInBundlesAreLeftAlone) {
+TEST_F(Preemption, SparesActorsAndBundles) {
   bench.add_node(1, node_with(2, 0));
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
   GroupSpec spec;
@@ -145,7 +145,7 @@ TEST_F(Preemption, ActorsAndWhatRunsInBundlesAreLeftAlone) {
   EXPECT_THAT(preempted_within(30s), IsEmpty());
 }
 
-TEST_F(Preemption, TheLowestPriorityGoesFirstAndTheNewestOfIt) {
+TEST_F(Preemption, PreemptsNewestOfLowestPriority) {
   bench.add_node(1, node_with(4, 0));
   priority(1, -1);
   bench.want(1, 1, cpus(1), 2);
@@ -157,14 +157,14 @@ TEST_F(Preemption, TheLowestPriorityGoesFirstAndTheNewestOfIt) {
   EXPECT_THAT(preempted_within(6s), ElementsAre(2));
 }
 
-TEST_F(Preemption, AsManyAreAskedForAsItLacks) {
+TEST_F(Preemption, PreemptsAsManyAsNeeded) {
   fill({2, 2});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 3);
   EXPECT_THAT(preempted_within(6s), SizeIs(3));
 }
 
-TEST_F(Preemption, SeveralAreAskedForWhereTheirRoomIsKeptForOneRequest) {
+TEST_F(Preemption, PreemptsSeveralSlotsForOneRequest) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
@@ -178,7 +178,7 @@ TEST_F(Preemption, SeveralAreAskedForWhereTheirRoomIsKeptForOneRequest) {
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(1));
 }
 
-TEST_F(Preemption, OfSeveralNoneIsEndedBeforeAllMayBe) {
+TEST_F(Preemption, PreemptsNoneUntilAllMayEnd) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
@@ -187,7 +187,7 @@ TEST_F(Preemption, OfSeveralNoneIsEndedBeforeAllMayBe) {
   EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "another in place of the one that refused, at once";
 }
 
-TEST_F(Preemption, NoneIsEndedWhereTooFewMayBe) {
+TEST_F(Preemption, TooFewMayEnd_PreemptsNone) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(3), 1);
@@ -196,7 +196,7 @@ TEST_F(Preemption, NoneIsEndedWhereTooFewMayBe) {
   EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "the last one alone would not help";
 }
 
-TEST_F(Preemption, WhoDoesNotAnswerIsLeftAloneForAWhile) {
+TEST_F(Preemption, SilentLessee_IsSparedForAWhile) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
@@ -207,7 +207,7 @@ TEST_F(Preemption, WhoDoesNotAnswerIsLeftAloneForAWhile) {
   EXPECT_THAT(preempted_within(3s), ElementsAre(2, 1));
 }
 
-TEST_F(Preemption, ASlotThatComesBackHasAnswered) {
+TEST_F(Preemption, ReturnedSlot_CountsAsAnswer) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(3), 1);
@@ -221,7 +221,7 @@ TEST_F(Preemption, ASlotThatComesBackHasAnswered) {
 }
 
 // No capacity that it could use was freed, so no round of placement has visited it.
-TEST_F(Preemption, WhatTheQuotaDoesNotAllowIsEndedForNobody) {
+TEST_F(Preemption, QuotaFull_PreemptsNothing) {
   fill({4});
   JobTerms terms;
   terms.priority = 1;
@@ -236,7 +236,7 @@ TEST_F(Preemption, WhatTheQuotaDoesNotAllowIsEndedForNobody) {
   for (auto left = 10s; left > 0s; left -= 1s) EXPECT_THAT(bench.plan_after(1s).recalls, IsEmpty());
 }
 
-TEST_F(Preemption, NoMoreIsEndedThanTheQuotaLeavesRoomFor) {
+TEST_F(Preemption, PreemptsNoMoreThanQuotaAllows) {
   fill({4});
   JobTerms terms;
   terms.priority = 1;
@@ -246,7 +246,7 @@ TEST_F(Preemption, NoMoreIsEndedThanTheQuotaLeavesRoomFor) {
   EXPECT_THAT(preempted_within(6s), SizeIs(2));
 }
 
-TEST_F(Preemption, AGroupGetsAllItsRoom) {
+TEST_F(Preemption, PreemptsForWholeGroup) {
   fill({2, 2});
   priority(2, 1);
   const auto id = add_group(2, {cpus(1), cpus(2)}, GroupStrategy::spread);
@@ -262,7 +262,7 @@ TEST_F(Preemption, AGroupGetsAllItsRoom) {
   EXPECT_EQ(plan.groups[0].kind, GroupNews::Kind::placed);
 }
 
-TEST_F(Preemption, OfTwoGroupsTheOneOfHigherPriorityGetsTheRoom) {
+TEST_F(Preemption, HigherPriorityGroup_GetsCapacity) {
   fill({2});
   priority(2, 1);
   const auto low = add_group(2, {cpus(2)});
@@ -275,13 +275,13 @@ TEST_F(Preemption, OfTwoGroupsTheOneOfHigherPriorityGetsTheRoom) {
   EXPECT_FALSE(bench.scheduler.groups().find(low)->complete());
 }
 
-TEST_F(Preemption, AGroupsOwnPriorityEndsNothingOfJobsOfTheSameOne) {
+TEST_F(Preemption, GroupPriority_PreemptsNoEqualJob) {
   fill({2});
   add_group(2, {cpus(2)}, GroupStrategy::pack, 1000);
   EXPECT_THAT(preempted_within(30s), IsEmpty());
 }
 
-TEST_F(Preemption, AGroupEndsNothingThatWouldBeInVain) {
+TEST_F(Preemption, GroupCannotFit_PreemptsNothing) {
   fill({2, 2});
   priority(2, 1);
   add_group(2, {cpus(2), cpus(2)}, GroupStrategy::strict_spread);
@@ -291,7 +291,7 @@ TEST_F(Preemption, AGroupEndsNothingThatWouldBeInVain) {
 }
 
 // If the tasks of one node may not be ended, the group uses other nodes.
-TEST_F(Preemption, AGroupGoesWhereItsRoomCanBeMade) {
+TEST_F(Preemption, Group_MovesToPreemptibleNodes) {
   fill({1, 1, 1});
   priority(2, 1);
   add_group(2, {cpus(1), cpus(1)}, GroupStrategy::strict_spread);
@@ -308,14 +308,14 @@ TEST_F(Preemption, AGroupGoesWhereItsRoomCanBeMade) {
   EXPECT_THAT(preempted_within(1s), SizeIs(2));
 }
 
-TEST_F(Preemption, AGroupOfTheSamePriorityEndsNothing) {
+TEST_F(Preemption, EqualPriorityGroup_PreemptsNothing) {
   fill({2});
   add_group(2, {cpus(2)});
   EXPECT_THAT(preempted_within(30s), IsEmpty());
   EXPECT_THAT(asked, IsEmpty());
 }
 
-TEST_F(Preemption, FewLargeSlotsAreAskedForRatherThanManySmallOnes) {
+TEST_F(Preemption, PrefersFewLargeSlots) {
   bench.add_node(1, node_with(4, 0));
   bench.want(1, 1, cpus(1), 2);
   bench.plan();
@@ -326,7 +326,7 @@ TEST_F(Preemption, FewLargeSlotsAreAskedForRatherThanManySmallOnes) {
   EXPECT_THAT(preempted_within(6s), ElementsAre(3));
 }
 
-TEST_F(Preemption, AnotherIsAskedForInPlaceOfOneThatIsRefused) {
+TEST_F(Preemption, PreemptionRejected_QueriesAnother) {
   fill({1, 1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
@@ -346,7 +346,7 @@ TEST_F(Preemption, AnotherIsAskedForInPlaceOfOneThatIsRefused) {
 }
 
 // Two slots are needed on one node: the reservation moves to a node without a refusal.
-TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
+TEST_F(Preemption, RejectedPreemption_MovesReservation) {
   fill({2, 2});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
@@ -368,14 +368,14 @@ TEST_F(Preemption, ARefusedSlotDrivesTheReservationElsewhere) {
   EXPECT_TRUE(placed);
 }
 
-TEST_F(Preemption, AnActorOfAHigherPriorityGetsRoom) {
+TEST_F(Preemption, PreemptsForHigherPriorityActor) {
   fill({1});
   priority(2, 1);
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(2, cpus(1)), bench.now);
   EXPECT_THAT(preempted_within(6s), ElementsAre(1));
 }
 
-TEST_F(Preemption, WhatCanNeverRunAsksForNothing) {
+TEST_F(Preemption, InfeasibleRequest_PreemptsNothing) {
   fill({1});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);

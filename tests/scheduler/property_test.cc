@@ -205,7 +205,7 @@ void expect_nothing_waits_that_fits(const World& world,
   }
 }
 
-TEST(SchedulerProperty, RandomHistoriesKeepTheBooks) {
+TEST(SchedulerProperty, RandomHistories_KeepAccounting) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
@@ -225,7 +225,7 @@ TEST(SchedulerProperty, RandomHistoriesKeepTheBooks) {
 }
 
 // After plans have settled, no waiting request fits anywhere: no wake-up is lost.
-TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
+TEST(SchedulerProperty, LeavesNothingThatFitsPending) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
@@ -245,7 +245,7 @@ TEST(SchedulerProperty, NothingThatFitsIsLeftWaiting) {
 }
 
 // The same with budgets that end each plan early: later plans continue with the rest.
-TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
+TEST(SchedulerProperty, SmallBudgets_LoseNothing) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SchedulerSettings settings;
@@ -268,7 +268,7 @@ TEST(SchedulerProperty, SmallBudgetsLoseNothing) {
 }
 
 // At each grant, no job with a smaller share had a demand that fitted.
-TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
+TEST(SchedulerProperty, ServesSmallestShareFirst) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World world(seed);
@@ -330,7 +330,7 @@ TEST(SchedulerProperty, TheJobWithTheSmallestShareIsServedFirst) {
   }
 }
 
-TEST(SchedulerProperty, SameCallsGiveTheSamePlans) {
+TEST(SchedulerProperty, SameCalls_GiveSamePlans) {
   const auto trace = [](std::uint64_t seed) {
     World world(seed);
     std::map<ClassId, Request> requests;
@@ -352,7 +352,7 @@ TEST(SchedulerProperty, SameCallsGiveTheSamePlans) {
 }
 
 // If a single job waits, the return of its recalled slots lets it start.
-TEST(SchedulerProperty, RecalledSlotsAreEnough) {
+TEST(SchedulerProperty, RecalledSlots_AreEnough) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);

@@ -23,7 +23,7 @@ class Reclaim : public testing::Test {
   Bench bench;
 };
 
-TEST_F(Reclaim, DemandOfAnotherJobGetsASlotBackAfterAWhile) {
+TEST_F(Reclaim, OtherJobWaits_RecallsSlotAfterDelay) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -45,7 +45,7 @@ TEST_F(Reclaim, DemandOfAnotherJobGetsASlotBackAfterAWhile) {
   EXPECT_EQ(next.grants.front().job, JobId::of(2));
 }
 
-TEST_F(Reclaim, JobsEndWithEqualSharesAndThenRest) {
+TEST_F(Reclaim, Jobs_ReachEqualSharesAndSettle) {
   bench.add_node(1, node_with(8, 0));
   bench.want(1, 1, cpus(1), 100);
   bench.plan();
@@ -59,7 +59,7 @@ TEST_F(Reclaim, JobsEndWithEqualSharesAndThenRest) {
   for (int i = 0; i < 20; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
-TEST_F(Reclaim, OneSlotIsSharedInTurns) {
+TEST_F(Reclaim, Jobs_AlternateOnOneSlot) {
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 5);
   bench.want(2, 2, cpus(1), 5);
@@ -73,7 +73,7 @@ TEST_F(Reclaim, OneSlotIsSharedInTurns) {
   for (std::size_t i = 1; i < order.size(); ++i) EXPECT_NE(order[i], order[i - 1]);
 }
 
-TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
+TEST_F(Reclaim, OtherClassOfSameJob_IsNotStarved) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -86,7 +86,7 @@ TEST_F(Reclaim, AnotherClassOfTheSameJobDoesNotStarve) {
   EXPECT_EQ(next.grants.front().class_id, bench.demand_class(1, cpus(2)).id);
 }
 
-TEST_F(Reclaim, SlotsThatOnlyHoldResultsGiveWayFirstWhosePriorityEverIsHigher) {
+TEST_F(Reclaim, RecallsResidentSlotsFirst) {
   bench.add_node(1, node_with(2, 0));
   JobTerms high;
   high.priority = 1;
@@ -103,7 +103,7 @@ TEST_F(Reclaim, SlotsThatOnlyHoldResultsGiveWayFirstWhosePriorityEverIsHigher) {
   EXPECT_THAT(bench.plan_after(300ms).recalls, IsEmpty());
 }
 
-TEST_F(Reclaim, OfOneJobToo) {
+TEST_F(Reclaim, RecallsResidentSlotsOfSameJob) {
   bench.add_node(1, node_with(2, 1));
   bench.want(1, 1, gpus(1), 1);
   bench.plan();
@@ -112,13 +112,13 @@ TEST_F(Reclaim, OfOneJobToo) {
   EXPECT_THAT(recalled(bench.plan_after(200ms)), ElementsAre(1u));
 }
 
-TEST_F(Reclaim, NoSlotIsRecalledForItsOwnHolder) {
+TEST_F(Reclaim, RecallsNoSlotForItsOwnHolder) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
-TEST_F(Reclaim, ActorsAreNeverRecalled) {
+TEST_F(Reclaim, RecallsNoActors) {
   bench.add_node(1, node_with(1, 0));
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(1, cpus(1)), bench.now);
   bench.plan();
@@ -126,7 +126,7 @@ TEST_F(Reclaim, ActorsAreNeverRecalled) {
   for (int i = 0; i < 60; ++i) EXPECT_THAT(bench.plan_after(100ms).recalls, IsEmpty());
 }
 
-TEST_F(Reclaim, ActorGetsTheSlotsOfTasks) {
+TEST_F(Reclaim, Actor_GetsSlotsOfTasks) {
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 3);
   bench.plan();
@@ -134,7 +134,7 @@ TEST_F(Reclaim, ActorGetsTheSlotsOfTasks) {
   EXPECT_THAT(bench.plan_after(200ms).recalls, SizeIs(1));
 }
 
-TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
+TEST_F(Reclaim, RecallsFromLargestJobOnlyWhatIsNeeded) {
   bench.add_node(1, node_with(8, 2));
   bench.want(1, 1, request({{"CPU", 1}, {"GPU", 0.5}}), 1);
   bench.plan();
@@ -146,7 +146,7 @@ TEST_F(Reclaim, LargestJobGivesFirstAndOnlyWhatIsNeeded) {
   EXPECT_THAT(recalled(plan), ElementsAre(3, 4));
 }
 
-TEST_F(Reclaim, SlotThatDoesNotComeBackIsNotWaitedForAlone) {
+TEST_F(Reclaim, SlotNotReturned_RecallsAnother) {
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 10);
   bench.plan();
@@ -158,7 +158,7 @@ TEST_F(Reclaim, SlotThatDoesNotComeBackIsNotWaitedForAlone) {
 }
 
 // Small tasks start and end on every device; a request for all devices gets a node for itself.
-TEST_F(Reclaim, LargeRequestIsNotStarvedBySmallOnes) {
+TEST_F(Reclaim, SmallTasks_DoNotStarveLargeRequest) {
   bench.add_node(1, node_with(64, 4));
   bench.want(1, 1, gpus(0.5), 8);
   bench.plan();
@@ -177,7 +177,7 @@ TEST_F(Reclaim, LargeRequestIsNotStarvedBySmallOnes) {
   EXPECT_TRUE(placed);
 }
 
-TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
+TEST_F(Reclaim, ReservedInstances_AreWithheldWithReason) {
   SchedulerSettings settings;
   settings.reclaim.recall_after = 3s;
   Bench patient(settings);
@@ -204,7 +204,7 @@ TEST_F(Reclaim, ReservedInstancesAreWithheldWithTheReason) {
 }
 
 // The limit holds for any shortage; later rounds examine the rest.
-TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
+TEST_F(Reclaim, LimitsNodesPerRound) {
   constexpr std::size_t most = ReclaimSettings().nodes_per_round;
   for (std::uint64_t node = 1; node <= 2 * most; ++node) bench.add_node(node, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1'000);
@@ -223,7 +223,7 @@ TEST_F(Reclaim, OneRoundLooksAtSoManyNodesOnly) {
 }
 
 // The task that must end first waits for a small one, which the reservation excludes.
-TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
+TEST_F(Reclaim, NothingReturns_ReservationOpensBriefly) {
   bench.add_node(1, node_with(8, 4));
   bench.want(1, 1, gpus(0.25), 1);
   const auto parent = bench.plan().grants.at(0).id;
@@ -258,7 +258,7 @@ TEST_F(Reclaim, ReservationOpensForAMomentWhenNothingComesBack) {
 }
 
 // The return of an abundant resource brings no progress.
-TEST_F(Reclaim, CpuTasksBesideAReservationForGpusDoNotKeepItClosed) {
+TEST_F(Reclaim, CpuTasks_DoNotKeepGpuReservationClosed) {
   bench.add_node(1, node_with(8, 4));
   bench.want(1, 1, gpus(0.25), 1);
   bench.scheduler.lend(bench.plan().grants.at(0).id);
@@ -277,7 +277,7 @@ TEST_F(Reclaim, CpuTasksBesideAReservationForGpusDoNotKeepItClosed) {
 }
 
 // Work that fills the node at each opening must have left it before the next opening.
-TEST_F(Reclaim, AStreamOfLongTasksDoesNotKeepAReservedNode) {
+TEST_F(Reclaim, LongTasks_DoNotKeepReservedNode) {
   bench.add_node(1, node_with(64, 4));
   bench.want(1, 1, gpus(0.5), 1);
   const auto first = bench.plan().grants.at(0);
@@ -299,7 +299,7 @@ TEST_F(Reclaim, AStreamOfLongTasksDoesNotKeepAReservedNode) {
   EXPECT_TRUE(served);
 }
 
-TEST_F(Reclaim, ReservationEndsWithItsDemand) {
+TEST_F(Reclaim, DemandEnded_ReservationEnds) {
   bench.add_node(1, node_with(64, 2));
   bench.want(1, 1, gpus(1), 2);
   bench.plan();

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TEST(Scheduler, WantedSlotsIncludeThoseHeld) {
+TEST(Scheduler, CountsHeldSlotsInDemand) {
   Bench bench;
   bench.add_node(1, node_with(8, 0));
   bench.want(1, 1, cpus(1), 2);
@@ -30,7 +30,7 @@ TEST(Scheduler, WantedSlotsIncludeThoseHeld) {
   EXPECT_THAT(bench.plan().grants, IsEmpty());
 }
 
-TEST(Scheduler, PlanWithNothingChangedDoesNothing) {
+TEST(Scheduler, NoChange_PlansNothing) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
@@ -39,7 +39,7 @@ TEST(Scheduler, PlanWithNothingChangedDoesNothing) {
   EXPECT_TRUE(bench.plan().empty());
 }
 
-TEST(Scheduler, JobsTakeTurnsByDominantShare) {
+TEST(Scheduler, Jobs_AlternateByDominantShare) {
   Bench bench;
   bench.add_node(1, node_with(6, 0));
   bench.want(1, 1, cpus(1), 6);
@@ -51,7 +51,7 @@ TEST(Scheduler, JobsTakeTurnsByDominantShare) {
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(1));
 }
 
-TEST(Scheduler, WeightMultipliesAJobsShare) {
+TEST(Scheduler, Weight_MultipliesShareOfJob) {
   Bench bench;
   bench.add_node(1, node_with(9, 0));
   bench.scheduler.set_job_terms(JobId::of(2), {.weight = 2});
@@ -62,7 +62,7 @@ TEST(Scheduler, WeightMultipliesAJobsShare) {
   EXPECT_THAT(bench.slots_of_job(2), SizeIs(6));
 }
 
-TEST(Scheduler, HigherPriorityOfAJobGoesFirst) {
+TEST(Scheduler, HigherPriorityOfJob_IsServedFirst) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
@@ -72,7 +72,7 @@ TEST(Scheduler, HigherPriorityOfAJobGoesFirst) {
   EXPECT_EQ(bench.plan().grants.at(0).lessee, ProcessId::of(2));
 }
 
-TEST(Scheduler, LongestWaitingLesseeGoesFirst) {
+TEST(Scheduler, LongestWaitingLessee_IsServedFirst) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   bench.now = bench.now + 5ms;
@@ -83,7 +83,7 @@ TEST(Scheduler, LongestWaitingLesseeGoesFirst) {
   EXPECT_EQ(bench.plan().grants.at(0).lessee, ProcessId::of(2));
 }
 
-TEST(Scheduler, ActorIsPlacedOnceAndItsDemandEnds) {
+TEST(Scheduler, PlacesActorOnceAndEndsItsDemand) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   Request to_place;
@@ -101,7 +101,7 @@ TEST(Scheduler, ActorIsPlacedOnceAndItsDemandEnds) {
   EXPECT_TRUE(bench.plan().empty());
 }
 
-TEST(Scheduler, RestoredSlotsCountForTheirHolderEvenOverdrawn) {
+TEST(Scheduler, RestoredSlots_CountForHolder) {
   Bench bench;
   bench.add_node(1, node_with(1, 0));
   const auto demand = bench.demand_class(1, cpus(1));
@@ -128,7 +128,7 @@ TEST(Scheduler, RestoredSlotsCountForTheirHolderEvenOverdrawn) {
   EXPECT_FALSE(bench.scheduler.restore(slot)) << "its node is unknown";
 }
 
-TEST(Scheduler, DroppedLesseeWantsNothingAndKeepsItsSlotsBooked) {
+TEST(Scheduler, DroppedLessee_KeepsSlotsAllocated) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 5);
@@ -140,7 +140,7 @@ TEST(Scheduler, DroppedLesseeWantsNothingAndKeepsItsSlotsBooked) {
   EXPECT_TRUE(bench.plan().empty());
 }
 
-TEST(Scheduler, DroppedJobTakesItsActorsAlong) {
+TEST(Scheduler, DroppedJob_EndsItsActors) {
   Bench bench;
   bench.add_node(1, node_with(4, 0));
   bench.want(1, 1, cpus(1), 1);
@@ -153,7 +153,7 @@ TEST(Scheduler, DroppedJobTakesItsActorsAlong) {
   EXPECT_EQ(bench.scheduler.cluster_use().at("CPU").available, amount(3));
 }
 
-TEST(Scheduler, RemovedNodeTakesItsSlotsAndTheyArePlacedAnew) {
+TEST(Scheduler, NodeRemoved_SlotsArePlacedAgain) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 2);
@@ -163,7 +163,7 @@ TEST(Scheduler, RemovedNodeTakesItsSlotsAndTheyArePlacedAnew) {
   EXPECT_THAT(bench.placed(), ElementsAre(2, 2));
 }
 
-TEST(Scheduler, NodeThatRegistersAnewKeepsItsSlotsBooked) {
+TEST(Scheduler, NodeReregistered_SlotsStayAllocated) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(1), 2);
@@ -173,7 +173,7 @@ TEST(Scheduler, NodeThatRegistersAnewKeepsItsSlotsBooked) {
   EXPECT_EQ(bench.scheduler.cluster_use().at("CPU").available, amount(1));
 }
 
-TEST(Scheduler, UseShowsAcceleratorTypesWhileTheyAreHeld) {
+TEST(Scheduler, ShowsAcceleratorTypesInUse) {
   Bench bench;
   bench.add_node(1, node_shape(4, {{1, 0, {"H100"}}}));
   auto typed = gpus(0.5);
@@ -187,7 +187,7 @@ TEST(Scheduler, UseShowsAcceleratorTypesWhileTheyAreHeld) {
   EXPECT_EQ(bench.scheduler.cluster_use().at("accelerator_type:H100").available, amount(1));
 }
 
-TEST(Scheduler, ExplainNamesTheFirstRuleOfEveryNode) {
+TEST(Scheduler, Explain_NamesFirstRuleOfEveryNode) {
   Bench bench;
   bench.add_node(1, node_with(4, 1));
   bench.add_node(2, node_with(4, 0));
@@ -200,7 +200,7 @@ TEST(Scheduler, ExplainNamesTheFirstRuleOfEveryNode) {
   EXPECT_FALSE(bench.scheduler.explain(gpus(2), ProgramId::of(1)).feasible);
 }
 
-TEST(Scheduler, ExplainNamesWhatIsLeftOfEachDevice) {
+TEST(Scheduler, Explain_NamesFreePartOfEachDevice) {
   Bench bench;
   bench.add_node(1, node_with(4, 3));
   bench.want(1, 1, gpus(0.5), 1);
@@ -216,7 +216,7 @@ TEST(Scheduler, ExplainNamesWhatIsLeftOfEachDevice) {
 }
 
 // If more classes wait than one plan examines, they take turns over plans, and none is omitted.
-TEST(Scheduler, MoreClassesThanOnePlanLooksAtTakeTurns) {
+TEST(Scheduler, ManyClasses_AlternateOverPlans) {
   SchedulerSettings settings;
   settings.placement.visits_per_plan = 2;
   Bench bench(settings);
@@ -231,7 +231,7 @@ TEST(Scheduler, MoreClassesThanOnePlanLooksAtTakeTurns) {
 
 // Many shapes wait. A freed node is tried with 64 of them without success, and later plans try the
 // rest.
-TEST(Scheduler, AsksNotLookedAtForAFreeStayOpenForTheNextPlan) {
+TEST(Scheduler, UnvisitedRequests_StayForNextPlan) {
   Bench bench;
   auto shape = node_with(2, 0);
   shape.resources.push_back({"licence", {{amount(1000), {}, {}, 0}}});

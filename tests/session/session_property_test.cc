@@ -99,7 +99,7 @@ class Pair {
   bool lossy_ = true;
 };
 
-TEST(SessionProperty, EveryMessageIsTakenOnceAndInOrder) {
+TEST(SessionProperty, DeliversEveryMessageOnceInOrder) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Pair(seed).run(600);

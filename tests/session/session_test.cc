@@ -36,7 +36,7 @@ Frames tick(Side& side, Time now) {
   return frames;
 }
 
-TEST(Session, MessagesArriveInOrderAndAreAcknowledgedTogether) {
+TEST(Session, DeliversInOrderAndAcknowledgesTogether) {
   Side a, b;
   Frames back;
   EXPECT_EQ(receive(b, start, send(a, start, {10, 11, 12}), back), (std::vector<int>{10, 11, 12}));
@@ -53,7 +53,7 @@ TEST(Session, MessagesArriveInOrderAndAreAcknowledgedTogether) {
 }
 
 // Heartbeats of a peer that has lost a message must not defer the resend.
-TEST(Session, WhatIsDueToBeSentAgainIsSentThoughThePeerSpeaksJustBefore) {
+TEST(Session, ResendsOnTimeDespitePeerTraffic) {
   Side a, b;
   send(a, start, {7});  // lost
   Frames back;
@@ -63,7 +63,7 @@ TEST(Session, WhatIsDueToBeSentAgainIsSentThoughThePeerSpeaksJustBefore) {
   EXPECT_EQ(receive(b, start + 5s, again, back), (std::vector<int>{7}));
 }
 
-TEST(Session, AMessageBackCarriesTheAcknowledgement) {
+TEST(Session, CarriesAcknowledgementInMessage) {
   Side a, b;
   Frames back;
   receive(b, start, send(a, start, {1}), back);
@@ -74,7 +74,7 @@ TEST(Session, AMessageBackCarriesTheAcknowledgement) {
   EXPECT_TRUE(a.drained());
 }
 
-TEST(Session, ALostMessageIsSentAgainWithAllThatFollow) {
+TEST(Session, MessageLost_ResendsItAndAllLater) {
   Side a, b;
   Frames frames = send(a, start, {1, 2, 3});
   frames.erase(frames.begin() + 1);
@@ -86,7 +86,7 @@ TEST(Session, ALostMessageIsSentAgainWithAllThatFollow) {
   EXPECT_EQ(receive(b, start + 1s, again, back), (std::vector<int>{2, 3}));
 }
 
-TEST(Session, ARepeatedMessageIsTakenOnceAndAcknowledgedAtOnce) {
+TEST(Session, MessageRepeated_IsTakenOnce) {
   Side a, b;
   const Frames frames = send(a, start, {1});
   Frames back;
@@ -96,7 +96,7 @@ TEST(Session, ARepeatedMessageIsTakenOnceAndAcknowledgedAtOnce) {
   EXPECT_EQ(tick(b, start).at(0).acknowledged, 1u);
 }
 
-TEST(Session, AnEarlyMessageIsDroppedUntilItsTurn) {
+TEST(Session, EarlyMessage_IsDroppedUntilItsTurn) {
   Side a, b;
   Frames frames = send(a, start, {1, 2});
   std::swap(frames[0], frames[1]);
@@ -105,7 +105,7 @@ TEST(Session, AnEarlyMessageIsDroppedUntilItsTurn) {
   EXPECT_EQ(receive(b, start, tick(a, start + 1s), back), std::vector<int>{2});
 }
 
-TEST(Session, TheWindowHoldsBackAndOpensWithAcknowledgements) {
+TEST(Session, LimitsWindowUntilAcknowledged) {
   const SessionOptions options{.window = 2};
   Side a(options), b(options);
   const Frames first = send(a, start, {1, 2, 3, 4, 5});
@@ -119,7 +119,7 @@ TEST(Session, TheWindowHoldsBackAndOpensWithAcknowledgements) {
   EXPECT_EQ(a.backlog(), 3u);
 }
 
-TEST(Session, ResendsComeLessAndLessOftenUntilSomethingIsTaken) {
+TEST(Session, DoublesResendDelayUntilProgress) {
   Side a, b;
   send(a, start, {1});
   Time now = start;
@@ -139,14 +139,14 @@ TEST(Session, ResendsComeLessAndLessOftenUntilSomethingIsTaken) {
   EXPECT_EQ(*a.next_deadline(), now + 1s);
 }
 
-TEST(Session, NothingIsResentBeforeItIsDue) {
+TEST(Session, ResendsNothingBeforeItIsDue) {
   Side a;
   send(a, start, {1});
   EXPECT_TRUE(tick(a, start + 999ms).empty());
   EXPECT_EQ(tick(a, start + 1s).size(), 1u);
 }
 
-TEST(Session, AReconnectionSendsAllThatIsNotAcknowledged) {
+TEST(Session, Reconnected_ResendsUnacknowledged) {
   Side a, b;
   Frames back, frames;
   receive(b, start, send(a, start, {1, 2}), back);
@@ -156,7 +156,7 @@ TEST(Session, AReconnectionSendsAllThatIsNotAcknowledged) {
   EXPECT_EQ(numbers(frames), (std::vector<std::uint64_t>{3, 4}));
 }
 
-TEST(Session, AnIdleReconnectionSaysWhatWasTaken) {
+TEST(Session, ReconnectedIdle_AcknowledgesReceived) {
   Side a, b;
   Frames back, frames;
   receive(b, start, send(a, start, {1}), back);
@@ -166,7 +166,7 @@ TEST(Session, AnIdleReconnectionSaysWhatWasTaken) {
   EXPECT_EQ(frames[0].acknowledged, 1u);
 }
 
-TEST(Session, AnAcknowledgementOfWhatWasNeverSentChangesNothing) {
+TEST(Session, IgnoresAcknowledgementOfUnsent) {
   Side a;
   Frames frames;
   send(a, start, {1, 2});
@@ -175,7 +175,7 @@ TEST(Session, AnAcknowledgementOfWhatWasNeverSentChangesNothing) {
   EXPECT_EQ(a.acknowledged(), 0u);
 }
 
-TEST(Session, AnAcknowledgementThatCrossedAResendIsTaken) {
+TEST(Session, AcceptsAcknowledgementAfterResend) {
   Side a, b;
   Frames back;
   receive(b, start, send(a, start, {1, 2}), back);
@@ -185,7 +185,7 @@ TEST(Session, AnAcknowledgementThatCrossedAResendIsTaken) {
   EXPECT_TRUE(a.drained());
 }
 
-TEST(Session, WhatThePeerMayNotHaveTakenCanBeHandedOn) {
+TEST(Session, ListsUnacknowledgedMessages) {
   Side a, b;
   Frames back;
   receive(b, start, send(a, start, {1, 2, 3}), back);

@@ -14,7 +14,7 @@ Plan throwing(std::uint32_t throws, bool retried, std::int32_t max_retries) {
   return plan;
 }
 
-TEST(PlanOracle, AFunctionThatMustFailThrowsInEveryAttemptItCanHave) {
+TEST(PlanOracle, MustFail_ThrowsInEveryAttempt) {
   for (const bool retried : {false, true}) {
     for (std::uint32_t throws = 0; throws < 4; ++throws) {
       for (std::int32_t max_retries = 0; max_retries < 4; ++max_retries) {

@@ -126,7 +126,7 @@ class Replaying : public ::testing::Test {
   Time now_ = Time::from_ns(77'000'000'000);
 };
 
-TEST_F(Replaying, ADriversCoreGivesTheSameCommands) {
+TEST_F(Replaying, RepeatsCommandsOfDriverCore) {
   record_client();
   expect_same(4);
   expect_nothing_secret();
@@ -134,7 +134,7 @@ TEST_F(Replaying, ADriversCoreGivesTheSameCommands) {
   EXPECT_EQ(replay_files({path_}, false), 0);
 }
 
-TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
+TEST_F(Replaying, RepeatsCommandsOfExecutorCore) {
   executor::ExecutorCore core;
   auto recorder = start("executor", CoreRecords<executor::ExecutorCore>::encode_options(executor::ExecutorOptions{}));
   std::vector<executor::Command> commands;
@@ -165,7 +165,7 @@ TEST_F(Replaying, AnExecutorsCoreGivesTheSameCommands) {
   expect_nothing_secret();
 }
 
-TEST_F(Replaying, AnAgentsCoreGivesTheSameCommands) {
+TEST_F(Replaying, RepeatsCommandsOfAgentCore) {
   worker::WorkerOptions options;
   options.store_bytes = 123u << 20;
   worker::WorkerCore core(options);
@@ -189,7 +189,7 @@ TEST_F(Replaying, AnAgentsCoreGivesTheSameCommands) {
   expect_nothing_secret();
 }
 
-TEST_F(Replaying, AHeadsCoreGivesTheSameCommands) {
+TEST_F(Replaying, RepeatsCommandsOfHeadCore) {
   head::HeadOptions options;
   options.settings.cluster_name = "recorded";
   head::HeadCore core(options);
@@ -222,7 +222,7 @@ TEST_F(Replaying, AHeadsCoreGivesTheSameCommands) {
   expect_nothing_secret();
 }
 
-TEST_F(Replaying, AChangedCommandIsFoundAndShown) {
+TEST_F(Replaying, ShowsChangedCommand) {
   record_client();
   rewrite([](int number, RecordedStep& step) {
     if (number != 3) return;
@@ -245,7 +245,7 @@ TEST_F(Replaying, AChangedCommandIsFoundAndShown) {
   EXPECT_EQ(replay_files({path_}, false), 1);
 }
 
-TEST_F(Replaying, AMissingAndAnInventedCommandAreFound) {
+TEST_F(Replaying, DetectsMissingAndExtraCommands) {
   record_client();
   rewrite([](int number, RecordedStep& step) {
     if (number == 4) step.commands->push_back(encode(client::Command(client::Warn{"invented"})));
@@ -264,7 +264,7 @@ TEST_F(Replaying, AMissingAndAnInventedCommandAreFound) {
   EXPECT_NE(result->text.find("recorded nothing more"), std::string::npos) << result->text;
 }
 
-TEST_F(Replaying, AnEventOfAnUnknownKindCannotBeReplayed) {
+TEST_F(Replaying, RejectsUnknownEventKind) {
   record_client();
   rewrite([](int number, RecordedStep& step) {
     if (number == 2) step.event[1] = std::byte{0x7f};  // number of the alternative
@@ -277,14 +277,14 @@ TEST_F(Replaying, AnEventOfAnUnknownKindCannotBeReplayed) {
   EXPECT_EQ(replay_files({path_}, false), 1);
 }
 
-TEST_F(Replaying, ACoreThatThisBuildLacksIsNamed) {
+TEST_F(Replaying, NamesUnknownCore) {
   start("oracle", {});
   const auto result = replay(path_, nullptr);
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.error().text.find("oracle"), std::string::npos);
 }
 
-TEST_F(Replaying, AFileThatIsCutOffReplaysUpToThere) {
+TEST_F(Replaying, FileCut_ReplaysUpToCut) {
   record_client();
   fs::resize_file(path_, fs::file_size(path_) - 3);
   const auto result = replay(path_, nullptr);
@@ -361,7 +361,7 @@ int inspect_all() {
   return inspector.seen;
 }
 
-TEST(Scrubbed, NoSecretAndNoPayloadOfAnyEventOrCommandIsLeft) {
+TEST(Scrubbed, RemovesEverySecretAndPayload) {
   EXPECT_GT(inspect_all<client::Event>(), 0);
   EXPECT_GT(inspect_all<client::Command>(), 0);
   EXPECT_GT(inspect_all<executor::Event>(), 0);
@@ -377,7 +377,7 @@ TEST(Scrubbed, NoSecretAndNoPayloadOfAnyEventOrCommandIsLeft) {
   EXPECT_GT(inspect_all<ExecutorMessage>(), 0);
 }
 
-TEST(Scrubbed, TwiceIsAsOnceAndEqualTextsStayEqual) {
+TEST(Scrubbed, RepeatsStablyAndKeepsEquality) {
   const Scrubber scrubber(random_bits());
   std::string a(hidden_text), b(hidden_text), c("another"), none;
   for (auto* text : {&a, &b, &c, &none}) scrubber.hide(*text);

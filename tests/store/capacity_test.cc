@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
-TEST(StoreCapacity, IsThreeTenthsOfWhatIsAvailable) {
+TEST(StoreCapacity, DefaultsToThreeTenthsOfAvailableMemory) {
   EXPECT_EQ(default_store_capacity({.available_bytes = 10 * gib}), 3 * gib);
   EXPECT_EQ(default_store_capacity({.available_bytes = 0}), 0u);
 }
 
-TEST(StoreCapacity, FollowsASmallerCgroup) {
+TEST(StoreCapacity, FollowsSmallerCgroup) {
   EXPECT_EQ(default_store_capacity({.available_bytes = 10 * gib, .cgroup_headroom_bytes = gib}),
             gib * 3 / 10 / 4096 * 4096);
   EXPECT_EQ(default_store_capacity({.available_bytes = gib, .cgroup_headroom_bytes = 10 * gib}),
@@ -20,7 +20,7 @@ TEST(StoreCapacity, FollowsASmallerCgroup) {
   EXPECT_EQ(default_store_capacity({.available_bytes = gib, .cgroup_headroom_bytes = 0}), 0u);
 }
 
-TEST(StoreCapacity, ThatWasGivenIsRefusedBeyondTheMachine) {
+TEST(StoreCapacity, RejectsCapacityBeyondMachine) {
   EXPECT_EQ(given_store_capacity(20 * gib, 20 * gib).value(), 20 * gib);
   for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, 999 * gib}) {
     const auto refused = given_store_capacity(bytes, 20 * gib);
@@ -30,7 +30,7 @@ TEST(StoreCapacity, ThatWasGivenIsRefusedBeyondTheMachine) {
   }
 }
 
-TEST(StoreCapacity, IsNeverMoreThan200GB) {
+TEST(StoreCapacity, LimitsDefaultTo200GB) {
   EXPECT_EQ(default_store_capacity({.available_bytes = 4096 * gib}),
             200'000'000'000 / 4096 * 4096);
 }

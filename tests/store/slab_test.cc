@@ -68,7 +68,7 @@ std::string_view text_of(const SlabView& view) {
   return {reinterpret_cast<const char*>(view.bytes().data()), view.bytes().size()};
 }
 
-TEST(Slab, IsPrivateToItsUserAndClosedOnExec) {
+TEST(Slab, KeepsPrivateAndClosesOnExec) {
   const Fd file = new_file();
   struct stat status {};
   ASSERT_EQ(::fstat(file.get(), &status), 0);
@@ -77,7 +77,7 @@ TEST(Slab, IsPrivateToItsUserAndClosedOnExec) {
   EXPECT_TRUE(::fcntl(file.get(), F_GETFD) & FD_CLOEXEC);
 }
 
-TEST(Slab, SizesAreRoundedToWholePages) {
+TEST(Slab, RoundsSizesToWholePages) {
   const auto file = create_slab_file(1, "mobula-test-slab");
   struct stat status {};
   ASSERT_EQ(::fstat(file->get(), &status), 0);
@@ -86,7 +86,7 @@ TEST(Slab, SizesAreRoundedToWholePages) {
   EXPECT_EQ(create_slab_file(~std::uint64_t{0}, "x").error().code, ErrorCode::invalid_argument);
 }
 
-TEST(Slab, TheWriterGoesOnAfterTheSealAndReadersSeeItsBytes) {
+TEST(Slab, SealedSlab_WriterContinuesForReaders) {
   SealedSlab sealed;
   sealed.write(128, "before");
   SlabCache cache;
@@ -97,7 +97,7 @@ TEST(Slab, TheWriterGoesOnAfterTheSealAndReadersSeeItsBytes) {
   EXPECT_EQ(text_of(*cache.view({slab, 256, 5})), "after");
 }
 
-TEST(Slab, SealsRefuseEveryOtherWayToWriteOrResize) {
+TEST(Slab, Seals_RejectOtherWritesAndResizes) {
   SealedSlab sealed;
   sealed.write(0, "kept");
   EXPECT_LT(::pwrite(sealed.file.get(), "x", 1, 0), 0);
@@ -118,7 +118,7 @@ TEST(Slab, SealsRefuseEveryOtherWayToWriteOrResize) {
   ::munmap(readable, slab_bytes);
 }
 
-TEST(Slab, AnUnsealedOrForeignDescriptorIsNotMapped) {
+TEST(Slab, RejectsUnsealedOrForeignDescriptor) {
   const Fd unsealed = new_file();
   EXPECT_EQ(SlabMapping::map(unsealed.get(), slab_bytes, Paging::on_use).error().code,
             ErrorCode::permission_denied);
@@ -130,7 +130,7 @@ TEST(Slab, AnUnsealedOrForeignDescriptorIsNotMapped) {
   EXPECT_FALSE(SlabMapping::map(-1, slab_bytes, Paging::on_use).ok());
 }
 
-TEST(Slab, AClaimBeyondTheFileIsRefusedInsteadOfFaulting) {
+TEST(Slab, RejectsRangeBeyondFile) {
   SealedSlab sealed;
   EXPECT_EQ(SlabMapping::map(sealed.file.get(), slab_bytes + 1, Paging::on_use).error().code,
             ErrorCode::invalid_argument);
@@ -145,7 +145,7 @@ TEST(Slab, AClaimBeyondTheFileIsRefusedInsteadOfFaulting) {
   EXPECT_FALSE(WritableSlab::map(sealed.file.get(), slab_bytes, Paging::on_use).ok());
 }
 
-TEST(Slab, AMappingTakenAtOnceIsResident) {
+TEST(Slab, PopulatesMappingAtOnce) {
   const Fd file = new_file();
   const auto writer = WritableSlab::map(file.get(), slab_bytes, Paging::at_once);
   ASSERT_TRUE(writer.ok());
@@ -154,7 +154,7 @@ TEST(Slab, AMappingTakenAtOnceIsResident) {
   EXPECT_TRUE(std::all_of(resident.begin(), resident.end(), [](auto page) { return page & 1; }));
 }
 
-TEST(SlabCache, OneMappingServesAllViewsAndGoesWithTheLast) {
+TEST(SlabCache, SharesOneMappingAmongViews) {
   SealedSlab sealed;
   SlabCache cache;
   const int before = slab_mappings();
@@ -174,7 +174,7 @@ TEST(SlabCache, OneMappingServesAllViewsAndGoesWithTheLast) {
   EXPECT_TRUE(cache.view({slab, 0, 8}, sealed.file.get(), slab_bytes).ok());
 }
 
-TEST(SlabCache, ViewsOutliveTheCacheAndTheDescriptor) {
+TEST(SlabCache, ViewsOutliveCacheAndDescriptor) {
   std::optional<SlabView> view;
   {
     SealedSlab sealed;
@@ -187,7 +187,7 @@ TEST(SlabCache, ViewsOutliveTheCacheAndTheDescriptor) {
 
 // As in a cluster, the writer is another process: it maps the file of the agent, which then seals
 // it.
-TEST(Slab, AnotherProcessWritesWhatThisOneReads) {
+TEST(Slab, ReadsWhatAnotherProcessWrites) {
   const Fd file = new_file();
   std::array<int, 2> ends{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
@@ -230,7 +230,7 @@ struct LargeSlab {
   }
 };
 
-TEST(FreshPages, AreThereBeforeTheyAreWritten) {
+TEST(FreshPages, PopulatesPagesBeforeWrites) {
   LargeSlab slab_of_pages;
   FreshPages pages([] { return true; });
   pages.will_write(*slab_of_pages.writer, 0, 10 << 20);
@@ -244,7 +244,7 @@ TEST(FreshPages, AreThereBeforeTheyAreWritten) {
   EXPECT_EQ(slab_of_pages.resident(), 48u) << "not beyond the slab";
 }
 
-TEST(FreshPages, AreLeftToTheirWriterWhereNoCoreIsIdle) {
+TEST(FreshPages, NoIdleCore_PopulatesNothing) {
   LargeSlab slab_of_pages;
   FreshPages pages([] { return false; });
   pages.will_write(*slab_of_pages.writer, 0, 10 << 20);
@@ -252,7 +252,7 @@ TEST(FreshPages, AreLeftToTheirWriterWhereNoCoreIsIdle) {
   EXPECT_EQ(slab_of_pages.resident(), 0u);
 }
 
-TEST(FreshPages, GoWithASlabThatIsLetGoMeanwhile) {
+TEST(FreshPages, SlabReleasedMeanwhile_PopulationEnds) {
   const int mappings = slab_mappings();
   LargeSlab slab_of_pages;
   FreshPages pages([] { return true; });
@@ -262,7 +262,7 @@ TEST(FreshPages, GoWithASlabThatIsLetGoMeanwhile) {
   EXPECT_EQ(slab_mappings(), mappings);
 }
 
-TEST(Slab, NothingIsLeftWhenAllIsReleased) {
+TEST(Slab, Release_LeavesNothing) {
   const int descriptors = open_descriptors();
   const int mappings = slab_mappings();
   for (int round = 0; round < 50; ++round) {

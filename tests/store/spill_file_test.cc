@@ -51,7 +51,7 @@ class SpillFileTest : public ::testing::Test {
   const Bytes first_ = bytes_of(100'003, 1), empty_, second_ = bytes_of(77, 2);
 };
 
-TEST_F(SpillFileTest, EveryValueIsReadFromItsPlace) {
+TEST_F(SpillFileTest, ReadsEveryValueFromItsPosition) {
   const auto runs = write();
   ASSERT_EQ(runs.size(), 3u);
   Bytes into(second_.size());
@@ -67,14 +67,14 @@ TEST_F(SpillFileTest, EveryValueIsReadFromItsPlace) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(SpillFileTest, FileThatWasCutShortIsNoticed) {
+TEST_F(SpillFileTest, DetectsTruncatedFile) {
   const auto runs = write();
   fs::resize_file(path_, 1000);
   expect_lost(runs[0], first_.size(), "ends after 1000 of 100003");
   expect_lost(runs[2], second_.size(), "ends after 0 of 77");
 }
 
-TEST_F(SpillFileTest, EveryChangedByteIsNoticed) {
+TEST_F(SpillFileTest, DetectsEveryChangedByte) {
   const auto runs = write();
   for (const std::size_t at :
        {std::size_t{0}, std::size_t{31}, std::size_t{50'000}, first_.size() - 1}) {
@@ -91,13 +91,13 @@ TEST_F(SpillFileTest, EveryChangedByteIsNoticed) {
   EXPECT_TRUE(read_spilled(path_, runs[0], into));
 }
 
-TEST_F(SpillFileTest, FileThatIsGoneIsNoticed) {
+TEST_F(SpillFileTest, DetectsMissingFile) {
   const auto runs = write();
   fs::remove(path_);
   expect_lost(runs[0], first_.size(), "No such file");
 }
 
-TEST_F(SpillFileTest, WhatCannotBeWrittenLeavesNoFile) {
+TEST_F(SpillFileTest, WriteFailed_LeavesNoFile) {
   stop_ = true;
   EXPECT_FALSE(write_spill_file(path_, {first_}, stop_));
   EXPECT_FALSE(fs::exists(path_));
@@ -107,7 +107,7 @@ TEST_F(SpillFileTest, WhatCannotBeWrittenLeavesNoFile) {
   EXPECT_FALSE(write_spill_file(path_, {second_}, stop_)) << "it is there already";
 }
 
-TEST_F(SpillFileTest, DiskIsFilledToItsCapOnly) {
+TEST_F(SpillFileTest, FillsDiskOnlyUpToLimit) {
   EXPECT_TRUE(check_disk_room(folder_, 1, 100));
   const auto room = check_disk_room(folder_, std::uint64_t{1} << 60, 95);
   ASSERT_FALSE(room);

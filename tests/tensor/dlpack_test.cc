@@ -28,7 +28,7 @@ namespace dlpack = internal::dlpack;
 using Numbers = std::vector<std::int64_t>;
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
-TEST(Import, LooksAtTheProducersMemoryAndLetsGoOnce) {
+TEST(Import, SharesMemoryAndReleasesOnce) {
   float data[6] = {1, 2, 3, 4, 5, 6};
   Unversioned producer(data, {2, 3});
   {
@@ -45,7 +45,7 @@ TEST(Import, LooksAtTheProducersMemoryAndLetsGoOnce) {
   EXPECT_EQ(producer.deleted, 1);
 }
 
-TEST(Import, OfTheSameTwiceIsRefusedWhileTheFirstIsInUse) {
+TEST(Import, RejectsSecondImportWhileInUse) {
   float data[6] = {};
   Unversioned producer(data, {2, 3});
   {
@@ -58,7 +58,7 @@ TEST(Import, OfTheSameTwiceIsRefusedWhileTheFirstIsInUse) {
   EXPECT_EQ(producer.deleted, 2) << "its producer may give the place again";
 }
 
-TEST(Export, WhoseDeleterIsCalledTwiceEndsOnce) {
+TEST(Export, DeleterCalledTwice_ReleasesOnce) {
   const Tensor tensor = Tensor::zeros({4});
   const std::weak_ptr<detail::TensorStorage> memory = tensor.parts().storage;
   const long before = memory.use_count();
@@ -70,7 +70,7 @@ TEST(Export, WhoseDeleterIsCalledTwiceEndsOnce) {
   EXPECT_EQ(memory.use_count(), before);
 }
 
-TEST(Import, OfBothFormsKeepsStridesAndOffset) {
+TEST(Import, KeepsStridesAndOffsetOfBothForms) {
   float data[12];
   for (int i = 0; i < 12; ++i) data[i] = static_cast<float>(i);
   Versioned producer(data, {2, 2}, {1, 4});
@@ -90,14 +90,14 @@ TEST(Import, OfBothFormsKeepsStridesAndOffset) {
   EXPECT_EQ(producer.deleted, 1);
 }
 
-TEST(Import, WithoutADeleterNeedsNone) {
+TEST(Import, AcceptsMissingDeleter) {
   float data[1] = {4};
   Unversioned producer(data, {});
   producer.form.deleter = nullptr;
   EXPECT_THAT(Tensor::from_dlpack(producer.give()).view<float>(), ElementsAre(4));
 }
 
-TEST(Import, WithoutElementsHasNoPointer) {
+TEST(Import, NoElements_HasNullPointer) {
   float unused;
   for (void* data : {static_cast<void*>(nullptr), static_cast<void*>(&unused)}) {
     Versioned producer(data, {3, 0});
@@ -113,7 +113,7 @@ TEST(Import, WithoutElementsHasNoPointer) {
   }
 }
 
-TEST(Import, OfReadOnlyMemoryIsNeverWritten) {
+TEST(Import, RejectsWritesToReadOnlyMemory) {
   float data[2] = {1, 2};
   Versioned producer(data, {2});
   producer.form.flags = dlpack::flag_read_only;
@@ -130,7 +130,7 @@ TEST(Import, OfReadOnlyMemoryIsNeverWritten) {
   EXPECT_EQ(producer.deleted, 1);
 }
 
-TEST(Import, OfAnotherMajorVersionOnlyCallsTheDeleter) {
+TEST(Import, OtherMajorVersion_OnlyCallsDeleter) {
   for (const std::uint32_t major : {0u, 2u, 77u}) {
     Versioned producer(nullptr, {1});
     producer.form.version.major = major;
@@ -140,14 +140,14 @@ TEST(Import, OfAnotherMajorVersionOnlyCallsTheDeleter) {
   }
 }
 
-TEST(Import, OfPinnedMemoryIsHostMemory) {
+TEST(Import, TreatsPinnedMemoryAsHost) {
   float data[1] = {1};
   Versioned producer(data, {1});
   producer.form.tensor.device = {dlpack::device_cuda_host, 3};
   EXPECT_EQ(Tensor::from_dlpack(producer.give()).device(), Device{});
 }
 
-TEST(Import, OfDeviceMemoryKeepsItsDeviceAndTouchesNothing) {
+TEST(Import, KeepsDeviceWithoutTouchingMemory) {
   Versioned producer(reinterpret_cast<void*>(0x1000), {2, 2});
   producer.form.tensor.device = {dlpack::device_cuda, 1};
   {
@@ -175,7 +175,7 @@ struct Refusal {
   const char* rule;
 };
 
-TEST(Import, RefusesEachBadInputByNameAndLetsGoOnce) {
+TEST(Import, RejectsBadInputByNameAndReleasesOnce) {
   static std::int64_t negative[2] = {2, -1};
   static std::int64_t huge[2] = {largest / 2, 3};
   static std::int64_t far[2] = {largest / 2, largest / 2};
@@ -261,7 +261,7 @@ TEST(Import, RefusesEachBadInputByNameAndLetsGoOnce) {
                InvalidRequestError);
 }
 
-TEST(Import, OfOverlappingElementsIsReadAndNeverWritten) {
+TEST(Import, ReadsOverlappingElementsAndRejectsWrites) {
   float data[3] = {1, 2, 3};
   Unversioned producer(data, {2, 3}, {0, 1});
   Tensor tensor = Tensor::from_dlpack(producer.give());
@@ -278,7 +278,7 @@ TEST(Import, OfOverlappingElementsIsReadAndNeverWritten) {
   }
 }
 
-TEST(Import, AtAnOddAddressIsReadAsBytesAndCloned) {
+TEST(Import, OddAddress_ReadsAsBytesAndClones) {
   alignas(8) std::byte data[24];
   for (int i = 0; i < 24; ++i) data[i] = static_cast<std::byte>(i);
   Versioned producer(data, {5});
@@ -294,7 +294,7 @@ TEST(Import, AtAnOddAddressIsReadAsBytesAndCloned) {
   EXPECT_EQ(std::memcmp(tensor.clone().view<float>().data(), data + 3, 20), 0);
 }
 
-TEST(Import, SurvivesADeleterThatThrows) {
+TEST(Import, SurvivesThrowingDeleter) {
   float data[1] = {1};
   for (const bool standard : {true, false}) {
     Unversioned producer(data, {1});
@@ -307,7 +307,7 @@ TEST(Import, SurvivesADeleterThatThrows) {
   }
 }
 
-TEST(Export, IsTheSameMemoryAndKeepsIt) {
+TEST(Export, SharesAndKeepsMemory) {
   Tensor tensor = Tensor::from({1.f, 2.f, 3.f, 4.f}).reshape({2, 2});
   const std::weak_ptr<detail::TensorStorage> memory = tensor.parts().storage;
   DLManagedTensorVersioned* managed = tensor.transpose(0, 1).to_dlpack();
@@ -324,14 +324,14 @@ TEST(Export, IsTheSameMemoryAndKeepsIt) {
   EXPECT_TRUE(memory.expired());
 }
 
-TEST(Export, NamesStridesEvenOfContiguousTensors) {
+TEST(Export, WritesStridesOfContiguousTensors) {
   DLManagedTensor* managed = Tensor::zeros({4, 5}).to_dlpack_unversioned();
   ASSERT_NE(look(managed).tensor.strides, nullptr);
   EXPECT_EQ(look(managed).tensor.strides[0], 5);
   let_go(managed);
 }
 
-TEST(Export, OfATensorThatIsHeldSaysReadOnly) {
+TEST(Export, MarksHeldTensorReadOnly) {
   const Tensor tensor = Tensor::zeros({4});
   const auto hold = tensor.parts().storage->hold({0, 4}, [] { return std::string("executor 7"); });
   EXPECT_THROW((void)tensor.to_dlpack_unversioned(), TensorSharedError);
@@ -340,7 +340,7 @@ TEST(Export, OfATensorThatIsHeldSaysReadOnly) {
   let_go(managed);
 }
 
-TEST(RoundTrip, OfEveryTypeByBothFormsIsTheSameMemory) {
+TEST(RoundTrip, SharesMemoryForEveryTypeAndForm) {
   for (int number = 0; number <= static_cast<int>(DType::float8_e8m0); ++number) {
     const auto dtype = static_cast<DType>(number);
     const Tensor tensor = Tensor::zeros({2, 3}, dtype).transpose(0, 1);
@@ -357,7 +357,7 @@ TEST(RoundTrip, OfEveryTypeByBothFormsIsTheSameMemory) {
   }
 }
 
-TEST(RoundTrip, StraightBackKnowsTheReaders) {
+TEST(RoundTrip, DirectReimport_KnowsReaders) {
   const Tensor tensor = Tensor::zeros({4});
   Tensor one = Tensor::from_dlpack(tensor.to_dlpack());
   Tensor other = Tensor::from_dlpack(tensor.to_dlpack_unversioned());

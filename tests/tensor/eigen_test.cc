@@ -21,7 +21,7 @@ Eigen::Map<const RowMajor, Eigen::Aligned64> read(const mobula::Tensor& tensor) 
   return {tensor.view<float>().data(), tensor.shape()[0], tensor.shape()[1]};
 }
 
-TEST(Eigen, MapsAreOfTheTensorsMemory) {
+TEST(Eigen, MapsMemoryOfTensor) {
   mobula::Tensor a = mobula::Tensor::zeros({2, 3});
   written(a) << 1, 2, 3, 4, 5, 6;
   EXPECT_EQ(a.view<float>()[4], 5);
@@ -33,7 +33,7 @@ TEST(Eigen, MapsAreOfTheTensorsMemory) {
   EXPECT_EQ(product.view<float>()[3], 77);
 }
 
-TEST(Eigen, MatricesBecomeTensorsWithoutACopy) {
+TEST(Eigen, ConvertsMatricesWithoutCopy) {
   auto matrix = std::make_shared<RowMajor>(RowMajor::Zero(2, 3));
   const std::weak_ptr<RowMajor> watched = matrix;
   float* const first = matrix->data();
@@ -46,7 +46,7 @@ TEST(Eigen, MatricesBecomeTensorsWithoutACopy) {
   EXPECT_TRUE(watched.expired()) << "nobody looks at it";
 }
 
-TEST(Eigen, MapsKnowStrides) {
+TEST(Eigen, MapsStrides) {
   const mobula::Tensor turned =
       mobula::Tensor::from({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}).reshape({2, 3}).transpose(0, 1);
   using Strides = Eigen::Stride<Eigen::Dynamic, Eigen::Dynamic>;

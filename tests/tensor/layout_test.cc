@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
-TEST(ElementCount, IsTheProductWhereTheBytesFit) {
+TEST(ElementCount, ReturnsProductIfBytesFit) {
   EXPECT_EQ(element_count(Numbers{}, 8), 1);
   EXPECT_EQ(element_count(Numbers{2, 3, 4}, 8), 24);
   EXPECT_EQ(element_count(Numbers{2, 0, 4}, 8), 0);
@@ -21,7 +21,7 @@ TEST(ElementCount, IsTheProductWhereTheBytesFit) {
       << "its strides would not fit";
 }
 
-TEST(Extent, SaysWhereTheLastElementEnds) {
+TEST(Extent, ReturnsEndOfLastElement) {
   EXPECT_EQ(extent(Numbers{}, Numbers{}), 1);
   EXPECT_EQ(extent(Numbers{2, 3}, Numbers{3, 1}), 6);
   EXPECT_EQ(extent(Numbers{2, 3}, Numbers{10, 2}), 15);
@@ -38,7 +38,7 @@ struct Row {
   bool contiguous, dense, overlapping;
 };
 
-TEST(Layouts, AreToldApart) {
+TEST(Layouts, DistinguishesLayouts) {
   const Row rows[] = {
       {{}, {}, true, true, false},
       {{0}, {1}, true, true, false},
@@ -64,7 +64,7 @@ TEST(Layouts, AreToldApart) {
   }
 }
 
-TEST(StridesInShape, AreFoundWhereThereAreAny) {
+TEST(StridesInShape, FindsStridesIfTheyExist) {
   EXPECT_EQ(strides_in_shape(Numbers{2, 3}, Numbers{3, 1}, Numbers{3, 2}), (Numbers{2, 1}));
   EXPECT_EQ(strides_in_shape(Numbers{2, 3}, Numbers{1, 2}, Numbers{6}), std::nullopt);
   EXPECT_EQ(strides_in_shape(Numbers{2, 3}, Numbers{1, 2}, Numbers{2, 3, 1}), (Numbers{1, 2, 2}));

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(Storage, IsAlignedAndZeroedWhereThatIsAsked) {
+TEST(Storage, AlignsAndZeroesOnRequest) {
   for (const std::size_t size : {1u, 63u, 64u, 65u, 100000u}) {
     const auto storage = TensorStorage::allocate(size, true);
     ASSERT_TRUE(storage);
@@ -25,7 +25,7 @@ TEST(Storage, IsAlignedAndZeroedWhereThatIsAsked) {
   }
 }
 
-TEST(Storage, IsNotThereWhenTheSystemHasNone) {
+TEST(Storage, AllocationFails_ReturnsNull) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process that asks for too much";
 #endif
@@ -33,7 +33,7 @@ TEST(Storage, IsNotThereWhenTheSystemHasNone) {
   EXPECT_FALSE(TensorStorage::allocate(SIZE_MAX, false));
 }
 
-TEST(Holds, AreSeenByWhatTheyMeetUntilTheyAreLetGo) {
+TEST(Holds, ListsOverlappingHoldsUntilRelease) {
   const auto storage = TensorStorage::allocate(100, false);
   EXPECT_THAT(storage->readers({0, 100}), IsEmpty());
   auto first = storage->hold({0, 10}, [] { return std::string("one"); });
@@ -51,7 +51,7 @@ TEST(Holds, AreSeenByWhatTheyMeetUntilTheyAreLetGo) {
   EXPECT_THAT(storage->readers({0, 100}), IsEmpty());
 }
 
-TEST(Holds, KeepTheMemory) {
+TEST(Holds, KeepsMemoryAlive) {
   auto storage = TensorStorage::allocate(8, false);
   const std::weak_ptr<TensorStorage> watched = storage;
   {
@@ -62,7 +62,7 @@ TEST(Holds, KeepTheMemory) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST(Holds, OfManyThreadsAllComeBack) {
+TEST(Holds, ReleasesHoldsOfManyThreads) {
   const auto storage = TensorStorage::allocate(8, false);
   std::vector<std::thread> threads;
   std::atomic<int> seen{0};
@@ -79,7 +79,7 @@ TEST(Holds, OfManyThreadsAllComeBack) {
   EXPECT_THAT(storage->readers({0, 8}), IsEmpty());
 }
 
-TEST(HeldTensor, IsWrittenOnlyWhereNobodyMayRead) {
+TEST(HeldTensor, AllowsWritesOnlyWithoutReaders) {
   Tensor whole = Tensor::zeros({4, 4});
   TensorParts half = whole.parts();
   half.shape = {2, 4};
@@ -102,7 +102,7 @@ TEST(HeldTensor, IsWrittenOnlyWhereNobodyMayRead) {
   EXPECT_EQ(whole.mutable_view<float>()[8], 5);
 }
 
-TEST(Onlookers, LetTheirMemoryBeWrittenAndAreWarnedOfOnce) {
+TEST(Onlookers, AllowsWritesAndWarnsOnce) {
   Tensor tensor = Tensor::zeros({8});
   auto& storage = *tensor.parts().storage;
   auto looks = storage.look_on({0, 16}, [] { return std::string("a mirror"); });
@@ -116,7 +116,7 @@ TEST(Onlookers, LetTheirMemoryBeWrittenAndAreWarnedOfOnce) {
   EXPECT_THAT(detail::onlookers_of(tensor.parts()), ::testing::ElementsAre("another"));
 }
 
-TEST(Producers, AreKeptOnceEachForAllWhoShareTheMemory) {
+TEST(Producers, KeepsEachProducerOnce) {
   Tensor tensor = Tensor::zeros({4});
   int streams[2];
   tensor.produced_on(&streams[0]).produced_on(&streams[1]);

@@ -13,7 +13,7 @@ namespace {
 
 const bool set = ::setenv("MOBULA_CHECK_TENSORS", "1", 1) == 0;
 
-TEST(CheckedTensor, IsReadWhereNothingHasChanged) {
+TEST(CheckedTensor, ReadsUnchangedTensor) {
   ASSERT_TRUE(set);
   const Tensor tensor = Tensor::from({1, 2, 3, 4, 5, 6}).reshape({2, 3});
   for (const Tensor& each : {tensor, tensor.transpose(0, 1), Tensor(), Tensor::zeros({100, 100})}) {
@@ -22,7 +22,7 @@ TEST(CheckedTensor, IsReadWhereNothingHasChanged) {
   }
 }
 
-TEST(CheckedTensor, ThatHasChangedSaysSo) {
+TEST(CheckedTensor, DetectsChangeAfterReturn) {
   for (const std::int64_t count : {1, 100, 100'000}) {
     auto bytes = detail::to_bytes(Tensor::zeros({count}));
     bytes.back() ^= std::byte{1};

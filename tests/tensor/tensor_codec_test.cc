@@ -59,7 +59,7 @@ Tensor counted(const Numbers& shape) {
   return tensor;
 }
 
-TEST(TensorValue, IsReadInPlaceFrozenAndKeepsTheObject) {
+TEST(TensorValue, ReadsInPlaceFrozenAndPinsObject) {
   std::optional<InStore> store(counted({8, 16}));
   const auto watched = store->watched;
   Tensor tensor = detail::decode<Tensor>(store->stored());
@@ -86,7 +86,7 @@ Tensor read_again(const Tensor& tensor, detail::Origins origins, const std::func
   return detail::decode<Tensor>({.bytes = {bytes->bytes(), bytes->size_bytes()}, .owner = bytes});
 }
 
-TEST(TensorOrigin, IsFoundAgainAndFrozenWhileItIsLookedAt) {
+TEST(TensorOrigin, FindsOriginalAndFreezesItWhileRead) {
   Tensor tensor = counted({4, 5}).transpose(0, 1);
   {
     const Tensor seen = read_again(tensor, detail::Origins::told);
@@ -101,7 +101,7 @@ TEST(TensorOrigin, IsFoundAgainAndFrozenWhileItIsLookedAt) {
   EXPECT_NE(read_again(tensor, detail::Origins::untold).data(), tensor.data());
 }
 
-TEST(TensorOrigin, ThatHasChangedOrGoneIsWhatWasWritten) {
+TEST(TensorOrigin, OriginalChanged_ReadsWrittenBytes) {
   Tensor tensor = counted({20});
   const auto change = [&] { tensor.mutable_view<int>()[19] = -1; };
   const Tensor seen = read_again(tensor, detail::Origins::told, change);
@@ -111,7 +111,7 @@ TEST(TensorOrigin, ThatHasChangedOrGoneIsWhatWasWritten) {
   EXPECT_EQ(ints(read_again(counted({20}), detail::Origins::told)), ints(counted({20})));
 }
 
-TEST(TensorOrigin, ThatIsAliasedIsTheTensorWhateverHasBecomeOfIt) {
+TEST(TensorOrigin, Aliased_ReturnsOriginalDespiteChanges) {
   Tensor tensor = counted({20});
   Tensor seen = read_again(tensor, detail::Origins::aliased, [&] { tensor.mutable_view<int>()[0] = 7; });
   EXPECT_EQ(seen.data(), tensor.data());
@@ -120,7 +120,7 @@ TEST(TensorOrigin, ThatIsAliasedIsTheTensorWhateverHasBecomeOfIt) {
   EXPECT_EQ(tensor.view<int>()[1], 8);
 }
 
-TEST(TensorOrigin, IsNotAliasedBecauseAValueSaysSo) {
+TEST(TensorOrigin, IgnoresAliasFlagInBytes) {
   const Tensor tensor = counted({20});
   const detail::OutgoingValue<Tensor> outgoing(tensor);
   outgoing.set_apart(Writer::all_inside, detail::Origins::told);
@@ -144,7 +144,7 @@ TEST(TensorOrigin, IsNotAliasedBecauseAValueSaysSo) {
   EXPECT_GE(found, 1);
 }
 
-TEST(TensorOrigin, OfAnotherProcessOrThatLiesIsWhatWasWritten) {
+TEST(TensorOrigin, ForeignOrForgedOrigin_ReadsWrittenBytes) {
   const Tensor tensor = counted({20});
   const detail::OutgoingValue<Tensor> outgoing(tensor);
   outgoing.set_apart(Writer::all_inside, detail::Origins::told);
@@ -171,21 +171,21 @@ TEST(TensorOrigin, OfAnotherProcessOrThatLiesIsWhatWasWritten) {
   EXPECT_GE(found, 24);
 }
 
-TEST(TensorValue, ClonedMayBeWritten) {
+TEST(TensorValue, Clone_IsWritable) {
   const InStore store(counted({100}));
   Tensor copy = detail::decode<Tensor>(store.stored()).clone();
   copy.mutable_view<int>()[0] = 77;
   EXPECT_FALSE(store.holds(copy.data()));
 }
 
-TEST(TensorValue, OfFewElementsIsFrozenAsWell) {
+TEST(TensorValue, FreezesSmallTensors) {
   const InStore store(counted({2}));
   Tensor tensor = detail::decode<Tensor>(store.stored());
   EXPECT_THAT(ints(tensor), ElementsAre(0, 1));
   EXPECT_THROW((void)tensor.mutable_view<int>(), TensorSharedError);
 }
 
-TEST(TensorValue, AtAnOddPlaceIsCopiedToAnEvenOne) {
+TEST(TensorValue, OddAddress_CopiesToAlignedMemory) {
   const std::vector<std::byte> bytes = detail::to_bytes(counted({100}));
   std::vector<std::byte> odd(bytes.size() + 1);
   std::memcpy(odd.data() + 1, bytes.data(), bytes.size());
@@ -195,7 +195,7 @@ TEST(TensorValue, AtAnOddPlaceIsCopiedToAnEvenOne) {
   EXPECT_EQ(ints(tensor), ints(counted({100})));
 }
 
-TEST(TensorValue, KeepsTheStridesOfADenseTensor) {
+TEST(TensorValue, KeepsStridesOfDenseTensor) {
   const Tensor turned = counted({8, 9, 10}).transpose(0, 2).transpose(0, 1);
   const InStore store(turned);
   const Tensor read = detail::decode<Tensor>(store.stored());
@@ -203,7 +203,7 @@ TEST(TensorValue, KeepsTheStridesOfADenseTensor) {
   EXPECT_EQ(ints(read), ints(turned));
 }
 
-TEST(TensorValue, IsPackedWhereItHasGapsOrOverlaps) {
+TEST(TensorValue, PacksGapsAndOverlaps) {
   Tensor data = counted({40, 40});
   const std::pair<Numbers, Numbers> views[] = {{{20, 30}, {40, 1}}, {{20, 20}, {80, 2}},
                                                {{20, 30}, {1, 40}}, {{7, 9}, {0, 1}},
@@ -228,7 +228,7 @@ struct Batch {
   std::map<std::string, std::vector<Tensor>> layers;
 };
 
-TEST(TensorValue, MayStandAnywhereInAValue) {
+TEST(TensorValue, RestoresTensorsAnywhereInValue) {
   Batch batch{counted({16, 16}), {1, 2}, counted({3}), {}};
   batch.layers["a"] = {counted({20}), Tensor(), counted({4, 5}).transpose(0, 1)};
   const auto value = std::tuple(std::move(batch), std::variant<int, Tensor>(counted({30})),
@@ -248,14 +248,14 @@ TEST(TensorValue, MayStandAnywhereInAValue) {
   EXPECT_EQ(ints(*pointed), ints(counted({1})));
 }
 
-TEST(TensorValue, OfDeviceMemoryIsRefusedBeforeAnythingIsWritten) {
+TEST(TensorValue, RejectsDeviceMemoryBeforeWriting) {
   testing::Versioned producer(reinterpret_cast<void*>(0x1000), {2});
   producer.form.tensor.device = {internal::dlpack::device_cuda, 0};
   const Tensor tensor = Tensor::from_dlpack(producer.give());
   EXPECT_THROW((void)detail::OutgoingValue<Tensor>(tensor), InvalidRequestError);
 }
 
-TEST(TensorValue, OnceWrittenIsApartFromTheTensor) {
+TEST(TensorValue, WrittenValue_IsIndependentOfTensor) {
   Tensor tensor = counted({100});
   const InStore store(tensor);
   tensor.mutable_view<int>()[0] = 5;
@@ -295,12 +295,12 @@ struct Bytes {
   }
 };
 
-TEST(TensorBytes, OfAnotherMakeAreRead) {
+TEST(TensorBytes, ReadsBytesOfAnotherWriter) {
   const auto bytes = Bytes{.dimensions = 2, .numbers = {5, 4}, .elements = 80}.made();
   EXPECT_THAT(ints(detail::decode<Tensor>({.bytes = bytes})), Each(0));
 }
 
-TEST(TensorBytes, ThatAreNoTensorAreRefused) {
+TEST(TensorBytes, RejectsInvalidBytes) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto boolean = static_cast<std::uint8_t>(DType::boolean);
   const Bytes wrong[] = {

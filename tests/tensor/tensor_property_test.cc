@@ -301,7 +301,7 @@ class World {
   mutable std::vector<std::byte> bytes_;
 };
 
-TEST(RandomViews, AreWhatTheReferenceSays) {
+TEST(RandomViews, MatchesReference) {
   const DType dtypes[] = {DType::uint8, DType::bfloat16, DType::int32, DType::float64,
                           DType::complex128};
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {

@@ -55,7 +55,7 @@ const std::pair<DType, std::size_t> all_dtypes[] = {
 const Numbers all_shapes[] = {{},        {0},       {1},          {7},     {2, 3},
                               {3, 0, 2}, {1, 1, 1}, {2, 3, 4, 5}, {64, 65}};
 
-TEST(Tensor, OfEveryTypeAndShapeIsMadeCountedAndCloned) {
+TEST(Tensor, CreatesCountsAndClonesEveryTypeAndShape) {
   for (const auto& [dtype, item] : all_dtypes) {
     for (const Numbers& shape : all_shapes) {
       SCOPED_TRACE(std::string(dtype_name(dtype)) + ::testing::PrintToString(shape));
@@ -83,7 +83,7 @@ TEST(Tensor, OfEveryTypeAndShapeIsMadeCountedAndCloned) {
   }
 }
 
-TEST(Tensor, WithNothingSaidHasNoElements) {
+TEST(Tensor, DefaultTensor_HasNoElements) {
   Tensor nothing;
   EXPECT_THAT(nothing.shape(), ElementsAre(0));
   EXPECT_EQ(nothing.bytes(), 0);
@@ -92,7 +92,7 @@ TEST(Tensor, WithNothingSaidHasNoElements) {
   EXPECT_EQ(nothing.mutable_data(), nullptr);
 }
 
-TEST(Tensor, TakesShapesFromAnyIntegers) {
+TEST(Tensor, AcceptsShapesOfAnyIntegerType) {
   const std::size_t rows = 2;
   const int columns = 3;
   EXPECT_EQ(Tensor::zeros({rows, columns}).shape(), (Numbers{2, 3}));
@@ -102,7 +102,7 @@ TEST(Tensor, TakesShapesFromAnyIntegers) {
   EXPECT_EQ(Tensor::zeros({}).shape(), Numbers{});
 }
 
-TEST(Tensor, FromElementsHasTheirType) {
+TEST(Tensor, TakesTypeFromElements) {
   EXPECT_EQ(Tensor::from(std::vector<float>{1, 2}).dtype(), DType::float32);
   EXPECT_EQ(Tensor::from({1.0, 2.0}).dtype(), DType::float64);
   EXPECT_EQ(Tensor::from({true, false}).dtype(), DType::boolean);
@@ -122,7 +122,7 @@ TEST(Tensor, FromElementsHasTheirType) {
   EXPECT_EQ(Tensor::from({Half{7}}).view<Half>()[0].bits, 7);
 }
 
-TEST(Tensor, CopiesAndViewsAreOfTheSameMemory) {
+TEST(Tensor, SharesMemoryAmongCopiesAndViews) {
   Tensor tensor = Tensor::from({1, 2, 3, 4, 5, 6});
   Tensor copy = tensor;
   Tensor shaped = tensor.reshape({2, -1});
@@ -140,7 +140,7 @@ TEST(Tensor, CopiesAndViewsAreOfTheSameMemory) {
   EXPECT_EQ(tensor.to(Device{}).data(), tensor.data());
 }
 
-TEST(Tensor, OverOthersMemoryIsThatMemoryAndKeepsItsOwner) {
+TEST(Tensor, WrapsForeignMemoryAndKeepsOwner) {
   auto elements = std::make_shared<std::vector<std::int32_t>>(std::vector<std::int32_t>{1, 2, 3});
   const std::weak_ptr<std::vector<std::int32_t>> watched = elements;
   {
@@ -161,7 +161,7 @@ TEST(Tensor, OverOthersMemoryIsThatMemoryAndKeepsItsOwner) {
   EXPECT_THROW((void)Tensor::over(std::span<float>(static_cast<float*>(nullptr), 1), nullptr), InvalidRequestError);
 }
 
-TEST(Tensor, RefusesWhatBreaksARuleByName) {
+TEST(Tensor, RejectsViolationsByRuleName) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   Tensor tensor = Tensor::zeros({2, 3});
   expect_refused([] { Tensor::zeros({2, -3}); }, "shape", "not negative");
@@ -191,7 +191,7 @@ TEST(Tensor, RefusesWhatBreaksARuleByName) {
                  "contiguous()");
 }
 
-TEST(Tensor, SaysThatThereIsNoMemory) {
+TEST(Tensor, OutOfMemory_ThrowsWithSize) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process that asks for too much";
 #endif
@@ -203,7 +203,7 @@ TEST(Tensor, SaysThatThereIsNoMemory) {
   }
 }
 
-TEST(Tensor, MayBeMovedFrom) {
+TEST(Tensor, AcceptsMoves) {
   Tensor tensor = Tensor::from({1, 2});
   const Tensor moved = std::move(tensor);
   EXPECT_THAT(moved.view<int>(), ElementsAre(1, 2));
@@ -211,7 +211,7 @@ TEST(Tensor, MayBeMovedFrom) {
   EXPECT_THAT(tensor.view<int>(), ElementsAre(1, 2));
 }
 
-TEST(DTypes, HaveNamesAndSizes) {
+TEST(DTypes, ReturnsNamesAndSizes) {
   for (const auto& [dtype, item] : all_dtypes) {
     EXPECT_EQ(item_bytes(dtype), item);
     EXPECT_NE(dtype_name(dtype), "unknown");

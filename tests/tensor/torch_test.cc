@@ -30,7 +30,7 @@ static_assert(ours::code_bfloat == static_cast<int>(kDLBfloat) &&
               ours::code_complex == static_cast<int>(kDLComplex) &&
               ours::device_cuda_host == static_cast<int>(kDLCUDAHost));
 
-TEST(Torch, LooksAtAMobulaTensor) {
+TEST(Torch, ExportsSharedMemoryToTorch) {
   Tensor tensor = Tensor::from({1.f, 2.f, 3.f, 4.f, 5.f, 6.f}).reshape({2, 3});
   const at::Tensor seen = at::fromDLPack(tensor.transpose(0, 1).to_dlpack_unversioned());
   EXPECT_EQ(seen.data_ptr(), tensor.data());
@@ -41,12 +41,12 @@ TEST(Torch, LooksAtAMobulaTensor) {
   EXPECT_EQ(tensor.view<float>()[5], 12);
 }
 
-TEST(Torch, KeepsTheMemoryOfWhatItLooksAt) {
+TEST(Torch, KeepsMemoryWhileTorchViewsIt) {
   at::Tensor seen = at::fromDLPack(Tensor::from({1, 2, 3}).to_dlpack_unversioned());
   EXPECT_EQ(seen.sum().item<std::int64_t>(), 6);
 }
 
-TEST(Torch, TensorsAreLookedAt) {
+TEST(Torch, ImportsTorchTensors) {
   const at::Tensor whole = at::arange(24, at::kFloat).reshape({4, 6});
   const Tensor slice = Tensor::from_dlpack(at::toDLPack(whole.slice(0, 1, 4, 2).slice(1, 2, 6)));
   EXPECT_EQ(slice.data(), whole.data_ptr<float>() + 8);
@@ -58,7 +58,7 @@ TEST(Torch, TensorsAreLookedAt) {
             whole.slice(0, 1, 4, 2).slice(1, 2, 6).sum().item<float>());
 }
 
-TEST(Torch, GoesThereAndBackForEveryTypeItHas) {
+TEST(Torch, RestoresEveryTorchType) {
   for (const auto type :
        {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf, at::kBFloat16, at::kFloat,
         at::kDouble, at::kComplexFloat, at::kComplexDouble}) {
@@ -72,7 +72,7 @@ TEST(Torch, GoesThereAndBackForEveryTypeItHas) {
 }
 
 // Reason for including the offset in the exported pointer.
-TEST(Torch, SeesTheRightElementsOfATensorWithAnOffset) {
+TEST(Torch, ExportsOffsetTensorsCorrectly) {
   const at::Tensor whole = at::arange(10, at::kFloat);
   Tensor imported = Tensor::from_dlpack(at::toDLPack(whole));
   mobula::detail::TensorParts parts = imported.parts();
@@ -83,7 +83,7 @@ TEST(Torch, SeesTheRightElementsOfATensorWithAnOffset) {
 }
 
 // PyTorch's memory is released once, with the last view of it.
-TEST(Torch, ItsMemoryIsLetGoOfWithTheLastLook) {
+TEST(Torch, FreesTorchMemoryWithLastView) {
   std::vector<float> memory(12, 1.f);
   int freed = 0;
   {
@@ -101,7 +101,7 @@ TEST(Torch, ItsMemoryIsLetGoOfWithTheLastLook) {
   EXPECT_EQ(freed, 1);
 }
 
-TEST(Torch, AMobulaTensorIsLetGoOfWithTheLastLookOfPyTorch) {
+TEST(Torch, FreesMemoryWithLastTorchView) {
   Tensor tensor = Tensor::from({1.f, 2.f, 3.f, 4.f});
   const std::weak_ptr<const void> memory = tensor.parts().storage;
   at::Tensor seen = at::fromDLPack(tensor.to_dlpack_unversioned());
@@ -114,7 +114,7 @@ TEST(Torch, AMobulaTensorIsLetGoOfWithTheLastLookOfPyTorch) {
   EXPECT_TRUE(memory.expired());
 }
 
-TEST(Torch, BroadcastsAndScalarsAreLookedAt) {
+TEST(Torch, ImportsBroadcastsAndScalars) {
   const at::Tensor one = at::full({1}, 7, at::kInt);
   const Tensor wide = Tensor::from_dlpack(at::toDLPack(one.expand({5})));
   EXPECT_EQ(wide.strides(), std::vector<std::int64_t>{0});
@@ -125,7 +125,7 @@ TEST(Torch, BroadcastsAndScalarsAreLookedAt) {
   EXPECT_EQ(at::fromDLPack(seen.to_dlpack_unversioned()).item<double>(), 3.5);
 }
 
-TEST(Torch, IsNotGivenWhatItCouldWrite) {
+TEST(Torch, RejectsExportOfReadOnlyTensor) {
   const Tensor read =
       mobula::detail::decode<Tensor>({.bytes = mobula::detail::to_bytes(Tensor::from({1.f}))});
   EXPECT_THROW((void)read.to_dlpack_unversioned(), mobula::TensorSharedError);

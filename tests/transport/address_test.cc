@@ -27,7 +27,7 @@ TEST(Address, ReadsEveryForm) {
   EXPECT_EQ(Address::parse("tcp://127.0.0.1:1")->text(), "127.0.0.1:1");
 }
 
-TEST(Address, RefusesWhatIsNoneAndSaysWhatIs) {
+TEST(Address, RejectsInvalidTextAndNamesForm) {
   for (const std::string text :
        {"", "host", ":80", "host:", "host:65536", "host:-1", "host:80x", "::1:80", "[::1]", "[x]:1",
         "[1.2.3.4]:1", "ho st:1", "host/x:1", "a\nb:1", "*:1"}) {
@@ -39,7 +39,7 @@ TEST(Address, RefusesWhatIsNoneAndSaysWhatIs) {
   EXPECT_EQ(Address::parse("/" + std::string(107, 'x')).error().code, ErrorCode::invalid_argument);
 }
 
-TEST(Address, KnowsWhatStaysOnTheMachine) {
+TEST(Address, RecognizesLoopback) {
   EXPECT_TRUE(Address::parse("127.9.9.9:1")->numeric()->loopback());
   EXPECT_FALSE(Address::parse("0.0.0.0:1")->numeric()->loopback());
   EXPECT_FALSE(Address::parse("[::]:1")->numeric()->loopback());
@@ -47,7 +47,7 @@ TEST(Address, KnowsWhatStaysOnTheMachine) {
   EXPECT_FALSE(Address::parse("192.168.0.1:1")->numeric()->loopback());
 }
 
-TEST(NameResolver, AnswersOnTheLoop) {
+TEST(NameResolver, RepliesOnTheLoop) {
   const auto loop = make_loop();
   NameResolver resolver(*loop);
   std::string found;
@@ -60,7 +60,7 @@ TEST(NameResolver, AnswersOnTheLoop) {
   EXPECT_TRUE(found == "127.0.0.1:80" || found == "[::1]:80") << found;
 }
 
-TEST(NameResolver, DoesNotAnswerOnceDestroyed) {
+TEST(NameResolver, Destroyed_RepliesNothing) {
   const auto loop = make_loop();
   {
     NameResolver resolver(*loop);

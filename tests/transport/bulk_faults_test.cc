@@ -130,7 +130,7 @@ std::vector<std::byte> frame_of(BulkFrameType type, std::size_t announced,
   return bytes;
 }
 
-TEST_F(BulkFaults, AnUnknownTokenIsClosedWithoutAWord) {
+TEST_F(BulkFaults, UnknownToken_ClosesWithoutReply) {
   open_server();
   const Fd socket = connect_raw();
   send(socket, BulkHello{random_secret(), random_secret()}.encode());
@@ -146,7 +146,7 @@ TEST_F(BulkFaults, AnUnknownTokenIsClosedWithoutAWord) {
   EXPECT_EQ(got.done->error().code, ErrorCode::unavailable);
 }
 
-TEST_F(BulkFaults, TheTokenWithoutTheKeyIsWorthNothing) {
+TEST_F(BulkFaults, RejectsTokenWithoutKey) {
   matrix::belongs_to(matrix::Part::untrusted, matrix::Column::staged, matrix::Proof::real);
   open_server();
   BulkClient wrong_key(*loop_, {address_, token_, random_secret()});
@@ -164,7 +164,7 @@ TEST_F(BulkFaults, TheTokenWithoutTheKeyIsWorthNothing) {
   EXPECT_EQ(plain.done->error().code, ErrorCode::permission_denied);
 }
 
-TEST_F(BulkPlainFaults, AClientWithAKeyDoesNotSpeakToAPlainServer) {
+TEST_F(BulkPlainFaults, ClientWithKey_RejectsPlainServer) {
   open_server();
   BulkClient client(*loop_, {address_, token_, key_});
   Fetched got;
@@ -173,7 +173,7 @@ TEST_F(BulkPlainFaults, AClientWithAKeyDoesNotSpeakToAPlainServer) {
   EXPECT_EQ(got.done->error().code, ErrorCode::permission_denied);
 }
 
-TEST_F(BulkFaults, GarbageClosesTheConnectionAndNothingElse) {
+TEST_F(BulkFaults, Garbage_ClosesOnlyItsConnection) {
   open_server();
   EXPECT_EQ(code_after(bytes_of("GET / HTTP/1.1\r\nHost: somewhere.example\r\n\r\n" +
                                 std::string(100, ' '))),
@@ -202,7 +202,7 @@ TEST_F(BulkFaults, GarbageClosesTheConnectionAndNothingElse) {
   EXPECT_TRUE(got.done->ok());
 }
 
-TEST_F(BulkPlainFaults, BrokenFramesCloseTheConnection) {
+TEST_F(BulkPlainFaults, BrokenFrames_CloseConnection) {
   open_server();
   const auto hello = BulkHello{token_, {}}.encode();
   const auto code_of = [&](const std::vector<std::byte>& frame) {
@@ -225,7 +225,7 @@ TEST_F(BulkPlainFaults, BrokenFramesCloseTheConnection) {
   EXPECT_EQ(server_->connections(), 0u);
 }
 
-TEST_F(BulkPlainFaults, AServerThatBreaksTheFormatFailsTheFetch) {
+TEST_F(BulkPlainFaults, MalformedServerFrame_FailsFetch) {
   const std::vector<std::byte> one{std::byte{1}, {}, {}, {}, {}, {}, {}, {}};
   std::vector<std::byte> ten_bytes = one;
   put_number(ten_bytes, 10);
@@ -265,7 +265,7 @@ TEST_F(BulkPlainFaults, AServerThatBreaksTheFormatFailsTheFetch) {
   }
 }
 
-TEST_F(BulkFaults, ATamperedByteAnywhereFailsTheFetch) {
+TEST_F(BulkFaults, TamperedByte_FailsFetch) {
   open_server();
   // Positions: the salt, a frame header, the numbers of the reply, the first chunk, a later chunk,
   // a tag.
@@ -289,7 +289,7 @@ TEST_F(BulkFaults, ATamperedByteAnywhereFailsTheFetch) {
   }
 }
 
-TEST_F(BulkFaults, ABrokenConnectionFailsTheFetchAndReleasesTheBody) {
+TEST_F(BulkFaults, ConnectionCut_FailsFetchAndReleasesBody) {
   matrix::belongs_to(matrix::Part::link_cut, matrix::Column::staged, matrix::Proof::real);
   open_server();
   Relay* cutter = nullptr;
@@ -308,7 +308,7 @@ TEST_F(BulkFaults, ABrokenConnectionFailsTheFetchAndReleasesTheBody) {
   ASSERT_TRUE(until([&] { return held_ == 0 && server_->connections() == 0; }));
 }
 
-TEST_F(BulkFaults, AKilledClientReleasesItsBodies) {
+TEST_F(BulkFaults, ClientKilled_ReleasesBodies) {
   matrix::belongs_to(matrix::Part::killed_receiver, matrix::Column::staged, matrix::Proof::real);
   open_server();
   Child child([&] {
@@ -327,7 +327,7 @@ TEST_F(BulkFaults, AKilledClientReleasesItsBodies) {
   ASSERT_TRUE(until([&] { return held_ == 0 && cancelled_.size() == 1; }));
 }
 
-TEST_F(BulkFaults, SilenceOnEitherSideEndsInTime) {
+TEST_F(BulkFaults, EitherSideSilent_TimesOut) {
   open_server({.hello_limit = 300ms, .silence_limit = 500ms});
   const Fd mute = connect_raw();
   ASSERT_TRUE(until([&] { return closed_.size() == 1; }));
@@ -352,7 +352,7 @@ TEST_F(BulkFaults, SilenceOnEitherSideEndsInTime) {
   EXPECT_EQ(never.done->error().code, ErrorCode::timed_out);
 }
 
-TEST_F(BulkPlainFaults, ASlowReaderThatMovesIsServedAndOneThatStopsIsCut) {
+TEST_F(BulkPlainFaults, ServesSlowReaderAndCutsStoppedOne) {
   matrix::belongs_to(matrix::Part::link_slow, matrix::Column::staged, matrix::Proof::real);
   open_server({.silence_limit = 500ms});
   const Fd socket = connect_raw();
@@ -403,7 +403,7 @@ TEST_F(BulkFaults, ClosesNewConnectionWhenAllAreInUse) {
   EXPECT_EQ(server_->connections(), 2u);
 }
 
-TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {
+TEST(BulkChecksum, DetectsChangedBitsRangesAndLengths) {
   const auto header = BulkFrameHeader{300, BulkFrameType::data}.encode();
   const auto bytes = generated_bytes(328);
   const std::uint64_t sum = bulk_checksum(header, bytes);
@@ -433,7 +433,7 @@ TEST(BulkChecksum, SeesBitsStretchesAndLengthsThatChanged) {
 }
 
 // A checksum stops no attacker, but it detects changes by a faulty machine.
-TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
+TEST_F(BulkPlainFaults, CorruptByte_FailsFetch) {
   open_server();
   for (const std::uint64_t where : {60, 70, 84, 110, 200, 1'000'000, 2'999'999}) {
     Relay relay(*loop_, address_, [&](std::uint64_t offset, std::span<std::byte> bytes) {
@@ -451,7 +451,7 @@ TEST_F(BulkPlainFaults, AByteThatChangedOnTheWayFailsTheFetch) {
   }
 }
 
-TEST_F(BulkPlainFaults, AConnectionMayBeServedByAnotherServerThanTheOneThatAcceptedIt) {
+TEST_F(BulkPlainFaults, ServesConnectionAcceptedByAnotherServer) {
   open_server();
   BulkServerCallbacks callbacks;
   int handed = 0;
@@ -471,7 +471,7 @@ TEST_F(BulkPlainFaults, AConnectionMayBeServedByAnotherServerThanTheOneThatAccep
   EXPECT_EQ(front.connections(), 0u);
 }
 
-TEST_F(BulkPlainFaults, AClientWithTooManyRequestsIsCut) {
+TEST_F(BulkPlainFaults, TooManyRequests_CutsClient) {
   open_server({.max_exchanges = 4});
   const Fd socket = connect_raw();
   send(socket, BulkHello{token_, {}}.encode());
@@ -485,7 +485,7 @@ TEST_F(BulkPlainFaults, AClientWithTooManyRequestsIsCut) {
   EXPECT_EQ(cancelled_.size(), 4u);
 }
 
-TEST_F(BulkFaults, NobodyAtTheAddressFailsTheFetch) {
+TEST_F(BulkFaults, NoListener_FailsFetch) {
   open_server();
   server_.reset();
   const auto client = make_client();
@@ -503,7 +503,7 @@ TEST_F(BulkFaults, NobodyAtTheAddressFailsTheFetch) {
   }
 }
 
-TEST_F(BulkFaults, AnAddressInUseIsSaidSo) {
+TEST_F(BulkFaults, ReportsAddressInUse) {
   open_server();
   BulkServer other(*loop_, {});
   EXPECT_EQ(other.listen(address_).error().code, ErrorCode::already_exists);

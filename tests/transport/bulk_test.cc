@@ -14,7 +14,7 @@ class BulkFetches : public BulkTest {};
 INSTANTIATE_TEST_SUITE_P(Both, BulkFetches, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "Sealed" : "Plain"; });
 
-TEST_P(BulkFetches, BringHeaderAndBodyOfEverySize) {
+TEST_P(BulkFetches, TransfersHeaderAndBodyOfEverySize) {
   open_server();
   const auto client = make_client();
   const std::array<std::size_t, 9> sizes{
@@ -32,7 +32,7 @@ TEST_P(BulkFetches, BringHeaderAndBodyOfEverySize) {
   EXPECT_EQ(server_->counters().accepted, 1u) << "over one connection";
 }
 
-TEST_P(BulkFetches, ManyAtOnceAreAllServed) {
+TEST_P(BulkFetches, ServesManyAtOnce) {
   open_server();
   const auto client = make_client();
   std::vector<Fetched> got(200);
@@ -47,7 +47,7 @@ TEST_P(BulkFetches, ManyAtOnceAreAllServed) {
   }
 }
 
-TEST_P(BulkFetches, MayBeAnsweredLaterAndInAnyOrder) {
+TEST_P(BulkFetches, AnswersLaterAndInAnyOrder) {
   open_server();
   const auto client = make_client();
   Fetched one;
@@ -66,7 +66,7 @@ TEST_P(BulkFetches, MayBeAnsweredLaterAndInAnyOrder) {
       << "answered already";
 }
 
-TEST_P(BulkFetches, ThatAreCancelledStopBetweenChunksAndLeaveTheirRoomAlone) {
+TEST_P(BulkFetches, Cancelled_StopsBetweenChunks) {
   matrix::belongs_to(matrix::Part::cancelled, matrix::Column::staged, matrix::Proof::real);
   open_server();
   const auto client = make_client();
@@ -87,7 +87,7 @@ TEST_P(BulkFetches, ThatAreCancelledStopBetweenChunksAndLeaveTheirRoomAlone) {
   EXPECT_EQ(client->fetches(), 0u);
 }
 
-TEST_P(BulkFetches, ThatAreCancelledBeforeTheirAnswerAreToldToTheServer) {
+TEST_P(BulkFetches, CancelledBeforeReply_NotifiesServer) {
   open_server();
   const auto client = make_client();
   Fetched got;
@@ -103,7 +103,7 @@ TEST_P(BulkFetches, ThatAreCancelledBeforeTheirAnswerAreToldToTheServer) {
   ASSERT_TRUE(until([&] { return client->fetches() == 0; }));
 }
 
-TEST_P(BulkFetches, WithoutRoomForTheBodyFailAndTheNextOneWorks) {
+TEST_P(BulkFetches, NoMemoryForBody_FailsFetchOnly) {
   open_server();
   const auto client = make_client();
   Fetched got;
@@ -120,7 +120,7 @@ TEST_P(BulkFetches, WithoutRoomForTheBodyFailAndTheNextOneWorks) {
   EXPECT_TRUE(next.done->ok());
 }
 
-TEST_P(BulkFetches, AreLimitedInNumberAndSize) {
+TEST_P(BulkFetches, LimitsNumberAndSize) {
   open_server();
   const auto client = make_client({.max_fetches = 2});
   std::array<Fetched, 3> got;
@@ -140,7 +140,7 @@ TEST_P(BulkFetches, AreLimitedInNumberAndSize) {
   EXPECT_EQ(largest.header.size(), 65'536u);
 }
 
-TEST_P(BulkFetches, OpenAConnectionAgainAfterAnIdleOneWasClosed) {
+TEST_P(BulkFetches, ReopensClosedIdleConnection) {
   open_server();
   const auto client = make_client({.idle_limit = 100ms});
   Fetched one;
@@ -154,7 +154,7 @@ TEST_P(BulkFetches, OpenAConnectionAgainAfterAnIdleOneWasClosed) {
   EXPECT_EQ(server_->counters().accepted, 2u);
 }
 
-TEST_P(BulkFetches, OwnersMayBeDestroyedInCallbacks) {
+TEST_P(BulkFetches, Owners_MayBeDestroyedInCallbacks) {
   open_server();
   auto client = make_client();
   Fetched got;
@@ -172,7 +172,7 @@ TEST_P(BulkFetches, OwnersMayBeDestroyedInCallbacks) {
   EXPECT_EQ(held_, 0);
 }
 
-TEST_P(BulkFetches, WorkBetweenLoopsOfTheirOwn) {
+TEST_P(BulkFetches, WorksBetweenSeparateLoops) {
   const auto serving = LoopThread::start().value();
   std::unique_ptr<BulkServer> server;
   ASSERT_TRUE(serving->run([&] {

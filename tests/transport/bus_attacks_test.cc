@@ -28,7 +28,7 @@ class BusFloods : public BusTest, public ::testing::WithParamInterface<UnknownKe
 
 // libzmq 4.3.4 aborts if a connection breaks whose input its receive limit has stopped, and a side
 // sends a heartbeat before the rest of the input was read.
-TEST_P(BusFloods, PeerClosesUnread_BusServesOn) {
+TEST_P(BusFloods, PeerClosesUnread_BusContinues) {
   table_.set_unknown(GetParam());
   if (GetParam() == UnknownKeys::refuse) {
     ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
@@ -96,7 +96,7 @@ TEST_F(BusAttacks, ClosesLongHandshake) {
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
 }
 
-TEST_F(BusAttacks, OldestSilentConnectionGivesWay) {
+TEST_F(BusAttacks, ClosesOldestSilentConnection) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();
   options.connections.max_unproven_per_source = 4;
@@ -214,7 +214,7 @@ TEST_F(BusDescriptors, ProvenPeers_DescriptorsRemain) {
 }
 
 // The bus accepts only a few bytes from an unknown key until the owner has authenticated it.
-TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
+TEST_F(BusAttacks, AcceptsLargeMessagesOfTrustedPeersOnly) {
   table_.set_unknown(UnknownKeys::unproven);
   open_server();
   const std::string large(4u << 20, 'x');
@@ -241,7 +241,7 @@ TEST_F(BusAttacks, TakesLargeMessagesOfTrustedPeersAlone) {
 
 // libzmq keeps the messages of a connection that claims the routing id of another one, and no call
 // reads them.
-TEST_F(BusAttacks, ClosesPeerWhoseMessagesStayUnread) {
+TEST_F(BusAttacks, ClosesPeerWithUnreadMessages) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();
   options.connections.max_unread_bytes = 1u << 20;

@@ -33,7 +33,7 @@ void flood(const std::string& address, const BusOptions& options, const std::str
   }
 }
 
-TEST_F(BusDeaths, AKilledClientIsGoneAfterItsLastMessageAndOnlyThen) {
+TEST_F(BusDeaths, ClientKilled_EndsAfterLastMessage) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   for (int round = 0; round < 5; ++round) {
     // The fork happens while this process has one thread. Otherwise sanitizers permit no threads in
@@ -57,7 +57,7 @@ TEST_F(BusDeaths, AKilledClientIsGoneAfterItsLastMessageAndOnlyThen) {
   }
 }
 
-TEST_F(BusDeaths, AKilledServerIsToldToItsClientWhichThenIsRefused) {
+TEST_F(BusDeaths, ServerKilled_ClientIsNotifiedAndRetries) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   const auto pipe = make_local_pair().value();
   Child child([&] {
@@ -86,7 +86,7 @@ TEST_F(BusDeaths, AKilledServerIsToldToItsClientWhichThenIsRefused) {
 
 // libzmq 4.3.4 hung once at the end of its context, after the peer of a loaded ipc socket was
 // killed.
-TEST_F(BusDeaths, ClosingEndsAfterThePeerOfALoadedLocalSocketWasKilled) {
+TEST_F(BusDeaths, PeerKilledUnderLoad_ClosesWithoutHang) {
   const TemporaryFolder folder;
   for (int round = 0; round < 5; ++round) {
     const std::string path = folder.file(fmt::format("bus-{}.sock", round));
@@ -114,7 +114,7 @@ TEST_F(BusDeaths, ClosingEndsAfterThePeerOfALoadedLocalSocketWasKilled) {
   }
 }
 
-TEST_F(BusDeaths, AStoppedPeerIsCutAfterTheHeartbeatsLimit) {
+TEST_F(BusDeaths, PeerStopped_CutAfterHeartbeatTimeout) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   const auto pipe = make_local_pair().value();
   Child child([&] {
@@ -141,7 +141,7 @@ TEST_F(BusDeaths, AStoppedPeerIsCutAfterTheHeartbeatsLimit) {
   ASSERT_TRUE(until([&] { return server_.gone.size() == 1; }));
 }
 
-TEST_F(BusIntruders, WithAnUnknownKeyAreRefusedAndToldSo) {
+TEST_F(BusIntruders, RejectsUnknownKeyAndNotifiesPeer) {
   open_server();
   client_.open(*loop_, client_options());
   peer_ = client_.bus->connect(address_, server_keys_.public_key).value();
@@ -160,7 +160,7 @@ TEST_F(BusIntruders, WithAnUnknownKeyAreRefusedAndToldSo) {
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
 }
 
-TEST_F(BusIntruders, ThatTakeTheServerForAnotherDoNotGetThrough) {
+TEST_F(BusIntruders, WrongServerKey_RejectsConnection) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   open_server();
   client_.open(*loop_, client_options());
@@ -170,7 +170,7 @@ TEST_F(BusIntruders, ThatTakeTheServerForAnotherDoNotGetThrough) {
   EXPECT_TRUE(server_.messages.empty());
 }
 
-TEST_F(BusIntruders, WithGarbageOrPlainTextGetNothingAndHarmNobody) {
+TEST_F(BusIntruders, Garbage_GetsNothingAndHarmsNoPeer) {
   open_both();
   std::vector<Fd> intruders;
   for (const std::string& garbage :
@@ -189,7 +189,7 @@ TEST_F(BusIntruders, WithGarbageOrPlainTextGetNothingAndHarmNobody) {
   EXPECT_FALSE(plain.receives());
 }
 
-TEST_F(BusIntruders, WithOversizedOrMultipartMessagesOrAChosenRoutingIdAreNotHeard) {
+TEST_F(BusIntruders, RejectsOversizedMultipartAndForgedRouting) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   BusOptions options = server_options();
   options.max_message_bytes = 1'000;
@@ -215,7 +215,7 @@ TEST_F(BusIntruders, WithOversizedOrMultipartMessagesOrAChosenRoutingIdAreNotHea
 
 // The routing ids of a ROUTER are a zero byte and four more bytes, which an admitted peer may guess
 // and claim.
-TEST_F(BusIntruders, CannotTakeAnotherPeersHandle) {
+TEST_F(BusIntruders, RejectsForgedPeerHandle) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "victim"));
   const CurveKeys thief_keys = CurveKeys::generate().value();
   ASSERT_TRUE(table_.allow(thief_keys.public_key, "thief"));

@@ -17,7 +17,7 @@ using BusMessages = BusTest;
 using BusAddresses = BusTest;
 using BusConnections = BusTest;
 
-TEST_F(BusMessages, GoBothWaysWithTheOriginThatCurveProved) {
+TEST_F(BusMessages, CarriesAuthenticatedOriginBothWays) {
   open_both();
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("hello")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
@@ -35,7 +35,7 @@ TEST_F(BusMessages, GoBothWaysWithTheOriginThatCurveProved) {
   EXPECT_EQ(client_.connected, std::vector<PeerHandle>{peer_});
 }
 
-TEST_F(BusMessages, TenThousandArriveInOrder) {
+TEST_F(BusMessages, DeliversTenThousandInOrder) {
   open_both();
   constexpr int count = 10'000;
   for (int i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ TEST_F(BusMessages, TenThousandArriveInOrder) {
   EXPECT_EQ(server_.bus->counters().received, static_cast<std::uint64_t>(count));
 }
 
-TEST_F(BusMessages, RepliesFromWithinTheCallbackAreSentAtOnce) {
+TEST_F(BusMessages, SendsRepliesOfCallbackAtOnce) {
   open_both();
   server_.on_each = [&](PeerHandle from) {
     ASSERT_TRUE(server_.bus->send(from, bytes_of(server_.messages.back().text + "!")));
@@ -67,7 +67,7 @@ TEST_F(BusMessages, RepliesFromWithinTheCallbackAreSentAtOnce) {
   EXPECT_LT(monotonic_now() - began, 2s) << "an edge of libzmq's descriptor was missed";
 }
 
-TEST_F(BusMessages, OfTheLargestSizePassAndLargerAreRefusedHere) {
+TEST_F(BusMessages, SendsLargestAndRejectsLarger) {
   open_both();
   const std::vector<std::byte> largest(16u << 20, std::byte{5});
   ASSERT_TRUE(client_.bus->send(peer_, largest));
@@ -78,7 +78,7 @@ TEST_F(BusMessages, OfTheLargestSizePassAndLargerAreRefusedHere) {
   EXPECT_EQ(server_.messages[0].text.size(), largest.size());
 }
 
-TEST_F(BusMessages, AFullOutboxRefusesAndASlowReaderGetsTheRest) {
+TEST_F(BusMessages, OutboxFull_RejectsAndSlowReaderGetsRest) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   server_.open(*loop_, server_options());
   address_ = server_.bus->bind("127.0.0.1:0").value();
@@ -98,7 +98,7 @@ TEST_F(BusMessages, AFullOutboxRefusesAndASlowReaderGetsTheRest) {
   EXPECT_TRUE(client_.bus->send(peer_, message).ok()) << "room again";
 }
 
-TEST_F(BusMessages, OfManyClientsKeepTheirSenders) {
+TEST_F(BusMessages, KeepsSendersOfManyClientsApart) {
   open_server();
   constexpr std::size_t count = 20;
   std::vector<std::unique_ptr<BusEnd>> clients;
@@ -124,7 +124,7 @@ TEST_F(BusMessages, OfManyClientsKeepTheirSenders) {
   }
 }
 
-TEST_F(BusAddresses, WithoutKeysTheBusStaysOnThisMachine) {
+TEST_F(BusAddresses, NoKeys_AllowsOnlyLoopback) {
   server_.open(*loop_);
   EXPECT_EQ(server_.bus->bind("0.0.0.0:0").error().code, ErrorCode::permission_denied);
   EXPECT_EQ(server_.bus->bind("[::]:0").error().code, ErrorCode::permission_denied);
@@ -137,7 +137,7 @@ TEST_F(BusAddresses, WithoutKeysTheBusStaysOnThisMachine) {
   EXPECT_EQ(server_.messages[0].origin.user_id, "");
 }
 
-TEST_F(BusAddresses, OfIpv6NamesAndPathsWork) {
+TEST_F(BusAddresses, AcceptsIpv6NamesAndPaths) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   const TemporaryFolder folder;
   server_.open(*loop_, server_options());
@@ -159,7 +159,7 @@ TEST_F(BusAddresses, OfIpv6NamesAndPathsWork) {
   }
 }
 
-TEST_F(BusAddresses, InUseOrForeignOrMalformedAreToldApart) {
+TEST_F(BusAddresses, DistinguishesUsedForeignAndMalformed) {
   open_server();
   BusEnd other;
   other.open(*loop_, server_options());
@@ -180,7 +180,7 @@ TEST_F(BusAddresses, InUseOrForeignOrMalformedAreToldApart) {
 }
 
 // One bus with keys accepts both kinds of connections, regardless of the last bind.
-TEST_F(BusConnections, ByUnixSocketNeedNoKeyAndThoseByTcpStillDo) {
+TEST_F(BusConnections, UnixSocket_NeedsNoKeyButTcpDoes) {
   const TemporaryFolder folder;
   const std::string path = folder.file("bus.sock");
   open_server();
@@ -210,7 +210,7 @@ TEST_F(BusConnections, ByUnixSocketNeedNoKeyAndThoseByTcpStillDo) {
   EXPECT_EQ(server_.messages[1].origin.public_key, client_keys_.public_key);
 }
 
-TEST_F(BusConnections, WithoutEncryptionAreNotTakenOverTcpByABusThatAlsoTakesPaths) {
+TEST_F(BusConnections, RejectsPlainTcpOnBusWithPaths) {
   const TemporaryFolder folder;
   open_server();
   ASSERT_TRUE(server_.bus->bind(folder.file("bus.sock")).ok());
@@ -222,7 +222,7 @@ TEST_F(BusConnections, WithoutEncryptionAreNotTakenOverTcpByABusThatAlsoTakesPat
   EXPECT_TRUE(server_.messages.empty());
 }
 
-TEST_F(BusConnections, AreRetriedUntilTheServerIsThereAndRefusalsAreTold) {
+TEST_F(BusConnections, RetriesUntilServerListensAndReportsFailures) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   open_server();
   server_.bus.reset();  // its port is free, and rejects connections
@@ -238,7 +238,7 @@ TEST_F(BusConnections, AreRetriedUntilTheServerIsThereAndRefusalsAreTold) {
   EXPECT_TRUE(client_.gone.empty());
 }
 
-TEST_F(BusConnections, ThatEndAreToldOnBothSidesAndTheNextIsAFreshOne) {
+TEST_F(BusConnections, Ended_NotifiesBothSidesAndReconnectsFresh) {
   open_both();
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("one")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
@@ -261,7 +261,7 @@ TEST_F(BusConnections, ThatEndAreToldOnBothSidesAndTheNextIsAFreshOne) {
 }
 
 // Both kinds of listeners exist before the bus.
-TEST_F(BusConnections, ThatWereMadeBeforeTheBusAreTakenByIt) {
+TEST_F(BusConnections, AdoptsListenersMadeBeforeBus) {
   ASSERT_TRUE(table_.allow(client_keys_.public_key, "client"));
   const TemporaryFolder folder;
   auto port = listen_early("127.0.0.1:0").value();
@@ -292,14 +292,14 @@ TEST_F(BusConnections, ThatWereMadeBeforeTheBusAreTakenByIt) {
 }
 
 // A killed process leaves its socket file behind.
-TEST_F(BusConnections, CanBeMadeWhereAnEndedProcessListened) {
+TEST_F(BusConnections, ReusesSocketFileOfEndedProcess) {
   const TemporaryFolder folder;
   const std::string path = folder.file("left");
   ASSERT_TRUE(listen_early(path));  // closed at once
   EXPECT_TRUE(listen_early(path));
 }
 
-TEST_F(BusConnections, ToOneAddressAreOne) {
+TEST_F(BusConnections, RejectsSecondConnectionToAddress) {
   open_both();
   EXPECT_EQ(client_.bus->connect(address_, server_keys_.public_key).error().code,
             ErrorCode::already_exists);
@@ -308,7 +308,7 @@ TEST_F(BusConnections, ToOneAddressAreOne) {
   ASSERT_TRUE(until([&] { return client_.is_gone(second) || !client_.unreached.empty(); }));
 }
 
-TEST_F(BusConnections, NothingUnsentReachesTheNextIncarnation) {
+TEST_F(BusConnections, NextIncarnation_ReceivesNoOldMessages) {
   open_both();
   ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
   server_.bus.reset();
@@ -323,7 +323,7 @@ TEST_F(BusConnections, NothingUnsentReachesTheNextIncarnation) {
   EXPECT_EQ(server_.messages[0].text, "fresh");
 }
 
-TEST_F(BusConnections, DisconnectingAnAcceptedPeerMakesTheBusDeafToIt) {
+TEST_F(BusConnections, DisconnectedPeer_IsIgnored) {
   open_both();
   ASSERT_TRUE(client_.bus->send(peer_, bytes_of("one")));
   ASSERT_TRUE(until([&] { return server_.messages.size() == 1; }));
@@ -335,7 +335,7 @@ TEST_F(BusConnections, DisconnectingAnAcceptedPeerMakesTheBusDeafToIt) {
   EXPECT_EQ(server_.messages.size(), 1u);
 }
 
-TEST_F(BusConnections, TheOwnerMayDestroyTheBusInItsCallbacks) {
+TEST_F(BusConnections, Owner_MayDestroyBusInCallbacks) {
   open_both();
   server_.on_each = [&](PeerHandle) { server_.bus.reset(); };
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("x")));
@@ -344,7 +344,7 @@ TEST_F(BusConnections, TheOwnerMayDestroyTheBusInItsCallbacks) {
   ASSERT_TRUE(until([&] { return client_.is_gone(peer_); }));
 }
 
-TEST_F(BusConnections, CloseLingersForMessagesOnTheirWay) {
+TEST_F(BusConnections, Close_LingersForPendingMessages) {
   open_both();
   ASSERT_TRUE(until([&] { return client_.connected.size() == 1; }));
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(client_.bus->send(peer_, bytes_of("last words")));

@@ -16,7 +16,7 @@ void write_text(const std::string& path, const std::string& text) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
 }
 
-TEST(Curve, IsThereAndMakesKeysThatDiffer) {
+TEST(Curve, MakesDistinctKeys) {
   ASSERT_TRUE(curve_available());
   const CurveKeys one = CurveKeys::generate().value();
   const CurveKeys two = CurveKeys::generate().value();
@@ -28,7 +28,7 @@ TEST(Curve, IsThereAndMakesKeysThatDiffer) {
   EXPECT_FALSE(is_curve_key(one.public_key + "x"));
 }
 
-TEST(CurveFile, KeepsKeysWithMode0600AndNeverReplacesThem) {
+TEST(CurveFile, WritesKeysWithMode0600WithoutReplacing) {
   const TemporaryFolder folder;
   const std::string path = folder.file("head.key");
   const CurveKeys keys = CurveKeys::generate().value();
@@ -44,7 +44,7 @@ TEST(CurveFile, KeepsKeysWithMode0600AndNeverReplacesThem) {
       << "no partial file stays";
 }
 
-TEST(CurveFile, RefusesLooserModes) {
+TEST(CurveFile, RejectsLooserModes) {
   const TemporaryFolder folder;
   const std::string path = folder.file("head.key");
   ASSERT_TRUE(CurveKeys::generate()->save(path));
@@ -56,7 +56,7 @@ TEST(CurveFile, RefusesLooserModes) {
   EXPECT_TRUE(CurveKeys::load(path).ok());
 }
 
-TEST(CurveFile, RefusesWhatHoldsNoKeyPair) {
+TEST(CurveFile, RejectsFileWithoutKeyPair) {
   const TemporaryFolder folder;
   const std::string path = folder.file("head.key");
   EXPECT_EQ(CurveKeys::load(path).error().code, ErrorCode::not_found);

@@ -40,7 +40,7 @@ void block_this_thread(Duration span) {
   }
 }
 
-TEST(EventLoop, CallsBackForInputUntilItIsRead) {
+TEST(EventLoop, CallsBackUntilInputIsRead) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string seen;
@@ -55,7 +55,7 @@ TEST(EventLoop, CallsBackForInputUntilItIsRead) {
   EXPECT_EQ(seen, "abcdef") << "level-triggered, read in the rounds of one turn";
 }
 
-TEST(EventLoop, ReportsHangUpAsReadableAndIgnoresItWithoutInterest) {
+TEST(EventLoop, ReportsHangUpAsReadableWithInterest) {
   const auto loop = make_loop();
   auto pipe = make_pipe();
   int calls = 0;
@@ -76,7 +76,7 @@ TEST(EventLoop, ReportsHangUpAsReadableAndIgnoresItWithoutInterest) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(EventLoop, RefusesADescriptorTwiceAndABadOne) {
+TEST(EventLoop, RejectsDuplicateAndInvalidDescriptors) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   const Watch watch = loop->watch(pipe[0].get(), Interest::read, [](Readiness) {}).value();
@@ -85,7 +85,7 @@ TEST(EventLoop, RefusesADescriptorTwiceAndABadOne) {
   EXPECT_FALSE(loop->watch(-1, Interest::read, [](Readiness) {}).ok());
 }
 
-TEST(EventLoop, ACallbackMayEndItsOwnWatchAndOthers) {
+TEST(EventLoop, Callback_MayEndItsOwnWatchAndOthers) {
   const auto loop = make_loop();
   const auto first = make_pipe();
   const auto second = make_pipe();
@@ -106,7 +106,7 @@ TEST(EventLoop, ACallbackMayEndItsOwnWatchAndOthers) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(EventLoop, ReadsInputBeforeTimersThatAreDue) {
+TEST(EventLoop, ReadsInputBeforeDueTimers) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string order;
@@ -124,7 +124,7 @@ TEST(EventLoop, ReadsInputBeforeTimersThatAreDue) {
   EXPECT_EQ(order, "iot");
 }
 
-TEST(EventLoop, MarkedSourcesAreReadAgainBeforeTimers) {
+TEST(EventLoop, ReadsMarkedSourcesBeforeTimers) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   std::string order;
@@ -141,7 +141,7 @@ TEST(EventLoop, MarkedSourcesAreReadAgainBeforeTimers) {
   EXPECT_EQ(order, "iiit");
 }
 
-TEST(EventLoop, ASourceThatNeverEndsDoesNotHoldTimersOffForEver) {
+TEST(EventLoop, EndlessSource_DoesNotStarveTimers) {
   const auto loop = make_loop();
   const auto pipe = make_pipe();
   Watch watch =
@@ -154,7 +154,7 @@ TEST(EventLoop, ASourceThatNeverEndsDoesNotHoldTimersOffForEver) {
   EXPECT_TRUE(fired);
 }
 
-TEST(EventLoop, TimersFireOnceInOrderOfTheirTimes) {
+TEST(EventLoop, FiresTimersOnceInOrder) {
   const auto loop = make_loop();
   std::string order;
   Timer late(*loop, [&] { order += 'l'; });
@@ -170,7 +170,7 @@ TEST(EventLoop, TimersFireOnceInOrderOfTheirTimes) {
   EXPECT_GE(monotonic_now() - now, 20ms);
 }
 
-TEST(EventLoop, ATimerMayArmOrDestroyItselfInItsCallback) {
+TEST(EventLoop, Timer_MayRearmOrDestroyItselfInCallback) {
   const auto loop = make_loop();
   int fired = 0;
   std::unique_ptr<Timer> timer = std::make_unique<Timer>(*loop, [&] {
@@ -184,7 +184,7 @@ TEST(EventLoop, ATimerMayArmOrDestroyItselfInItsCallback) {
   EXPECT_EQ(fired, 2);
 }
 
-TEST(EventLoop, ShowsTheGapAfterACallbackBlocked) {
+TEST(EventLoop, ReportsGapAfterBlockedCallback) {
   const auto loop = make_loop();
   Timer far(*loop, [] {});
   far.arm(monotonic_now() + 3600s);
@@ -200,7 +200,7 @@ TEST(EventLoop, ShowsTheGapAfterACallbackBlocked) {
   far.disarm();
 }
 
-TEST(EventLoop, IdleTimeIsNoGapWhetherOrNotATimerIsArmed) {
+TEST(EventLoop, IdleTime_IsNoGap) {
   const auto loop = make_loop({.longest_wait = 20ms});
   Duration widest{0};
   int turns = 0;
@@ -218,7 +218,7 @@ TEST(EventLoop, IdleTimeIsNoGapWhetherOrNotATimerIsArmed) {
   far.disarm();
 }
 
-TEST(EventLoop, RunsPostedFunctionsOfManyThreadsInOrderPerThread) {
+TEST(EventLoop, RunsPostedFunctionsInOrderPerThread) {
   const auto loop = make_loop();
   constexpr int threads = 4;
   constexpr int each = 5'000;
@@ -241,7 +241,7 @@ TEST(EventLoop, RunsPostedFunctionsOfManyThreadsInOrderPerThread) {
   EXPECT_EQ(done, threads * each);
 }
 
-TEST(EventLoop, AFullMailboxRefusesAndRecovers) {
+TEST(EventLoop, MailboxFull_RejectsAndRecovers) {
   const auto loop = make_loop({.max_posted = 2});
   int ran = 0;
   EXPECT_TRUE(loop->post([&] { ++ran; }));
@@ -254,7 +254,7 @@ TEST(EventLoop, AFullMailboxRefusesAndRecovers) {
 
 EventLoop* signalled_loop = nullptr;
 
-TEST(EventLoop, StopFromASignalEndsRun) {
+TEST(EventLoop, StopFromSignal_EndsRun) {
   const auto loop = make_loop();
   signalled_loop = loop.get();
   struct sigaction action {};

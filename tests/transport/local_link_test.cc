@@ -51,7 +51,7 @@ using LocalLinkFrames = LocalLinkTest;
 using LocalLinkFaults = LocalLinkTest;
 using LocalLinkPeers = LocalLinkTest;
 
-TEST_F(LocalLinkFrames, TenThousandArriveInOrder) {
+TEST_F(LocalLinkFrames, DeliversTenThousandInOrder) {
   open_both();
   constexpr std::size_t count = 10'000;
   for (std::size_t i = 0; i < count; ++i) {
@@ -68,7 +68,7 @@ TEST_F(LocalLinkFrames, TenThousandArriveInOrder) {
   EXPECT_EQ(a_.link->queued_bytes(), 0u);
 }
 
-TEST_F(LocalLinkFrames, EmptyAndLargestPass) {
+TEST_F(LocalLinkFrames, AcceptsEmptyAndLargest) {
   open_both();
   const std::vector<std::byte> largest(16u << 20, std::byte{7});
   ASSERT_TRUE(a_.link->send({}));
@@ -80,7 +80,7 @@ TEST_F(LocalLinkFrames, EmptyAndLargestPass) {
             ErrorCode::invalid_argument);
 }
 
-TEST_F(LocalLinkFrames, DescriptorsArriveWithTheirFrames) {
+TEST_F(LocalLinkFrames, DeliversDescriptorsWithTheirFrames) {
   open_both();
   // Queued behind bytes that the kernel does not accept at once, so that descriptors also wait in
   // the queue.
@@ -110,7 +110,7 @@ TEST_F(LocalLinkFrames, DescriptorsArriveWithTheirFrames) {
   }
 }
 
-TEST_F(LocalLinkFrames, AFullQueueRefusesWholeFramesAndASlowReaderGetsTheRest) {
+TEST_F(LocalLinkFrames, QueueFull_RejectsWholeFrames) {
   auto pair = make_local_pair().value();
   a_.open(*loop_, std::move(pair.first), {.max_queued_bytes = 1u << 20});
   const std::vector<std::byte> frame(100'000);
@@ -124,7 +124,7 @@ TEST_F(LocalLinkFrames, AFullQueueRefusesWholeFramesAndASlowReaderGetsTheRest) {
   EXPECT_TRUE(a_.link->send(frame).ok()) << "room again";
 }
 
-TEST_F(LocalLinkPeers, TheEndComesAfterAllFramesBeforeIt) {
+TEST_F(LocalLinkPeers, End_FollowsAllFrames) {
   open_both();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(a_.link->send(bytes_of("x")));
   a_.link.reset();
@@ -134,7 +134,7 @@ TEST_F(LocalLinkPeers, TheEndComesAfterAllFramesBeforeIt) {
   EXPECT_EQ(b_.link->send(bytes_of("y")).error().code, ErrorCode::unavailable);
 }
 
-TEST_F(LocalLinkPeers, FramesOfAPeerThatClosedAreReadThoughWritingFailed) {
+TEST_F(LocalLinkPeers, PeerClosed_QueuedFramesAreStillRead) {
   open_both();
   ASSERT_TRUE(b_.link->send(bytes_of("never read")));
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(a_.link->send(bytes_of("x")));
@@ -144,7 +144,7 @@ TEST_F(LocalLinkPeers, FramesOfAPeerThatClosedAreReadThoughWritingFailed) {
   EXPECT_EQ(b_.frames.size(), 100u);
 }
 
-TEST_F(LocalLinkPeers, AKilledProcessEndsTheLinkAfterItsLastWholeFrame) {
+TEST_F(LocalLinkPeers, PeerKilled_EndsAfterLastWholeFrame) {
   auto pair = make_local_pair().value();
   Child child([&] {
     pair.second.reset();
@@ -161,7 +161,7 @@ TEST_F(LocalLinkPeers, AKilledProcessEndsTheLinkAfterItsLastWholeFrame) {
   for (const LocalFrame& frame : b_.frames) EXPECT_EQ(frame.bytes.size(), 50'000u);
 }
 
-TEST_F(LocalLinkPeers, TheOwnerMayDestroyTheLinkInItsCallback) {
+TEST_F(LocalLinkPeers, Owner_MayDestroyLinkInCallback) {
   auto pair = make_local_pair().value();
   int frames = 0;
   std::unique_ptr<LocalLink> link = LocalLink::open(*loop_, std::move(pair.second),
@@ -178,7 +178,7 @@ TEST_F(LocalLinkPeers, TheOwnerMayDestroyTheLinkInItsCallback) {
   EXPECT_EQ(frames, 1);
 }
 
-TEST_F(LocalLinkPeers, CredentialsAreThoseOfTheKernel) {
+TEST_F(LocalLinkPeers, ReadsCredentialsFromKernel) {
   const auto pair = make_local_pair().value();
   const auto peer = credentials_of(pair.first).value();
   EXPECT_EQ(peer.pid, ::getpid());
@@ -186,7 +186,7 @@ TEST_F(LocalLinkPeers, CredentialsAreThoseOfTheKernel) {
   EXPECT_EQ(peer.gid, ::getegid());
 }
 
-TEST_F(LocalLinkFaults, AnOversizedAnnouncementClosesWithoutAllocatingIt) {
+TEST_F(LocalLinkFaults, OversizedHeader_ClosesWithoutAllocation) {
   auto pair = make_local_pair().value();
   b_.open(*loop_, std::move(pair.second), {.limits = {.max_bytes = 1000}});
   std::array<std::byte, 8> header;
@@ -197,7 +197,7 @@ TEST_F(LocalLinkFaults, AnOversizedAnnouncementClosesWithoutAllocatingIt) {
   EXPECT_NE(b_.closed->text.find("1000"), std::string::npos);
 }
 
-TEST_F(LocalLinkFaults, MissingDescriptorsAreCorrupt) {
+TEST_F(LocalLinkFaults, MissingDescriptors_AreCorrupt) {
   auto pair = make_local_pair().value();
   b_.open(*loop_, std::move(pair.second));
   std::array<std::byte, 8> header;
@@ -207,7 +207,7 @@ TEST_F(LocalLinkFaults, MissingDescriptorsAreCorrupt) {
   EXPECT_EQ(b_.closed->code, ErrorCode::corrupt);
 }
 
-TEST_F(LocalLinkFaults, UnannouncedDescriptorsDoNotPileUp) {
+TEST_F(LocalLinkFaults, UnannouncedDescriptors_CloseLink) {
   auto pair = make_local_pair().value();
   b_.open(*loop_, std::move(pair.second), {.limits = {.max_fds = 3}});
   std::vector<Fd> one;
@@ -222,7 +222,7 @@ TEST_F(LocalLinkFaults, UnannouncedDescriptorsDoNotPileUp) {
   EXPECT_EQ(b_.closed->code, ErrorCode::corrupt);
 }
 
-TEST_F(LocalLinkFaults, GarbageClosesAndNothingElse) {
+TEST_F(LocalLinkFaults, Garbage_ClosesOnlyItsLink) {
   auto pair = make_local_pair().value();
   b_.open(*loop_, std::move(pair.second));
   const std::string garbage = "GET / HTTP/1.1\r\nHost: x\r\n\r\n" + std::string(1000, '\xff');
@@ -233,7 +233,7 @@ TEST_F(LocalLinkFaults, GarbageClosesAndNothingElse) {
   EXPECT_TRUE(b_.frames.empty());
 }
 
-TEST(LocalFrame, BlockingExchangeLeavesTheNextFrameInTheSocket) {
+TEST(LocalFrame, BlockingExchange_LeavesNextFrame) {
   const auto pair = make_local_pair().value();
   const Time deadline = monotonic_now() + 5s;
   std::vector<Fd> fds;
@@ -248,21 +248,21 @@ TEST(LocalFrame, BlockingExchangeLeavesTheNextFrameInTheSocket) {
   EXPECT_TRUE(two->fds.empty());
 }
 
-TEST(LocalFrame, BlockingReceiveEndsAtItsDeadlineAndAtTheEndOfTheStream) {
+TEST(LocalFrame, Receive_EndsAtDeadlineAndEndOfStream) {
   auto pair = make_local_pair().value();
   EXPECT_EQ(receive_frame(pair.second, monotonic_now() + 20ms).error().code, ErrorCode::timed_out);
   pair.first.reset();
   EXPECT_EQ(receive_frame(pair.second, monotonic_now() + 5s).error().code, ErrorCode::unavailable);
 }
 
-TEST(LocalFrame, BlockingSendEndsAtItsDeadline) {
+TEST(LocalFrame, BlockingSend_EndsAtDeadline) {
   const auto pair = make_local_pair().value();
   const std::vector<std::byte> large(8u << 20);
   EXPECT_EQ(send_frame(pair.first, large, {}, monotonic_now() + 50ms).error().code,
             ErrorCode::timed_out);
 }
 
-TEST(LocalFrame, BlockingReceiveRefusesWhatIsBeyondItsLimits) {
+TEST(LocalFrame, BlockingReceive_RejectsBeyondLimits) {
   const auto pair = make_local_pair().value();
   const Time deadline = monotonic_now() + 5s;
   ASSERT_TRUE(send_frame(pair.first, bytes_of("four"), {}, deadline));

@@ -38,7 +38,7 @@ class LocalListenerTest : public ::testing::Test {
 
 using LocalListenerPlaces = LocalListenerTest;
 
-TEST_F(LocalListenerPlaces, AcceptsInAPrivateFolderThatItMakes) {
+TEST_F(LocalListenerPlaces, AcceptsInPrivateDirectory) {
   const std::string path = folder_.file("run/agent.sock");
   auto listener = listen(path).value();
   EXPECT_EQ(mode_of(path), 0600u);
@@ -51,7 +51,7 @@ TEST_F(LocalListenerPlaces, AcceptsInAPrivateFolderThatItMakes) {
   EXPECT_EQ(connect_local(path).error().code, ErrorCode::not_found);
 }
 
-TEST_F(LocalListenerPlaces, RefusesAPathThatIsTooLongWithItsLength) {
+TEST_F(LocalListenerPlaces, RejectsOverlongPathWithItsLength) {
   const std::string path = folder_.file(std::string(120, 'x'));
   const Failure why = listen(path).error();
   EXPECT_EQ(why.code, ErrorCode::invalid_argument);
@@ -62,14 +62,14 @@ TEST_F(LocalListenerPlaces, RefusesAPathThatIsTooLongWithItsLength) {
   EXPECT_TRUE(listen(longest).ok());
 }
 
-TEST_F(LocalListenerPlaces, RefusesAFolderThatOthersMayEnter) {
+TEST_F(LocalListenerPlaces, RejectsDirectoryOpenToOthers) {
   ASSERT_EQ(::mkdir(folder_.file("open").c_str(), 0755), 0);
   const Failure why = listen(folder_.file("open/agent.sock")).error();
   EXPECT_EQ(why.code, ErrorCode::permission_denied);
   EXPECT_NE(why.text.find("chmod 700"), std::string::npos);
 }
 
-TEST_F(LocalListenerPlaces, LeavesASocketThatAnswersAndOtherFilesAlone) {
+TEST_F(LocalListenerPlaces, SparesLiveSocketAndOtherFiles) {
   const std::string path = folder_.file("agent.sock");
   const auto first = listen(path).value();
   EXPECT_EQ(listen(path).error().code, ErrorCode::already_exists);
@@ -78,7 +78,7 @@ TEST_F(LocalListenerPlaces, LeavesASocketThatAnswersAndOtherFilesAlone) {
   EXPECT_EQ(listen(folder_.file("file")).error().code, ErrorCode::already_exists);
 }
 
-TEST_F(LocalListenerPlaces, ReplacesTheSocketOfAKilledProcess) {
+TEST_F(LocalListenerPlaces, ReplacesSocketOfKilledProcess) {
   const std::string path = folder_.file("agent.sock");
   Child child([&] {
     const auto loop = make_loop();
@@ -92,7 +92,7 @@ TEST_F(LocalListenerPlaces, ReplacesTheSocketOfAKilledProcess) {
   EXPECT_TRUE(connect_local(path).ok());
 }
 
-TEST_F(LocalListenerPlaces, TheOwnerMayDestroyTheListenerInItsCallback) {
+TEST_F(LocalListenerPlaces, Owner_MayDestroyListenerInCallback) {
   std::unique_ptr<LocalListener> listener;
   int calls = 0;
   listener = LocalListener::open(*loop_, folder_.file("agent.sock"), [&](Fd) {
@@ -105,7 +105,7 @@ TEST_F(LocalListenerPlaces, TheOwnerMayDestroyTheListenerInItsCallback) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(LocalListenerPlaces, RefusesListenerOfAnotherUser) {
+TEST_F(LocalListenerPlaces, RejectsListenerOfAnotherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to listen as another user";
   const std::string path = folder_.file("taken.sock");
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0777), 0);

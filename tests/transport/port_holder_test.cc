@@ -25,12 +25,12 @@ void expect_this_process_at(const std::string& address) {
   EXPECT_EQ(listener_at(port), "");
 }
 
-TEST(PortHolder, IsTheProcessThatListens) {
+TEST(PortHolder, FindsListeningProcess) {
   expect_this_process_at("127.0.0.1:0");
   expect_this_process_at("0.0.0.0:0");
 }
 
-TEST(PortHolder, OfAnAddressOfVersionSixToo) {
+TEST(PortHolder, FindsListeningProcessForIpv6) {
   const Fd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const SocketAddress any = *Address::parse("[::1]:0")->numeric();
   if (!probe || ::bind(probe.get(), any.get(), any.size) != 0)

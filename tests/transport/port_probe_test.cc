@@ -21,7 +21,7 @@ std::optional<ProbeOutcome> outcome_at(const SocketAddress& address) {
   return seen;
 }
 
-TEST(PortProbe, TellsAListenerFromARefusal) {
+TEST(PortProbe, DistinguishesListenerFromRefusal) {
   Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const SocketAddress any = *Address::parse("127.0.0.1:0")->numeric();
   ASSERT_EQ(::bind(listener.get(), any.get(), any.size), 0);
@@ -33,12 +33,12 @@ TEST(PortProbe, TellsAListenerFromARefusal) {
   EXPECT_EQ(outcome_at(where), ProbeOutcome::refused);
 }
 
-TEST(PortProbe, AMissingLocalSocketIsARefusal) {
+TEST(PortProbe, MissingLocalSocket_IsRefused) {
   const TemporaryFolder folder;
   EXPECT_EQ(outcome_at(*Address::parse(folder.file("none"))->numeric()), ProbeOutcome::refused);
 }
 
-TEST(PortProbe, MayBeDestroyedBeforeItsAnswer) {
+TEST(PortProbe, Probe_MayBeDestroyedBeforeReply) {
   const auto loop = make_loop();
   {
     const PortProbe probe(*loop, *Address::parse("127.0.0.1:1")->numeric(), 1s,

@@ -247,7 +247,7 @@ class RingKillTest : public testing::TestWithParam<Side> {
   const std::size_t descriptors_;
 };
 
-TEST_P(RingKillTest, AtEachOfItsStepsLeavesTheOtherUnharmed) {
+TEST_P(RingKillTest, KilledAtEachStep_LeavesOtherUnharmed) {
   int killed = 0;
   for (int at = 0; at < steps; at += every) {
     Shared shared;
@@ -268,7 +268,7 @@ TEST_P(RingKillTest, AtEachOfItsStepsLeavesTheOtherUnharmed) {
   std::cout << killed << " times\n";
 }
 
-TEST_P(RingKillTest, AtAnyMomentLeavesTheOtherUnharmed) {
+TEST_P(RingKillTest, KilledAnytime_LeavesOtherUnharmed) {
   std::mt19937_64 draw(7);
   int killed = 0;
   for (int round = 0; round < 1'000 / every; ++round) {
@@ -299,7 +299,7 @@ TEST_P(RingKillTest, AtAnyMomentLeavesTheOtherUnharmed) {
 }
 
 // No timeouts are used here, so a lost wake-up hangs the test.
-TEST_P(RingKillTest, StoppedForAMomentAtEachOfItsStepsLosesNothing) {
+TEST_P(RingKillTest, StoppedAtEachStep_LosesNothing) {
   int stops = 0;
   for (int at = 0; at < steps; at += every) {
     Shared shared;

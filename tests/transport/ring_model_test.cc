@@ -347,7 +347,7 @@ bool too_large_here(const Case& each) {
   return false;
 }
 
-TEST_P(RingModelTest, NothingIsLostTornOrSleptThroughWhateverHappens) {
+TEST_P(RingModelTest, LosesTearsAndOversleepsNothing) {
   if (too_large_here(GetParam())) GTEST_SKIP();
   const Outcome outcome = all_of(GetParam());
   EXPECT_EQ(outcome.violation, "") << text_of(outcome);
@@ -356,7 +356,7 @@ TEST_P(RingModelTest, NothingIsLostTornOrSleptThroughWhateverHappens) {
   std::cout << outcome.states << " states, " << outcome.ends << " ends\n";
 }
 
-TEST_P(RingModelTest, OneThatIsKilledAtAnyMomentLeavesTheOtherUnharmed) {
+TEST_P(RingModelTest, OneSideKilled_LeavesOtherUnharmed) {
   Case each = GetParam();
   if (each.many_states) GTEST_SKIP() << "too many states; a ring that fills up has the same operations";
   each.mortal = {0, 1};
@@ -428,7 +428,7 @@ bool needs_the_large_case(const Fault& fault) {
              .find(fault.name) != std::string::npos;
 }
 
-TEST_P(RingModelFaultTest, IsFound) {
+TEST_P(RingModelFaultTest, DetectsMutation) {
   const bool large = needs_the_large_case(GetParam());
   if (large && too_large_here({.name = "", .has_begun = true})) GTEST_SKIP();
   EXPECT_NE(found_in_some_case(GetParam(), large), "");
@@ -437,7 +437,7 @@ TEST_P(RingModelFaultTest, IsFound) {
 INSTANTIATE_TEST_SUITE_P(Ring, RingModelFaultTest, testing::ValuesIn(faults()),
                          [](const auto& each) { return named(each.param.name); });
 
-TEST(RingModelFault, ASleeperThatIsTakenForOneThatNapsIsFound) {
+TEST(RingModelFault, DetectsSleeperTakenForCoalescing) {
   World world;
   world.takes_sleep_for_nap = true;
   const std::vector<Lengths> due = {{1}};
@@ -447,7 +447,7 @@ TEST(RingModelFault, ASleeperThatIsTakenForOneThatNapsIsFound) {
   EXPECT_NE(explore(world.program).violation, "");
 }
 
-TEST(RingModelFault, ASleeperThatDoesNotLookAgainIsFound) {
+TEST(RingModelFault, DetectsSleeperThatSkipsRecheck) {
   EXPECT_NE(found_in_some_case(std::nullopt, false, false), "");
 }
 

@@ -48,7 +48,7 @@ class RingTest : public ::testing::Test {
 using Ring = RingTest;
 using BrokenRing = RingTest;
 
-TEST_F(Ring, GivesRecordsOfAllLengthsInOrder) {
+TEST_F(Ring, ReadsRecordsOfAllLengthsInOrder) {
   EXPECT_FALSE(reader_.read(record_).value());
   std::uint64_t read = 0;
   for (std::uint64_t number = 0; number < 3'000; ++number) {
@@ -63,7 +63,7 @@ TEST_F(Ring, GivesRecordsOfAllLengthsInOrder) {
   EXPECT_EQ(read, 3'000u);
 }
 
-TEST_F(Ring, WhenFullTakesNothingMoreAndTellsOfRoom) {
+TEST_F(Ring, Full_RejectsAndReportsSpace) {
   const std::vector<std::byte> record(1'000, std::byte{7});
   std::size_t written = 0;
   while (writer_.write(record) == record.size()) ++written;
@@ -78,7 +78,7 @@ TEST_F(Ring, WhenFullTakesNothingMoreAndTellsOfRoom) {
   EXPECT_FALSE(reader_.take_hunger()) << "nobody waits any more";
 }
 
-TEST_F(BrokenRing, IsFoundByTheReaderWhateverTheWriterClaims) {
+TEST_F(BrokenRing, DetectsInvalidWriterStateWhenReading) {
   const auto breaks = [&](std::uint64_t written, std::uint64_t head) {
     header().written.store(0);
     header().taken.store(0);
@@ -100,7 +100,7 @@ TEST_F(BrokenRing, IsFoundByTheReaderWhateverTheWriterClaims) {
   EXPECT_FALSE(breaks(64, 56));
 }
 
-TEST_F(BrokenRing, WithARecordThatNeverEndsHoldsNoMoreThanTheLimit) {
+TEST_F(BrokenRing, EndlessRecord_IsBounded) {
   const std::vector<std::byte> long_one(max_record + 1);
   std::size_t at = 0;
   Result<bool> read = false;
@@ -111,7 +111,7 @@ TEST_F(BrokenRing, WithARecordThatNeverEndsHoldsNoMoreThanTheLimit) {
   EXPECT_EQ(read.error().code, ErrorCode::corrupt);
 }
 
-TEST_F(BrokenRing, IsFoundByTheWriterWhateverTheReaderClaims) {
+TEST_F(BrokenRing, DetectsInvalidReaderStateWhenWriting) {
   const std::vector<std::byte> record(1'000);
   while (writer_.write(record) == record.size()) {
   }
@@ -120,7 +120,7 @@ TEST_F(BrokenRing, IsFoundByTheWriterWhateverTheReaderClaims) {
   EXPECT_TRUE(writer_.broken());
 }
 
-TEST_F(BrokenRing, FilledWithRandomBytesNeitherCrashesNorHangs) {
+TEST_F(BrokenRing, RandomBytes_NeitherCrashNorHang) {
   std::mt19937_64 draw(42);
   for (int round = 0; round < 2'000; ++round) {
     RingReader reader(memory_.data(), max_record);
@@ -183,7 +183,7 @@ std::uint64_t take_all(RingReader& reader, Doorbell& own, const DoorbellRinger& 
   return count;
 }
 
-TEST_F(Ring, BetweenTwoThreadsThatSleepLosesNothing) {
+TEST_F(Ring, SleepingThreads_LoseNothing) {
   Side sends, takes;
   const auto to_sender = DoorbellRinger::open(sends.files.copy().value()).value();
   const auto to_taker = DoorbellRinger::open(takes.files.copy().value()).value();
@@ -194,7 +194,7 @@ TEST_F(Ring, BetweenTwoThreadsThatSleepLosesNothing) {
 }
 
 // kill -9 of the writer at any time: the reader sees complete records in order, and then nothing.
-TEST_F(Ring, OfAWriterThatIsKilledHoldsWholeRecordsOnly) {
+TEST_F(Ring, WriterKilled_HoldsWholeRecordsOnly) {
   for (int round = 0; round < 30; ++round) {
     SharedMemory memory = make_memory();
     const pid_t child = ::fork();
@@ -231,7 +231,7 @@ TEST_F(Ring, OfAWriterThatIsKilledHoldsWholeRecordsOnly) {
   }
 }
 
-TEST(DoorbellTest, TellsWhichRingsWereRungOnceEach) {
+TEST(DoorbellTest, ReportsEachRungRingOnce) {
   Side side;
   const auto ringer = DoorbellRinger::open(side.files.copy().value()).value();
   EXPECT_FALSE(side.bell.rung());
@@ -243,7 +243,7 @@ TEST(DoorbellTest, TellsWhichRingsWereRungOnceEach) {
   EXPECT_FALSE(side.bell.rung());
 }
 
-TEST(DoorbellTest, MakesItsEventReadableForASleeperThatWaitsThereAndForNoOther) {
+TEST(DoorbellTest, SignalsEventOnlyForParkedSleeper) {
   Side side;
   const auto ringer = DoorbellRinger::open(side.files.copy().value()).value();
   const auto event_count = [&] {
@@ -263,7 +263,7 @@ TEST(DoorbellTest, MakesItsEventReadableForASleeperThatWaitsThereAndForNoOther) 
   EXPECT_FALSE(side.bell.take_self());
 }
 
-TEST(DoorbellTest, WakesASleeperWhoeverRings) {
+TEST(DoorbellTest, WakesSleeperForEachRinger) {
   Side side;
   const auto ringer = DoorbellRinger::open(side.files.copy().value()).value();
   for (int round = 0; round < 2'000; ++round) {
@@ -279,7 +279,7 @@ TEST(DoorbellTest, WakesASleeperWhoeverRings) {
   }
 }
 
-TEST(SharedMemoryTest, OfAnotherSizeOrWithoutSealsIsRefused) {
+TEST(SharedMemoryTest, RejectsWrongSizeOrMissingSeals) {
   const Fd file = SharedMemory::create_file(8192, "test").value();
   EXPECT_EQ(SharedMemory::map(file.get(), 4096).error().code, ErrorCode::invalid_argument);
   EXPECT_NE(::ftruncate(file.get(), 4096), 0) << "sealed";

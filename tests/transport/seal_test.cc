@@ -34,7 +34,7 @@ Result<std::string> open(Opener& opener, std::string_view open_part,
 }
 
 // RFC 5869, test case 1. The first block is the first 32 bytes of its output.
-TEST(Seal, DerivesKeysAsTheStandardDoes) {
+TEST(Seal, DerivesKeysLikeStandard) {
   const std::vector<std::byte> secret(22, std::byte{0x0b});
   std::vector<std::byte> salt;
   for (unsigned i = 0; i <= 12; ++i) salt.push_back(static_cast<std::byte>(i));
@@ -45,13 +45,13 @@ TEST(Seal, DerivesKeysAsTheStandardDoes) {
 }
 
 // Test case 14 of the GCM specification: key, nonce, and plain text of zeros.
-TEST(Seal, SealsAsTheStandardDoes) {
+TEST(Seal, SealsLikeStandard) {
   Sealer sealer(SealKey{});
   EXPECT_EQ(hex(seal(sealer, "", std::string(16, '\0'))),
             "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919");
 }
 
-TEST(Seal, OpensFramesInTheirOrder) {
+TEST(Seal, OpensFramesInOrder) {
   const SealKey key = random_secret();
   Sealer sealer(key);
   Opener opener(key);
@@ -60,7 +60,7 @@ TEST(Seal, OpensFramesInTheirOrder) {
   }
 }
 
-TEST(Seal, ChangedRepeatedReorderedOrForeignFramesDoNotOpen) {
+TEST(Seal, RejectsChangedRepeatedOrForeignFrames) {
   const SealKey key = random_secret();
   const auto expect_refused =
       [&](const std::function<Result<std::string>(Sealer&, Opener&)>& trick) {

@@ -24,12 +24,12 @@ class SpinPageTest : public ::testing::Test {
   SpinPage page_ = open();
 };
 
-TEST_F(SpinPageTest, HasRoomForNobodyAtFirst) {
+TEST_F(SpinPageTest, AllowsNoSpinnersAtFirst) {
   EXPECT_FALSE(page_.take(1));
   EXPECT_EQ(page_.longest(), Duration(0));
 }
 
-TEST_F(SpinPageTest, GivesAsManyTicketsAsThereIsRoom) {
+TEST_F(SpinPageTest, GrantsPermitsUpToBudget) {
   page_.set_room(2);
   const SpinPage other = open();
   {
@@ -47,14 +47,14 @@ TEST_F(SpinPageTest, GivesAsManyTicketsAsThereIsRoom) {
   EXPECT_FALSE(other.take(8));
 }
 
-TEST_F(SpinPageTest, SaysOnceThatSomebodyHasAsked) {
+TEST_F(SpinPageTest, ReportsRequestOnce) {
   EXPECT_FALSE(page_.take_asked());
   EXPECT_FALSE(open().take(3));  // no permit, but the request counts
   EXPECT_TRUE(page_.take_asked());
   EXPECT_FALSE(page_.take_asked());
 }
 
-TEST_F(SpinPageTest, KeepsToItsOwnLimits) {
+TEST_F(SpinPageTest, StaysWithinItsOwnLimits) {
   page_.set_room(100'000);
   page_.set_longest(3600s);
   EXPECT_EQ(page_.room(), SpinPage::max_tickets);
@@ -64,7 +64,7 @@ TEST_F(SpinPageTest, KeepsToItsOwnLimits) {
 }
 
 // The kernel ends it between taking and returning the permit.
-TEST_F(SpinPageTest, TakesTheTicketOfAKilledProcessAway) {
+TEST_F(SpinPageTest, ReclaimsPermitOfKilledProcess) {
   page_.set_room(1);
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
@@ -88,7 +88,7 @@ TEST_F(SpinPageTest, TakesTheTicketOfAKilledProcessAway) {
   EXPECT_TRUE(page_.take(6));
 }
 
-TEST_F(SpinPageTest, NeverGivesMoreToManyThreads) {
+TEST_F(SpinPageTest, ManyThreads_NeverExceedBudget) {
   constexpr int room = 3;
   page_.set_room(room);
   std::atomic<int> looking{0}, most{0}, got{0};

@@ -30,7 +30,7 @@ TEST(AllowTable, AdmitsByKeyAndCounts) {
   EXPECT_EQ(table.counters().unproven, 1u);
 }
 
-TEST(AllowTable, RefusesWhatIsNoKeyOrUser) {
+TEST(AllowTable, RejectsInvalidKeyOrUser) {
   AllowTable table;
   const std::string key = CurveKeys::generate()->public_key;
   EXPECT_FALSE(table.allow("short", "x").ok());
@@ -39,7 +39,7 @@ TEST(AllowTable, RefusesWhatIsNoKeyOrUser) {
   EXPECT_FALSE(table.allow(key, std::string("a\0b", 3)).ok());
 }
 
-TEST_F(ZapSelfTest, PassesForAClosedBus) {
+TEST_F(ZapSelfTest, PassesForClosedBus) {
   open_server();
   const auto proved = self_test(table_, address_, server_keys_.public_key);
   EXPECT_TRUE(proved.ok()) << proved.error().text;
@@ -47,14 +47,14 @@ TEST_F(ZapSelfTest, PassesForAClosedBus) {
   EXPECT_EQ(table_.counters().admitted, 1u);
 }
 
-TEST_F(ZapSelfTest, FailsWhenTheAdmittedKeyIsRefused) {
+TEST_F(ZapSelfTest, AdmittedKeyRejected_Fails) {
   open_server();
   AllowTable other;  // not the table of the bus
   const auto proved = self_test(other, address_, server_keys_.public_key, 500ms);
   EXPECT_EQ(proved.error().code, ErrorCode::unavailable);
 }
 
-TEST_F(ZapSelfTest, FailsForABusThatAdmitsEverybody) {
+TEST_F(ZapSelfTest, BusAdmitsEveryKey_Fails) {
   table_.set_unknown(UnknownKeys::unproven);
   open_server();
   AllowTable other;
@@ -62,7 +62,7 @@ TEST_F(ZapSelfTest, FailsForABusThatAdmitsEverybody) {
             ErrorCode::permission_denied);
 }
 
-TEST_F(ZapUnproven, SelfTestTellsWhetherTheyGetAReply) {
+TEST_F(ZapUnproven, DetectsWhetherUnprovenPeersGetReplies) {
   table_.set_unknown(UnknownKeys::unproven);
   const auto thread = LoopThread::start().value();
   std::unique_ptr<Bus> bus;
@@ -85,7 +85,7 @@ TEST_F(ZapUnproven, SelfTestTellsWhetherTheyGetAReply) {
   ASSERT_TRUE(thread->run([&] { bus.reset(); }));
 }
 
-TEST_F(ZapUnproven, PeersStateTheKeyTheyProved) {
+TEST_F(ZapUnproven, ReportsProvenKeyOfPeers) {
   table_.set_unknown(UnknownKeys::unproven);
   open_server();
   client_.open(*loop_, client_options());

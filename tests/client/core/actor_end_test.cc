@@ -56,7 +56,7 @@ class ActorsOfAClient : public testing::Test {
   Time now_ = Time::from_ns(1);
 };
 
-TEST_F(ActorsOfAClient, LastHandleGoneIsSaidToTheNextHeadUntilTheActorIsDead) {
+TEST_F(ActorsOfAClient, ResendsLastHandleReleaseUntilActorIsDead) {
   const auto first = ends(step(ReleaseRef{handle_id(actor_)}));
   ASSERT_EQ(first.size(), 1u);
   EXPECT_FALSE(first[0].kill);
@@ -66,7 +66,7 @@ TEST_F(ActorsOfAClient, LastHandleGoneIsSaidToTheNextHeadUntilTheActorIsDead) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(ActorsOfAClient, AsksAgainWhenFoundActorHasEndedHere) {
+TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) {
   const auto answers = [](const std::vector<Command>& commands) {
     return std::ranges::count_if(commands, [](const auto& each) { return std::holds_alternative<HeadAnswered>(each); });
   };
@@ -105,7 +105,7 @@ TEST_F(ActorsOfAClient, AsksAgainWhenFoundActorHasEndedHere) {
   EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
 }
 
-TEST_F(ActorsOfAClient, KillIsSaidToTheNextHeadAndKillWithRestartOnlyOnce) {
+TEST_F(ActorsOfAClient, ResendsKillButNotKillWithRestart) {
   EXPECT_EQ(ends(step(KillActor{actor_, false})).size(), 1u);
   EXPECT_TRUE(ends(new_head(2)).empty());
   const auto killed = ends(step(KillActor{actor_, true}));

@@ -7,7 +7,7 @@ namespace {
 
 using ActorCalls = SmallClient;
 
-TEST_F(ActorCalls, LeaveInTheOrderInWhichTheyWereMade) {
+TEST_F(ActorCalls, SendsCallsInSubmissionOrder) {
   const ActorId actor = make_actor(1);
   const TaskId slow = submit();
   SubmitActorCall waits;
@@ -26,7 +26,7 @@ TEST_F(ActorCalls, LeaveInTheOrderInWhichTheyWereMade) {
   EXPECT_EQ(calls_at(20)[1].call.task, second);
 }
 
-TEST_F(ActorCalls, TakesPendingLimitFromCreationOrHead) {
+TEST_F(ActorCalls, ReadsPendingLimitFromCreationOrHead) {
   SubmitActor own;
   own.spec.actor = ActorId::of(1);
   own.spec.max_pending_calls = 3;
@@ -51,7 +51,7 @@ TEST_F(ActorCalls, TakesPendingLimitFromCreationOrHead) {
   EXPECT_EQ(core_.actor(found.actor)->max_pending_calls, 7);
 }
 
-TEST_F(ActorCalls, SentAndUnansweredOnesFailWithTheirExecutor) {
+TEST_F(ActorCalls, ExecutorLost_SentCallsFail) {
   const ActorId actor = make_actor(1);
   const TaskId sent = call(actor);
   actor_alive(actor, 20, 1);
@@ -70,7 +70,7 @@ TEST_F(ActorCalls, SentAndUnansweredOnesFailWithTheirExecutor) {
   EXPECT_EQ(calls_at(21)[0].call.task, later);
 }
 
-TEST_F(ActorCalls, ThoseThatMayBeRetriedGoFirstAndInOrder) {
+TEST_F(ActorCalls, RetriesFirstAndInOrder) {
   const ActorId actor = make_actor(1, 1);
   const TaskId first = call(actor);
   const TaskId second = call(actor);
@@ -93,7 +93,7 @@ TEST_F(ActorCalls, ThoseThatMayBeRetriedGoFirstAndInOrder) {
   EXPECT_EQ(calls[2].call.attempt, 0u);
 }
 
-TEST_F(ActorCalls, OfADeadActorFailWithItsCause) {
+TEST_F(ActorCalls, ActorDead_CallsFailWithCause) {
   const ActorId actor = make_actor(1);
   const TaskId before = call(actor);
   ActorChanged news;
@@ -109,7 +109,7 @@ TEST_F(ActorCalls, OfADeadActorFailWithItsCause) {
   EXPECT_EQ(core_.pending_calls(actor), 0);
 }
 
-TEST_F(ActorCalls, TheLastHandleEndsTheActorOnceItsCallsAreOver) {
+TEST_F(ActorCalls, LastHandleReleased_ActorEndsAfterCalls) {
   const ActorId actor = make_actor(1);
   const TaskId last = call(actor);
   actor_alive(actor, 20, 1);
@@ -122,7 +122,7 @@ TEST_F(ActorCalls, TheLastHandleEndsTheActorOnceItsCallsAreOver) {
   EXPECT_EQ(core_.sizes().streams, 0u);
 }
 
-TEST_F(ActorCalls, ThatFindNoRoomLeaveAgainInOrderAsOthersEnd) {
+TEST_F(ActorCalls, QueueFull_CallsResentInOrderAsOthersEnd) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 20, 1);
   std::vector<TaskId> calls;
@@ -143,7 +143,7 @@ TEST_F(ActorCalls, ThatFindNoRoomLeaveAgainInOrderAsOthersEnd) {
   for (const TaskId each : calls) EXPECT_EQ(state(result(each)), "value");
 }
 
-TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
+TEST_F(ActorCalls, QueueFullByOthers_RetriesWithBackoff) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 20, 1);
   const TaskId waits = call(actor);
@@ -163,7 +163,7 @@ TEST_F(ActorCalls, ThatFindNoRoomBesideThoseOfOthersAreTriedNowAndThen) {
   EXPECT_EQ(state(result(waits)), "value");
 }
 
-TEST_F(ActorCalls, ConstructorThrew_CallsDieWithTheCause) {
+TEST_F(ActorCalls, ConstructorThrew_CallsDieWithItsCause) {
   const ActorId actor = make_actor(1);
   const TaskId before = call(actor);
   ErrorRecord thrown;
@@ -187,7 +187,7 @@ TEST_F(ActorCalls, ConstructorThrew_CallsDieWithTheCause) {
   }
 }
 
-TEST_F(ActorCalls, PendingBytesCountTheConstructorUntilItRan) {
+TEST_F(ActorCalls, CountsConstructorBytesUntilItRan) {
   SubmitActor submitted;
   submitted.spec.actor = ActorId::of(1);
   submitted.stored_bytes = 70'000;
@@ -203,7 +203,7 @@ TEST_F(ActorCalls, PendingBytesCountTheConstructorUntilItRan) {
   EXPECT_EQ(core_.pending_bytes(), 0);
 }
 
-TEST_F(ActorCalls, ActorCallIsKnownUntilItEnds) {
+TEST_F(ActorCalls, TracksActorCallUntilItEnds) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 20, 1);
   const TaskId task = call(actor);
@@ -213,7 +213,7 @@ TEST_F(ActorCalls, ActorCallIsKnownUntilItEnds) {
   EXPECT_FALSE(core_.is_actor_call(result(submit())));
 }
 
-TEST_F(ActorCalls, AConstructorWaitsForItsArguments) {
+TEST_F(ActorCalls, Constructor_WaitsForArguments) {
   const TaskId first = submit();
   SubmitActor actor;
   actor.spec.actor = ActorId::of(1);
@@ -239,7 +239,7 @@ TEST_F(ActorCalls, NameTheResourceThatNoNodeHas) {
   EXPECT_EQ(error(result(waits)).resource, "GPU");
 }
 
-TEST_F(ActorCalls, SayWhyTheirActorIsNotThere) {
+TEST_F(ActorCalls, ReportsWhyActorIsPending) {
   const ActorId actor = make_actor(5);
   const TaskId waits = call(actor);
   DemandInfeasible never;

@@ -175,7 +175,7 @@ TEST_F(OneCallAtATime, AllocatesNothingWithoutArguments) {
   EXPECT_EQ(by_executor(), 0) << all();
 }
 
-TEST_F(OneCallAtATime, AllocatesNothingWithASmallArgument) {
+TEST_F(OneCallAtATime, AllocatesNothingWithSmallArgument) {
   measure(true);
   EXPECT_EQ(by_caller(), 0) << all();
   EXPECT_EQ(by_executor(), 0) << all();

@@ -57,7 +57,7 @@ class FarBehind : public SmallClient {
   std::uint64_t number_ = 500;
 };
 
-TEST_F(FarBehind, RunInTheirOrderWithTheirArguments) {
+TEST_F(FarBehind, RunsInOrderWithArguments) {
   const auto tasks = submit_many(50);
   EXPECT_EQ(core_.sizes().tasks, 50u);
   EXPECT_EQ(core_.sizes().objects, 50u);
@@ -76,7 +76,7 @@ TEST_F(FarBehind, RunInTheirOrderWithTheirArguments) {
   EXPECT_EQ(core_.pending_bytes(), 0);
 }
 
-TEST_F(FarBehind, WhatIsSeenOfThemIsThatTheyArePending) {
+TEST_F(FarBehind, ShowsCompactedTasksAsPending) {
   const auto tasks = submit_many(5);
   EXPECT_EQ(state(result(tasks[4])), "pending");
   EXPECT_FALSE(core_.settled(result(tasks[4])));
@@ -85,7 +85,7 @@ TEST_F(FarBehind, WhatIsSeenOfThemIsThatTheyArePending) {
   EXPECT_NE(core_.why_pending(now_ + 2s, result(tasks[4])).find("since 2000 ms, 5 waiting"), std::string::npos);
 }
 
-TEST_F(FarBehind, RunForNobodyOnceTheirLastRefIsGone) {
+TEST_F(FarBehind, LastRefReleased_StillRuns) {
   const auto tasks = submit_many(6);
   EXPECT_TRUE(core_.retain_quietly(result(tasks[4])));
   release(result(tasks[4]));
@@ -98,14 +98,14 @@ TEST_F(FarBehind, RunForNobodyOnceTheirLastRefIsGone) {
   EXPECT_EQ(core_.sizes().tasks, 0u);
 }
 
-TEST_F(FarBehind, AreWaitedForWhileTheyAreSmall) {
+TEST_F(FarBehind, WaitsForCompactedResults) {
   const auto tasks = submit_many(6);
   EXPECT_TRUE(core_.want_quietly(result(tasks[5])));
   run_all();
   EXPECT_EQ(core_.object(result(tasks[5]))->wants, 1);
 }
 
-TEST_F(FarBehind, CanBeCancelledInTheirLine) {
+TEST_F(FarBehind, CancelsQueuedTasks) {
   auto tasks = submit_many(6);
   step(CancelObject{result(tasks[4]), false, true});
   EXPECT_EQ(error(result(tasks[4])).kind, ErrorKind::cancelled);
@@ -116,7 +116,7 @@ TEST_F(FarBehind, CanBeCancelledInTheirLine) {
   EXPECT_EQ(run_all(), tasks);
 }
 
-TEST_F(FarBehind, AreCancelledWithTheirParent) {
+TEST_F(FarBehind, CancelsCompactedTasksWithParent) {
   submit_many(3);
   SubmitTask child = task(900);
   child.parent = TaskId::of(77);
@@ -126,7 +126,7 @@ TEST_F(FarBehind, AreCancelledWithTheirParent) {
   EXPECT_EQ(run_all().size(), 3u);
 }
 
-TEST_F(FarBehind, KeepTheirPlaceWhenTheirResultIsAnArgument) {
+TEST_F(FarBehind, ResultIsArgument_KeepsPosition) {
   const auto tasks = submit_many(8);
   SubmitTask user = task(901);
   user.call.arguments.edit().push_back(by_ref(core_.ref_of(result(tasks[5]))));
@@ -138,7 +138,7 @@ TEST_F(FarBehind, KeepTheirPlaceWhenTheirResultIsAnArgument) {
   EXPECT_EQ(run_all(), order);
 }
 
-TEST_F(FarBehind, KeepTheirPlaceWhenTheirRefEscapes) {
+TEST_F(FarBehind, RefEscapes_KeepsPosition) {
   const auto tasks = submit_many(5);
   ValueRecord outer = value("outer");
   outer.contained.push_back(core_.ref_of(result(tasks[3])));
@@ -146,7 +146,7 @@ TEST_F(FarBehind, KeepTheirPlaceWhenTheirRefEscapes) {
   EXPECT_EQ(run_all(), tasks);
 }
 
-TEST_F(FarBehind, AllFailWithTheirClass) {
+TEST_F(FarBehind, ClassInfeasible_AllFail) {
   const auto tasks = submit_many(20);
   DemandInfeasible never;
   never.demand_class = ClassId::of(5);
@@ -160,7 +160,7 @@ TEST_F(FarBehind, AllFailWithTheirClass) {
   }
 }
 
-TEST_F(FarBehind, StayWholeIfTheyAreNotPlain) {
+TEST_F(FarBehind, KeepsComplexTasksExpanded) {
   submit_many(3);
   SubmitTask two = task(902);
   two.call.form.edit().num_returns = 2;
@@ -179,7 +179,7 @@ TEST_F(FarBehind, StayWholeIfTheyAreNotPlain) {
   EXPECT_EQ(arguments_[4].front().value, argument.value);
 }
 
-TEST_F(FarBehind, AreToldToWhoAsks) {
+TEST_F(FarBehind, ListsCompactedTasks) {
   const auto tasks = submit_many(30);
   AskTasks all;
   all.limit = 10;
@@ -368,7 +368,7 @@ class BesideAWholeOne : public testing::TestWithParam<std::uint64_t> {
   std::uint64_t tasks_ = 0, slots_ = 0, puts_ = 0;
 };
 
-TEST_P(BesideAWholeOne, TheSameIsWantedDone) {
+TEST_P(BesideAWholeOne, MatchesExpandedQueue) {
   for (int i = 0; i < 600 && !HasFatalFailure(); ++i) something();
   for (int i = 0; i < 5000 && whole_.sizes().tasks > 0 && !HasFatalFailure(); ++i) {
     if (i % 20 == 0) grant();
@@ -381,7 +381,7 @@ TEST_P(BesideAWholeOne, TheSameIsWantedDone) {
 INSTANTIATE_TEST_SUITE_P(Seeds, BesideAWholeOne, testing::Range<std::uint64_t>(1, 41));
 
 // Memory of a queued task in its owner, without the ref of the user: a million of them may wait.
-TEST(Backlog, TakesFewBytesForEach) {
+TEST(Backlog, UsesFewBytesPerTask) {
   static_assert(sizeof(TaskRow) + sizeof(ObjectRow) > 280, "or else they need not be kept small");
   Backlog backlog;
   BacklogLine line;

@@ -121,7 +121,7 @@ TEST_F(Chains, NestedValuesDropped_AllDropped) {
   });
 }
 
-TEST_F(Chains, LastResultHandedOver_AllGivenAway) {
+TEST_F(Chains, LastResultHandedOver_AllTransferred) {
   test::run_on_small_stack([&] {
     submit_chain(1);  // the first task is sent, and only a task with retries moves then
     HandOver event;

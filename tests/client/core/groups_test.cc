@@ -25,7 +25,7 @@ class ClientGroups : public SmallClient {
   GroupSpec spec_;
 };
 
-TEST_F(ClientGroups, ReadyIsAValueOnceAllBundlesHavePlaces) {
+TEST_F(ClientGroups, AllBundlesPlaced_ReadyIsValue) {
   step(SubmitGroup{spec_});
   ASSERT_EQ(to_head<CreateGroup>().size(), 1u);
   EXPECT_EQ(to_head<CreateGroup>()[0].spec.creator, core_.options().process);
@@ -48,14 +48,14 @@ TEST_F(ClientGroups, RemovalRequested_ReadyFails) {
   EXPECT_EQ(error(ready).kind, ErrorKind::placement_group_removed);
 }
 
-TEST_F(ClientGroups, OneThatCameInAValueIsWatched) {
+TEST_F(ClientGroups, WatchesGroupFromValue) {
   const ObjectId ready = wait_for(900);
   ASSERT_EQ(to_head<WatchGroup>().size(), 1u);
   hears(GroupState::created, 1);
   EXPECT_EQ(state(ready), "value");
 }
 
-TEST_F(ClientGroups, RemovalRefusalAndShortageAreDifferentErrors) {
+TEST_F(ClientGroups, DistinguishesRemovalRejectionAndShortage) {
   step(SubmitGroup{spec_});
   ObjectId ready = wait_for(900);
   hears(GroupState::removed, 1, "removed by its creator");
@@ -70,7 +70,7 @@ TEST_F(ClientGroups, RemovalRefusalAndShortageAreDifferentErrors) {
   EXPECT_NE(error(ready).text.find("its name is taken"), std::string::npos);
 }
 
-TEST_F(ClientGroups, WhatWaitsOnACrowdedClusterIsWarnedOfOnce) {
+TEST_F(ClientGroups, InfeasibleGroup_WarnsOnce) {
   step(SubmitGroup{spec_});
   hears(GroupState::pending, 1, "no node can ever hold bundle 0", true);
   EXPECT_EQ(commanded<Warn>().size(), 1u);
@@ -82,7 +82,7 @@ TEST_F(ClientGroups, WhatWaitsOnACrowdedClusterIsWarnedOfOnce) {
       << why;
 }
 
-TEST_F(ClientGroups, ANewHeadIsToldOfGroupsAndOfRemovalsItMayNotKnow) {
+TEST_F(ClientGroups, NewHead_ReceivesGroupsAndRemovals) {
   step(AgentSaid{HeadStatus{true, 1}});
   step(SubmitGroup{spec_});
   step(EndGroup{spec_.id});
@@ -95,7 +95,7 @@ TEST_F(ClientGroups, ANewHeadIsToldOfGroupsAndOfRemovalsItMayNotKnow) {
   EXPECT_TRUE(to_head<RemoveGroup>().empty());
 }
 
-TEST_F(ClientGroups, TasksAndActorsOfARemovedGroupFailWithItsName) {
+TEST_F(ClientGroups, GroupRemoved_TasksAndActorsFailWithName) {
   SubmitTask given = task(7);
   given.max_retries = 3;
   const TaskId running = submit(given);
@@ -116,7 +116,7 @@ TEST_F(ClientGroups, TasksAndActorsOfARemovedGroupFailWithItsName) {
 }
 
 // The message of the head may precede the agent's report that the slot is ready.
-TEST_F(ClientGroups, ASlotThatIsLostBeforeItIsReadyIsNotTaken) {
+TEST_F(ClientGroups, SlotLostBeforeReady_IsReturned) {
   submit();
   EndCause cause;
   cause.kind = EndKind::group_removed;
@@ -127,7 +127,7 @@ TEST_F(ClientGroups, ASlotThatIsLostBeforeItIsReadyIsNotTaken) {
 }
 
 // The agent has dropped the driver, and would reject its stores each time.
-TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
+TEST_F(ClientGroups, JobEnded_StoresNothingAndFailsGroups) {
   head(JobStarted{JobId::of(1), "here"});
   step(SubmitGroup{spec_});
   const ObjectId ready = wait_for(900);
@@ -146,7 +146,7 @@ TEST_F(ClientGroups, AJobThatTheHeadHasEndedStoresNothingMoreAndItsGroupsFail) {
 
 // The process of a slot may exit before the core learns the cause, and no further message about the
 // slot follows.
-TEST_F(ClientGroups, AJobThatTheHeadHasEndedKeepsNoSlots) {
+TEST_F(ClientGroups, JobEnded_KeepsNoSlots) {
   head(JobStarted{JobId::of(1), "here"});
   const TaskId running = submit();
   const TaskId waiting = submit();

@@ -31,7 +31,7 @@ class LentTensors : public SmallClient {
   ActorId actor_;
 };
 
-TEST_F(LentTensors, OfACallAreHeldByItsCaller) {
+TEST_F(LentTensors, CallArguments_HeldByCaller) {
   step(LendRefs{{ref()}});
   EXPECT_TRUE(to_agent<HoldObject>().empty());
   EXPECT_TRUE(core_.retain_quietly(tensor())) << "a tensor of user code";
@@ -43,7 +43,7 @@ TEST_F(LentTensors, OfACallAreHeldByItsCaller) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(LentTensors, ThatACallKeepsAreHeldBeforeItIsAnswered) {
+TEST_F(LentTensors, KeptByCall_HeldBeforeReply) {
   step(LendRefs{{ref()}});
   step(RetainRef{tensor()});
   release(tensor());
@@ -57,7 +57,7 @@ TEST_F(LentTensors, ThatACallKeepsAreHeldBeforeItIsAnswered) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
-TEST_F(LentTensors, ToTwoCallsAreHeldWhenBothAreOver) {
+TEST_F(LentTensors, TwoCalls_HeldWhenBothEnded) {
   step(LendRefs{{ref()}});
   step(LendRefs{{ref()}});
   release(tensor());
@@ -69,7 +69,7 @@ TEST_F(LentTensors, ToTwoCallsAreHeldWhenBothAreOver) {
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
 }
 
-TEST_F(LentTensors, AreHeldAtOnceWhenACallerDies) {
+TEST_F(LentTensors, CallerDied_HoldsAtOnce) {
   step(LendRefs{{ref()}});
   step(AgentSaid{PeersDead{{ProcessId::of(99)}, {}}});
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
@@ -79,7 +79,7 @@ TEST_F(LentTensors, AreHeldAtOnceWhenACallerDies) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(LentTensors, ThatWerePassedOnAreNamedInTheAnswer) {
+TEST_F(LentTensors, NamesForwardedTensorsInReply) {
   step(LendRefs{{ref()}});
   SubmitTask given = task(7);
   Argument argument;
@@ -94,7 +94,7 @@ TEST_F(LentTensors, ThatWerePassedOnAreNamedInTheAnswer) {
   EXPECT_EQ(core_.passed_on({ref()}), std::vector<ObjectId>{tensor()}) << "until the loan ends";
 }
 
-TEST_F(LentTensors, OfAReplyAreNotHeldByWhoLetsGoOfThemSoon) {
+TEST_F(LentTensors, ReplyReleasedSoon_TakesNoHold) {
   const ObjectId made = answered();
   EXPECT_TRUE(to_agent<HoldObject>().empty());
   EXPECT_TRUE(to_executor<ReplyHeld>().empty());
@@ -104,7 +104,7 @@ TEST_F(LentTensors, OfAReplyAreNotHeldByWhoLetsGoOfThemSoon) {
   EXPECT_TRUE(to_executor<ReplyHeld>()[0].unheld);
 }
 
-TEST_F(LentTensors, OfAReplyAreHeldWhereTheyStay) {
+TEST_F(LentTensors, ReplyKept_HeldAfterDelay) {
   const ObjectId made = answered();
   ASSERT_TRUE(core_.next_deadline().has_value());
   pass(ClientOptions{}.hold_after);
@@ -117,7 +117,7 @@ TEST_F(LentTensors, OfAReplyAreHeldWhereTheyStay) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
-TEST_F(LentTensors, OfAReplyAreHeldWhenACallKeepsThem) {
+TEST_F(LentTensors, ReplyKeptByCall_IsHeld) {
   const ObjectId made = answered();
   SubmitTask given = task(9);
   given.call.arguments.edit().push_back(by_ref(core_.ref_of(made)));
@@ -131,13 +131,13 @@ TEST_F(LentTensors, OfAReplyAreHeldWhenACallKeepsThem) {
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
 }
 
-TEST_F(LentTensors, OfAReplyAreHeldWhenTheyLeaveInAValue) {
+TEST_F(LentTensors, ReplyPinnedInValue_IsHeld) {
   answered();
   step(PinRefs{{ref()}});
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
 }
 
-TEST_F(LentTensors, OfTwoRepliesAreBothUnheld) {
+TEST_F(LentTensors, ReleasesTwoRepliesWithoutHolds) {
   const ObjectId first = answered();
   const ObjectId second = result(answer());
   release(first);
@@ -147,7 +147,7 @@ TEST_F(LentTensors, OfTwoRepliesAreBothUnheld) {
   EXPECT_TRUE(to_executor<ReplyHeld>()[0].unheld && to_executor<ReplyHeld>()[1].unheld);
 }
 
-TEST_F(LentTensors, OfADeadExecutorStayHeldForAWhile) {
+TEST_F(LentTensors, ExecutorDied_HoldsStayForAWhile) {
   const ObjectId made = answered();
   SubmitTask given = task(9);
   given.max_retries = 0;
@@ -176,7 +176,7 @@ class GivenTensors : public SmallClient {
   std::size_t unneeded() const { return commanded<TensorUnneeded>().size(); }
 };
 
-TEST_F(GivenTensors, InAnUnheldReplyAreNeverHeardOf) {
+TEST_F(GivenTensors, UnheldReply_ExportsNothing) {
   keep();
   step(PinRefs{{ref()}});
   EXPECT_TRUE(to_agent<ExportObject>().empty());
@@ -187,7 +187,7 @@ TEST_F(GivenTensors, InAnUnheldReplyAreNeverHeardOf) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(GivenTensors, InAHeldReplyAreExportedBeforeTheyAreLetGo) {
+TEST_F(GivenTensors, HeldReply_ExportsBeforeRelease) {
   keep();
   step(PinRefs{{ref()}});
   release(tensor());
@@ -197,7 +197,7 @@ TEST_F(GivenTensors, InAHeldReplyAreExportedBeforeTheyAreLetGo) {
   EXPECT_EQ(unneeded(), 0u);
 }
 
-TEST_F(GivenTensors, InAReplyAreExportedWhenTimeIsUp) {
+TEST_F(GivenTensors, UnclaimedReply_ExportsAfterDelay) {
   keep();
   step(PinRefs{{ref()}});
   step(PinRefs{{ref()}});

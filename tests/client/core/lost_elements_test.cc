@@ -82,7 +82,7 @@ class LostElements : public SmallClient {
   std::uint64_t tensors_ = 0;
 };
 
-TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
+TEST_F(LostElements, CallsBehindWaitAndResendInOrder) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -107,7 +107,7 @@ TEST_F(LostElements, HoldUpTheCallsBehindAndAllLeaveAgainInOrder) {
   for (const TaskId each : {first, second, third, fourth}) EXPECT_EQ(state(result(each)), "value");
 }
 
-TEST_F(LostElements, AreMadeAgainBeforeAllCallsHaveComeBack) {
+TEST_F(LostElements, RecomputesBeforeAllCallsReturned) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -119,7 +119,7 @@ TEST_F(LostElements, AreMadeAgainBeforeAllCallsHaveComeBack) {
   EXPECT_EQ(sent(), (std::vector{first, second}));
 }
 
-TEST_F(LostElements, ThatNobodyMakesAgainFailTheirCallAlone) {
+TEST_F(LostElements, NotRecomputable_FailsOnlyItsCall) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor(0);
   const TaskId first = call_with(actor, made);
@@ -131,7 +131,7 @@ TEST_F(LostElements, ThatNobodyMakesAgainFailTheirCallAlone) {
   EXPECT_EQ(sent(), std::vector{second});
 }
 
-TEST_F(LostElements, OfTheLastCallHoldUpNothingThatIsNotThere) {
+TEST_F(LostElements, LastCallLost_LaterCallsProceed) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor(0);
   const TaskId first = call_with(actor, made);
@@ -141,7 +141,7 @@ TEST_F(LostElements, OfTheLastCallHoldUpNothingThatIsNotThere) {
   EXPECT_EQ(sent(), std::vector{second});
 }
 
-TEST_F(LostElements, OfACancelledCallAreNotMadeAgain) {
+TEST_F(LostElements, CallCancelled_RecomputesNothing) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -154,7 +154,7 @@ TEST_F(LostElements, OfACancelledCallAreNotMadeAgain) {
   EXPECT_EQ(sent(), std::vector{second});
 }
 
-TEST_F(LostElements, ACallCancelledOnItsWayBackIsNotSentAgain) {
+TEST_F(LostElements, CancelledWhileReturning_IsNotResent) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -168,7 +168,7 @@ TEST_F(LostElements, ACallCancelledOnItsWayBackIsNotSentAgain) {
   EXPECT_EQ(sent(), (std::vector{first, third}));
 }
 
-TEST_F(LostElements, CallsBesideOthersAreNotAwaited) {
+TEST_F(LostElements, ConcurrentCalls_AreNotAwaited) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -179,7 +179,7 @@ TEST_F(LostElements, CallsBesideOthersAreNotAwaited) {
   EXPECT_EQ(sent(), (std::vector{beside, first})) << "it runs, and does not come back";
 }
 
-TEST_F(LostElements, OfAnActorThatEndsGoToTheNextWithWhatWasBehind) {
+TEST_F(LostElements, ActorRestarted_CallsGoToNextInOrder) {
   const ActorId actor = actor_at_host();
   const TaskId made = make_tensor();
   const TaskId first = call_with(actor, made);
@@ -202,7 +202,7 @@ TEST_F(LostElements, OfAnActorThatEndsGoToTheNextWithWhatWasBehind) {
   EXPECT_EQ(calls_at(21)[0].round, 1u) << "of a stream that has had none";
 }
 
-TEST_F(LostElements, OfAStoredValueAreMadeAgainWithItByItsActor) {
+TEST_F(LostElements, ActorAlive_RecomputesStoredValue) {
   const ActorId actor = make_actor(1, -1);
   actor_alive(actor, host, 1);
   const TaskId made = stored_by(actor);
@@ -214,7 +214,7 @@ TEST_F(LostElements, OfAStoredValueAreMadeAgainWithItByItsActor) {
   EXPECT_EQ(state(result(made)), "value");
 }
 
-TEST_F(LostElements, OfAStoredValueOfADeadActorAreLostWithIt) {
+TEST_F(LostElements, ActorDead_StoredValueIsLost) {
   const ActorId actor = make_actor(1, -1);
   actor_alive(actor, host, 1);
   const TaskId made = stored_by(actor);

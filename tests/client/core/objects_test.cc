@@ -81,7 +81,7 @@ class KeptTensors : public Objects {
   std::size_t unneeded() const { return commanded<TensorUnneeded>().size(); }
 };
 
-TEST_F(KeptTensors, AreUnneededWhenNobodyHereRefersToThem) {
+TEST_F(KeptTensors, LastRefReleased_IsUnneeded) {
   keep();
   EXPECT_EQ(core_.ref_of(tensor()), ref());
   release(tensor());
@@ -89,7 +89,7 @@ TEST_F(KeptTensors, AreUnneededWhenNobodyHereRefersToThem) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(KeptTensors, OthersMayAskForThemAndNothingIsStored) {
+TEST_F(KeptTensors, Exported_StoresNothing) {
   keep();
   const ObjectId value = put_value_of_it();
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
@@ -104,7 +104,7 @@ TEST_F(KeptTensors, OthersMayAskForThemAndNothingIsStored) {
   EXPECT_TRUE(core_.empty());
 }
 
-TEST_F(KeptTensors, AreKeptWhereOthersTookARefMeanwhile) {
+TEST_F(KeptTensors, RefTakenElsewhere_IsKept) {
   keep();
   const ObjectId value = put_value_of_it();
   release(tensor());
@@ -116,7 +116,7 @@ TEST_F(KeptTensors, AreKeptWhereOthersTookARefMeanwhile) {
   EXPECT_EQ(unneeded(), 0u) << "said before the agent heard of it";
 }
 
-TEST_F(KeptTensors, OutliveTheAgent) {
+TEST_F(KeptTensors, AgentRestarted_KeptTensorsSurvive) {
   keep();
   put_value_of_it();
   new_agent();
@@ -125,7 +125,7 @@ TEST_F(KeptTensors, OutliveTheAgent) {
   EXPECT_EQ(core_.ref_of(tensor()).tensor, ref().tensor);
 }
 
-TEST_F(KeptTensors, AreFreeOnceTheJobIsOver) {
+TEST_F(KeptTensors, JobOver_FreesKeptTensors) {
   core_.step(now_, AgentSaid{FromHead{JobStarted{}}}, out);
   keep();
   const ObjectId value = put_value_of_it();
@@ -140,7 +140,7 @@ TEST_F(KeptTensors, AreFreeOnceTheJobIsOver) {
   EXPECT_EQ(unneeded(), 1u);
 }
 
-TEST_F(Lineage, ALostResultIsMadeAgain) {
+TEST_F(Lineage, RecomputesLostResult) {
   const TaskId id = stored_result(NodeId::of(2));
   step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
   EXPECT_EQ(state(result(id)), "pending");
@@ -149,14 +149,14 @@ TEST_F(Lineage, ALostResultIsMadeAgain) {
   EXPECT_EQ(calls_at(20)[0].call.attempt, 1u);
 }
 
-TEST_F(Lineage, WithoutRetriesItIsLostWithTheCause) {
+TEST_F(Lineage, NoRetries_ResultIsLostWithCause) {
   const TaskId id = stored_result(NodeId::of(2), 0);
   step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
   EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
   EXPECT_NE(error(result(id)).text.find("node 2 died"), std::string::npos);
 }
 
-TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
+TEST_F(Lineage, RecomputesLostArgumentsFirst) {
   const TaskId first = stored_result(NodeId::of(2));
   SubmitTask second = task(8);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
@@ -175,7 +175,7 @@ TEST_F(Lineage, WhatALostResultWasMadeOfIsMadeAgainFirst) {
   EXPECT_EQ(calls_at(20)[0].call.task, id);
 }
 
-TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
+TEST_F(Lineage, ArgumentLost_QueuedTaskWaitsForIt) {
   const TaskId first = stored_result(NodeId::of(2));
   slot_executor_ends(3, 20, EndKind::exited);
   SubmitTask second = task(8);
@@ -191,7 +191,7 @@ TEST_F(Lineage, ATaskThatWaitsForASlotWaitsForItsLostArgumentAgain) {
   EXPECT_EQ(calls_at(21)[0].call.arguments->at(0).value.size_bytes, value("again").size_bytes);
 }
 
-TEST_F(Lineage, ATaskThatWaitsForASlotEndsWithTheErrorOfAnArgumentThatIsLostForGood) {
+TEST_F(Lineage, ArgumentLostForGood_QueuedTaskFails) {
   const TaskId first = stored_result(NodeId::of(2), 0);
   slot_executor_ends(3, 20, EndKind::exited);
   SubmitTask second = task(8);
@@ -204,7 +204,7 @@ TEST_F(Lineage, ATaskThatWaitsForASlotEndsWithTheErrorOfAnArgumentThatIsLostForG
   EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
 }
 
-TEST_F(Lineage, ACallThatWaitsForItsActorWaitsForItsLostArgumentAgain) {
+TEST_F(Lineage, ArgumentLost_ActorCallWaitsForIt) {
   const TaskId first = stored_result(NodeId::of(2));
   const ActorId actor = make_actor(5);
   SubmitActorCall call_of_actor;
@@ -223,7 +223,7 @@ TEST_F(Lineage, ACallThatWaitsForItsActorWaitsForItsLostArgumentAgain) {
   EXPECT_EQ(calls_at(40)[0].call.task, id);
 }
 
-TEST_F(Lineage, GoesWithTheLastRef) {
+TEST_F(Lineage, EndsWithLastRef) {
   const TaskId id = stored_result(NodeId::of(2));
   EXPECT_EQ(core_.sizes().tasks, 1u);
   release(result(id));
@@ -262,7 +262,7 @@ class BoundedLineage : public Objects {
   int warnings_ = 0;
 };
 
-TEST_F(BoundedLineage, GivesUpTheOldestAndSaysSoOnce) {
+TEST_F(BoundedLineage, ForgetsOldestAndWarnsOnce) {
   const auto ids = finished(10);
   EXPECT_LE(core_.lineage_bytes(), 4 << 10);
   EXPECT_GT(core_.lineage_bytes(), 2 << 10);
@@ -274,7 +274,7 @@ TEST_F(BoundedLineage, GivesUpTheOldestAndSaysSoOnce) {
   EXPECT_EQ(state(result(ids.back())), "pending");
 }
 
-TEST_F(BoundedLineage, CountsWhatIsKeptNow) {
+TEST_F(BoundedLineage, CountsPresentLineage) {
   const auto ids = finished(2);
   const auto both = core_.lineage_bytes();
   EXPECT_GT(both, 2000);
@@ -285,7 +285,7 @@ TEST_F(BoundedLineage, CountsWhatIsKeptNow) {
   EXPECT_EQ(warnings_, 0);
 }
 
-TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {
+TEST_F(Holds, HoldsBorrowedRefOnceUntilLastRelease) {
   step(AdoptRef{foreign(1)});
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
   step(RetainRef{ObjectId::of(1)});
@@ -300,7 +300,7 @@ TEST_F(Holds, ABorrowedRefIsHeldOnceAndReleasedWithTheLast) {
 }
 
 // The fast path without a step never skips a message that is due.
-TEST_F(Holds, CountsQuietlyOnlyWhereNothingFollows) {
+TEST_F(Holds, CountsQuietlyOnlyWithoutSideEffects) {
   EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "not known";
   EXPECT_FALSE(core_.release_quietly(ObjectId::of(1)));
   step(AdoptRef{foreign(1)});
@@ -313,7 +313,7 @@ TEST_F(Holds, CountsQuietlyOnlyWhereNothingFollows) {
   EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "it is gone";
 }
 
-TEST_F(Holds, WantsQuietlyOnlyWhatIsHereOrComesAnyway) {
+TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {
   EXPECT_FALSE(core_.want_quietly(ObjectId::of(1))) << "not known";
   EXPECT_FALSE(core_.unwant_quietly(ObjectId::of(1)));
   step(AdoptRef{foreign(1)});
@@ -335,7 +335,7 @@ TEST_F(Holds, WantsQuietlyOnlyWhatIsHereOrComesAnyway) {
 }
 
 // The agent awaits the return of the location, which follows the last view.
-TEST_F(Holds, WhoReturnsAPlaceIsNotQuiet) {
+TEST_F(Holds, PendingUnpin_LastReaderReplies) {
   const ObjectId object = ObjectId::of(1);
   step(AdoptRef{foreign(1)});
   step(WantObject{object});
@@ -354,7 +354,7 @@ TEST_F(Holds, WhoReturnsAPlaceIsNotQuiet) {
   EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
 }
 
-TEST_F(Holds, AnOwnObjectThatWasLetGoIsNotTakenBackQuietly) {
+TEST_F(Holds, ReleasedOwnObject_RetainNotifiesHome) {
   const ObjectId object = ObjectId::of(5);
   ValueRecord value = SmallClient::value("shared");
   step(PutInline{object, value});
@@ -371,7 +371,7 @@ TEST_F(Holds, AnOwnObjectThatWasLetGoIsNotTakenBackQuietly) {
   EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
 }
 
-TEST_F(Holds, AReplyIsHeldWhenItsContentsAre) {
+TEST_F(Holds, ClaimsReplyWhenContentsAreHeld) {
   submit();
   slot(3, 20);
   ValueRecord value = SmallClient::value("with a ref");
@@ -384,7 +384,7 @@ TEST_F(Holds, AReplyIsHeldWhenItsContentsAre) {
   EXPECT_EQ(to_executor<ReplyHeld>().size(), 1u);
 }
 
-TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
+TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   step(PutInline{ObjectId::of(1), value("small")});
   ValueRecord outer = value("outer");
   outer.contained.push_back(core_.ref_of(ObjectId::of(1)));
@@ -415,7 +415,7 @@ TEST_F(Holds, AnEscapedValueStaysUntilNobodyHoldsIt) {
   EXPECT_EQ(state(ObjectId::of(1)), "unknown");
 }
 
-TEST_F(Holds, AResultThatAnEarlierAttemptLeftHereIsAnnouncedToItsHomeOfToday) {
+TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
   const ObjectId object = ObjectId::of(1);
   step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
   ObjectReserved there;
@@ -433,7 +433,7 @@ TEST_F(Holds, AResultThatAnEarlierAttemptLeftHereIsAnnouncedToItsHomeOfToday) {
   EXPECT_FALSE(core_.writing());
 }
 
-TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
+TEST_F(LostStores, NewAgent_StoresWrittenObjectsAgain) {
   const ObjectId object = put_large(1, 3);
   new_agent();
   ASSERT_EQ(to_agent<ReserveObject>().size(), 1u);
@@ -462,7 +462,7 @@ TEST_F(LostStores, WhatThisProcessWroteIsStoredAgain) {
 
 using Places = Objects;
 
-TEST_F(Places, PlaceIsReturnedOnceNobodyLooksAtIt) {
+TEST_F(Places, UnpinsWhenLastReaderReleases) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
   ASSERT_EQ(to_agent<FetchObject>().size(), 1u);
@@ -484,7 +484,7 @@ TEST_F(Places, PlaceIsReturnedOnceNobodyLooksAtIt) {
   EXPECT_NE(to_agent<FetchObject>()[0].fetch, readable.fetch);
 }
 
-TEST_F(Places, PlaceThatNobodyLooksAtIsReturnedAtOnceAndKeptUntilItIsAskedFor) {
+TEST_F(Places, Unread_UnpinsOnlyOnRequest) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
   ObjectReadable readable;
@@ -501,7 +501,7 @@ TEST_F(Places, PlaceThatNobodyLooksAtIsReturnedAtOnceAndKeptUntilItIsAskedFor) {
   EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
 }
 
-TEST_F(Places, AnswerToAFetchThatWasTakenBackIsNotBelieved) {
+TEST_F(Places, IgnoresReplyToCancelledFetch) {
   const RefRecord ref{ObjectId::of(7), NodeId::of(2), ProcessId::of(50), {}};
   step(AdoptRef{ref});
   step(WantObject{ref.object});
@@ -520,7 +520,7 @@ TEST_F(Places, AnswerToAFetchThatWasTakenBackIsNotBelieved) {
   EXPECT_TRUE(core_.settled(ref.object));
 }
 
-TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
+TEST_F(Places, UnpinnedObject_IsNotCopiedButLost) {
   const ObjectId object = put_large(1, 3);
   step(AgentSaid{ReturnPlace{object, 0}});
   EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
@@ -530,7 +530,7 @@ TEST_F(Places, WhatThisProcessWroteIsNotCopiedFromWhereItMayLieNoMore) {
   EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
 }
 
-TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
+TEST_F(LostStores, KeepsContainedRefsUntilStored) {
   step(PutInline{ObjectId::of(1), value("small")});
   const RefRecord inner = core_.ref_of(ObjectId::of(1));
   const ObjectId outer = put_large(2, 3, {inner});
@@ -550,7 +550,7 @@ TEST_F(LostStores, WhatItContainsIsKeptUntilThen) {
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
-TEST_F(LostStores, AThreadThatWasWritingLosesNothing) {
+TEST_F(LostStores, WriterActive_LosesNothing) {
   const ObjectId object = ObjectId::of(1);
   step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
   step(AgentSaid{ObjectReserved{object, {3, 0, 1 << 20}, false, 0, {}}});
@@ -564,7 +564,7 @@ TEST_F(LostStores, AThreadThatWasWritingLosesNothing) {
   EXPECT_EQ(commanded<RoomMade>().at(0).copy_of.slab, 3u);
 }
 
-TEST_F(LostStores, WhatCannotBeReadAnyMoreIsLost) {
+TEST_F(LostStores, Unreadable_IsLost) {
   const ObjectId object = put_large(1, 3);
   new_agent();
   step(AgentSaid{ObjectReserved{object, {8, 0, 1 << 20}, false, 0, {}}});
@@ -572,13 +572,13 @@ TEST_F(LostStores, WhatCannotBeReadAnyMoreIsLost) {
   EXPECT_EQ(error(object).kind, ErrorKind::object_lost);
 }
 
-TEST_F(LostStores, ResultsThatAreNotMappedAreMadeAgain) {
+TEST_F(LostStores, RecomputesUnmappedResults) {
   const TaskId id = stored_result(node());
   new_agent();
   EXPECT_EQ(state(result(id)), "pending");
 }
 
-TEST_F(LostStores, RefsOfOthersAreHeldAgain) {
+TEST_F(LostStores, HoldsForeignRefsAgain) {
   step(AdoptRef{foreign(1)});
   step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
   new_agent();

@@ -39,28 +39,28 @@ class Pipeline : public SmallClient {
   }
 };
 
-TEST_F(Pipeline, HoldsAboutAMillisecondOfWork) {
+TEST_F(Pipeline, HoldsAboutOneMillisecondOfWork) {
   begin(40, 100us);
   EXPECT_THAT(calls_at(20), SizeIs(11));
 }
 
-TEST_F(Pipeline, HasAMostHoweverShortTheCallsAre) {
+TEST_F(Pipeline, LimitsLengthForShortCalls) {
   begin(200, Duration(0));
   EXPECT_THAT(calls_at(20), SizeIs(ClientOptions().max_pipeline));
 }
 
-TEST_F(Pipeline, IsNoneWhereCallsAreLong) {
+TEST_F(Pipeline, LongCalls_UseNoPipeline) {
   begin(40, 5ms);
   EXPECT_THAT(calls_at(20), SizeIs(1));
 }
 
-TEST_F(Pipeline, IsNoLongerThanAnExecutorLives) {
+TEST_F(Pipeline, StaysWithinExecutorLifetime) {
   begin(40, 100us, 1);
   EXPECT_THAT(calls_at(20), SizeIs(1));
 }
 
 // Asymmetric average: longer calls count at once, shorter ones gradually.
-TEST_F(Pipeline, ShrinksWithOneLongCallAndGrowsWithManyShortOnes) {
+TEST_F(Pipeline, ShrinksAtOnceAndGrowsSlowly) {
   begin(150, 100us);
   while (calls_at(20).size() > 1) answer(100ms);
   EXPECT_THAT(calls_at(20), SizeIs(1));
@@ -70,12 +70,12 @@ TEST_F(Pipeline, ShrinksWithOneLongCallAndGrowsWithManyShortOnes) {
   EXPECT_GT(calls_at(20).size(), 1u);
 }
 
-TEST_F(Pipeline, DoesNotHoldWhatMayRunOnlyOnce) {
+TEST_F(Pipeline, OmitsNonRetryableTasks) {
   begin(40, 100us, 0, 0);
   EXPECT_THAT(calls_at(20), SizeIs(1));
 }
 
-TEST_F(Pipeline, LeavesAnExecutorAloneThatHandsBackUntilItAnswers) {
+TEST_F(Pipeline, CallsReturned_PausesUntilReply) {
   begin(40, 100us);
   hand_back_waiting();
   EXPECT_THAT(to_executor<PushCall>(), IsEmpty());
@@ -85,7 +85,7 @@ TEST_F(Pipeline, LeavesAnExecutorAloneThatHandsBackUntilItAnswers) {
   EXPECT_THAT(to_executor<PushCall>(), SizeIs(10 + 1));
 }
 
-TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
+TEST_F(Pipeline, ReturnsTasksBehindLongCall) {
   begin(12, 100us);
   ASSERT_THAT(calls_at(20), SizeIs(11));
   pass(19ms);
@@ -106,7 +106,7 @@ TEST_F(Pipeline, TakesBackWhatWaitsBehindALongCall) {
 }
 
 // The other calls never started, so they are not charged a retry.
-TEST_F(Pipeline, LosesOneAttemptWithItsExecutor) {
+TEST_F(Pipeline, ExecutorLost_OnlyStartedCallIsCharged) {
   begin(4, 100us, 0, 1);
   ASSERT_THAT(calls_at(20), SizeIs(3));
   slot_executor_ends(3, 20, EndKind::signalled);

@@ -22,7 +22,7 @@ TEST_F(PlannedEnd, FinishesAtOnceWithoutWork) {
   EXPECT_EQ(core_.unfinished().calls, 0u);
 }
 
-TEST_F(PlannedEnd, AwaitsATaskWhoseRefIsGone) {
+TEST_F(PlannedEnd, RefReleased_AwaitsTask) {
   const TaskId task = submit();
   release(result(task));
   slot(1, 20);
@@ -53,7 +53,7 @@ TEST_F(PlannedEnd, AwaitsCallsOfActors) {
   EXPECT_TRUE(done());
 }
 
-TEST_F(PlannedEnd, AwaitsTheAcknowledgementOfAnActor) {
+TEST_F(PlannedEnd, AwaitsAcknowledgementOfActor) {
   const ActorId actor = make_actor(1);
   step(AwaitSubmitted{});
   EXPECT_FALSE(done());
@@ -85,7 +85,7 @@ TEST_F(PlannedEnd, EndsActorsThatNoOtherHolds) {
   EXPECT_FALSE(to_head<EndActor>()[0].kill);
 }
 
-TEST_F(PlannedEnd, FinishesARunningTaskThatMayNotRunAgain) {
+TEST_F(PlannedEnd, FinishesRunningNonRetryableTask) {
   SubmitTask once = task(7);
   once.max_retries = 0;
   const TaskId running = submit(once);
@@ -96,7 +96,7 @@ TEST_F(PlannedEnd, FinishesARunningTaskThatMayNotRunAgain) {
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
 }
 
-TEST_F(PlannedEnd, CallAfterKillFailsAtOnce) {
+TEST_F(PlannedEnd, CallAfterKill_FailsAtOnce) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 30, 1);
   step(KillActor{actor, true});
@@ -107,7 +107,7 @@ TEST_F(PlannedEnd, CallAfterKillFailsAtOnce) {
   EXPECT_TRUE(calls_at(30).empty());
 }
 
-TEST_F(PlannedEnd, LastHandleClosesTheStream) {
+TEST_F(PlannedEnd, LastHandleReleased_StreamCloses) {
   const ActorId actor = make_actor(1);
   actor_alive(actor, 30, 1);
   const TaskId pending = call(actor);

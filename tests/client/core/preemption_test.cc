@@ -28,7 +28,7 @@ class Preemption : public SmallClient {
   }
 };
 
-TEST_F(Preemption, ATaskThatMayRunAgainIsEndedAndRunsAgainWithoutCharge) {
+TEST_F(Preemption, RetryableTask_RunsAgainWithoutCharge) {
   const TaskId id = submit_with_retries(1);
   slot(3, 20);
   preempt(3);
@@ -49,7 +49,7 @@ TEST_F(Preemption, ATaskThatMayRunAgainIsEndedAndRunsAgainWithoutCharge) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
-TEST_F(Preemption, ItIsNeverChargedHoweverOften) {
+TEST_F(Preemption, RepeatedPreemption_IsNeverCharged) {
   const TaskId id = submit_with_retries(1);
   for (std::uint64_t round = 0; round < 5; ++round) {
     slot(3 + round, 20 + round);
@@ -65,7 +65,7 @@ TEST_F(Preemption, ItIsNeverChargedHoweverOften) {
   EXPECT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
 }
 
-TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAloneAndTheHeadIsTold) {
+TEST_F(Preemption, NonRetryableTask_IsSparedAndHeadNotified) {
   const TaskId id = submit_with_retries(0);
   slot(3, 20);
   preempt(3);
@@ -78,7 +78,7 @@ TEST_F(Preemption, ATaskThatMayNotRunAgainIsLeftAloneAndTheHeadIsTold) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u) << "recalled nevertheless";
 }
 
-TEST_F(Preemption, ATaskWhoseRetriesAreSpentIsLeftAlone) {
+TEST_F(Preemption, RetriesUsedUp_TaskIsSpared) {
   submit_with_retries(1);
   slot(3, 20);
   slot_executor_ends(3, 20, EndKind::exited);
@@ -87,7 +87,7 @@ TEST_F(Preemption, ATaskWhoseRetriesAreSpentIsLeftAlone) {
   EXPECT_EQ(to_head<PreemptionAnswer>().size(), 1u);
 }
 
-TEST_F(Preemption, ATaskThatIsAskedAboutGoesOnAndItsOwnerSaysWhetherItMayEnd) {
+TEST_F(Preemption, Query_ReportsWhetherTaskMayBePreempted) {
   submit_with_retries(1);
   slot(3, 20);
   head(RecallSlot{SlotId::of(3), "work of a higher priority waits", RunningTask::is_asked_about});
@@ -101,7 +101,7 @@ TEST_F(Preemption, ATaskThatIsAskedAboutGoesOnAndItsOwnerSaysWhetherItMayEnd) {
   EXPECT_FALSE(to_head<PreemptionAnswer>()[0].may_end);
 }
 
-TEST_F(Preemption, ATaskThatIsBeingCancelledIsLeftAlone) {
+TEST_F(Preemption, CancelledTask_IsNotPreempted) {
   const TaskId id = submit_with_retries(3);
   slot(3, 20);
   step(CancelObject{result(id)});
@@ -112,7 +112,7 @@ TEST_F(Preemption, ATaskThatIsBeingCancelledIsLeftAlone) {
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
 }
 
-TEST_F(Preemption, ACancelWhileItIsEndedWins) {
+TEST_F(Preemption, CancelDuringPreemption_Wins) {
   const TaskId id = submit_with_retries(3);
   slot(3, 20);
   preempt(3);
@@ -121,7 +121,7 @@ TEST_F(Preemption, ACancelWhileItIsEndedWins) {
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
 }
 
-TEST_F(Preemption, AValueThatComesFirstIsTaken) {
+TEST_F(Preemption, ValueArrivesFirst_IsUsed) {
   const TaskId id = submit_with_retries(3);
   slot(3, 20);
   preempt(3);
@@ -130,7 +130,7 @@ TEST_F(Preemption, AValueThatComesFirstIsTaken) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-TEST_F(Preemption, AnExecutorThatEndsWithoutAnAnswerCostsNoRetryEither) {
+TEST_F(Preemption, ExecutorExitsWithoutReply_ChargesNoRetry) {
   const TaskId id = submit_with_retries(1);
   slot(3, 20);
   preempt(3);
@@ -144,7 +144,7 @@ TEST_F(Preemption, AnExecutorThatEndsWithoutAnAnswerCostsNoRetryEither) {
   EXPECT_EQ(state(result(id)), "pending");
 }
 
-TEST_F(Preemption, AskedTwiceItIsEndedOnce) {
+TEST_F(Preemption, PreemptedTwice_EndsOnce) {
   submit_with_retries(3);
   slot(3, 20);
   preempt(3);
@@ -154,7 +154,7 @@ TEST_F(Preemption, AskedTwiceItIsEndedOnce) {
   EXPECT_EQ(fact().preemptions, 1u);
 }
 
-TEST_F(Preemption, AnIdleSlotGoesBackAndOneThatIsUnknownToo) {
+TEST_F(Preemption, ReturnsIdleAndUnknownSlots) {
   submit_with_retries(3);
   slot(3, 20);
   reply_value(20, "done");
@@ -164,7 +164,7 @@ TEST_F(Preemption, AnIdleSlotGoesBackAndOneThatIsUnknownToo) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-TEST_F(Preemption, ItRunsBeforeThoseOfItsClassThatHaveNotRun) {
+TEST_F(Preemption, PreemptedTask_RunsBeforeItsClass) {
   const TaskId first = submit_with_retries(3, 1);
   submit_with_retries(3, 2);
   slot(3, 20);

@@ -32,7 +32,7 @@ class Questions : public SmallClient {
   }
 };
 
-TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
+TEST_F(Questions, WaitingTask_NamesTaskThatMakesArgument) {
   const TaskId maker = submit();
   SubmitTask given = task(7);
   given.call.arguments.edit().push_back(by_ref({result(maker), node(), ProcessId::of(1), {}}));
@@ -50,7 +50,7 @@ TEST_F(Questions, ATaskThatWaitsForAnArgumentNamesTheTaskThatMakesIt) {
   EXPECT_EQ(fact.arguments[0].task_name, "task 101");
 }
 
-TEST_F(Questions, OfCallsThatHaveEndedItIsKnownWhenTheyWereSubmittedSentAndDone) {
+TEST_F(Questions, ReportsSubmitSendAndEndTimes) {
   const Time submitted = now_;
   const TaskId task = submit();
   now_ = now_ + 2s;
@@ -66,7 +66,7 @@ TEST_F(Questions, OfCallsThatHaveEndedItIsKnownWhenTheyWereSubmittedSentAndDone)
   EXPECT_EQ(call.by.executor, ProcessId::of(30));
 }
 
-TEST_F(Questions, ABorrowedArgumentNamesItsOwner) {
+TEST_F(Questions, NamesOwnerOfBorrowedArgument) {
   SubmitTask given = task(7);
   given.call.arguments.edit().push_back(by_ref({ObjectId::of(900), NodeId::of(4), ProcessId::of(40), {}}));
   const TaskFact fact = ask_about(submit(given));
@@ -77,7 +77,7 @@ TEST_F(Questions, ABorrowedArgumentNamesItsOwner) {
   EXPECT_EQ(fact.arguments[0].home, NodeId::of(4));
 }
 
-TEST_F(Questions, ATaskThatWaitsForASlotKnowsItsPlaceAndTheHeadsReason) {
+TEST_F(Questions, QueuedTask_ReportsPositionAndReason) {
   submit();
   submit();
   const TaskId last = submit();
@@ -91,7 +91,7 @@ TEST_F(Questions, ATaskThatWaitsForASlotKnowsItsPlaceAndTheHeadsReason) {
   EXPECT_NE(fact.reason.find("8 GPU"), std::string::npos);
 }
 
-TEST_F(Questions, ATaskRunsOnceItsExecutorHasSaidSo) {
+TEST_F(Questions, ReportsRunningAfterExecutorNotified) {
   SubmitTask given = task(7);
   given.max_retries = 2;
   const TaskId id = submit(given);
@@ -116,7 +116,7 @@ TEST_F(Questions, ATaskRunsOnceItsExecutorHasSaidSo) {
   EXPECT_EQ(again.retries_left, 1);
 }
 
-TEST_F(Questions, NewsOfACallThatHasEndedIsNothing) {
+TEST_F(Questions, IgnoresStartReportOfEndedCall) {
   const TaskId id = submit();
   slot(3, 20);
   const auto number = calls_at(20).at(0).number;
@@ -125,7 +125,7 @@ TEST_F(Questions, NewsOfACallThatHasEndedIsNothing) {
   EXPECT_EQ(ask_about(id).phase, TaskPhase::finished);
 }
 
-TEST_F(Questions, ActorCallsKnowTheirPlaceAndTheActorsState) {
+TEST_F(Questions, ActorCalls_ReportPositionAndActorState) {
   const ActorId actor = make_actor(50);
   call(actor);
   const TaskId second = call(actor);
@@ -141,7 +141,7 @@ TEST_F(Questions, ActorCallsKnowTheirPlaceAndTheActorsState) {
   EXPECT_EQ(sent.ahead, 1u);
 }
 
-TEST_F(Questions, EndedTasksAreRememberedWithTheirErrors) {
+TEST_F(Questions, RemembersEndedTasksWithErrors) {
   SubmitTask failing = task(7);
   failing.max_retries = 0;
   const TaskId failed = submit(failing);
@@ -164,7 +164,7 @@ TEST_F(Questions, EndedTasksAreRememberedWithTheirErrors) {
   EXPECT_EQ(count(all, "task 7", TaskPhase::failed), 1u);
 }
 
-TEST_F(Questions, HowLongATaskRanIsKnownFromTheReplyThatEndedIt) {
+TEST_F(Questions, ReportsRunTimeFromReply) {
   const TaskId cancelled = submit();
   step(CancelObject{result(cancelled), false, true});
   EXPECT_EQ(ask_about(cancelled).run_time, std::nullopt) << "no reply has ended it";
@@ -177,7 +177,7 @@ TEST_F(Questions, HowLongATaskRanIsKnownFromTheReplyThatEndedIt) {
   EXPECT_EQ(ask_about(first).run_time, Duration(1500us));
 }
 
-TEST_F(Questions, ATaskCancelledBeforeItRanHasFailed) {
+TEST_F(Questions, CancelledBeforeRun_IsFailed) {
   const TaskId id = submit();
   step(CancelObject{result(id), false, true});
   const TaskFact fact = ask_about(id);
@@ -185,7 +185,7 @@ TEST_F(Questions, ATaskCancelledBeforeItRanHasFailed) {
   EXPECT_TRUE(fact.cancelled);
 }
 
-TEST_F(Questions, AResultLeadsToItsTaskAndSoDoesTheBeginningOfAnId) {
+TEST_F(Questions, FindsTaskByResultAndIdPrefix) {
   SubmitTask given = task(7);
   given.call.form.edit().num_returns = 2;
   const TaskId id = submit(given);
@@ -198,7 +198,7 @@ TEST_F(Questions, AResultLeadsToItsTaskAndSoDoesTheBeginningOfAnId) {
   EXPECT_EQ(nothing.request, 77u);
 }
 
-TEST_F(Questions, FiltersAndBoundsSayWhatIsLeftOut) {
+TEST_F(Questions, FiltersAndLimitsReportOmissions) {
   for (int i = 0; i < 10; ++i) {
     SubmitTask given = task(200 + static_cast<std::uint64_t>(i));
     given.call.form.edit().name = i < 6 ? "many" : "few";
@@ -220,7 +220,7 @@ TEST_F(Questions, FiltersAndBoundsSayWhatIsLeftOut) {
   EXPECT_EQ(ask(running).tasks.size(), 10u);
 }
 
-TEST_F(Questions, FailuresLeaveRoomForWhatIsUnderWay) {
+TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
   for (std::uint64_t i = 0; i < 10; ++i) {
     SubmitTask failing = task(300 + i);
     failing.max_retries = 0;
@@ -243,7 +243,7 @@ TEST_F(Questions, FailuresLeaveRoomForWhatIsUnderWay) {
   EXPECT_EQ(told.tasks[3].task, TaskId::of(309)) << "the newest first";
 }
 
-TEST(EndedTasks, TheOldestAreForgottenAndAllAreCounted) {
+TEST(EndedTasks, ForgetsOldestButCountsAll) {
   EndedTasks ended;
   for (std::uint64_t i = 0; i < 1500; ++i) {
     EndedTask task;
@@ -260,7 +260,7 @@ TEST(EndedTasks, TheOldestAreForgottenAndAllAreCounted) {
   EXPECT_EQ(ended.counts().at("name 501").finished, 1u);
 }
 
-TEST(EndedTasks, ErrorsAreBoundedInBytes) {
+TEST(EndedTasks, LimitsErrorBytes) {
   EndedTasks ended;
   EndedTask task;
   task.failed = true;

@@ -29,7 +29,7 @@ class ResidenceTest : public SmallClient {
   }
 };
 
-TEST_F(ResidenceTest, AnIdleSlotIsKeptUntilItsRoomIsWanted) {
+TEST_F(ResidenceTest, KeepsIdleResidentSlotUntilRecall) {
   submit();
   slot(3, 20);
   reply_with_tensor(20);
@@ -39,7 +39,7 @@ TEST_F(ResidenceTest, AnIdleSlotIsKeptUntilItsRoomIsWanted) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-TEST_F(ResidenceTest, AndIsGivenBackLikeOthersOnceNothingIsHeld) {
+TEST_F(ResidenceTest, NothingHeld_ReturnsIdleSlot) {
   submit();
   slot(3, 20);
   reply_with_tensor(20);
@@ -50,7 +50,7 @@ TEST_F(ResidenceTest, AndIsGivenBackLikeOthersOnceNothingIsHeld) {
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-TEST_F(ResidenceTest, ThatNothingIsHeldAnyMoreIsHeardThoughTheStreamBrokeWithNoCallOnIt) {
+TEST_F(ResidenceTest, StreamBroken_LearnsThatNothingIsHeld) {
   submit();
   slot(3, 20);
   reply_with_tensor(20);
@@ -63,7 +63,7 @@ TEST_F(ResidenceTest, ThatNothingIsHeldAnyMoreIsHeardThoughTheStreamBrokeWithNoC
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }
 
-TEST_F(ResidenceTest, ConsumersGoWhereTheElementsAre) {
+TEST_F(ResidenceTest, SendsConsumersToTensorHolder) {
   const TaskId first = submit();
   slot(3, 20);
   reply_with_tensor(20);

@@ -9,7 +9,7 @@ class Scale : public SmallClient {
   Scale() { checks_deadlines = false; }
 };
 
-TEST_F(Scale, DeadlinesOfManyStreamsAreExact) {
+TEST_F(Scale, ManyStreams_HaveExactDeadlines) {
   for (std::uint64_t number = 1; number <= 50; ++number) {
     const ActorId actor = make_actor(1000 + number);
     actor_alive(actor, 2000 + number, 1);
@@ -27,7 +27,7 @@ TEST_F(Scale, DeadlinesOfManyStreamsAreExact) {
   pass(Duration(10s));
 }
 
-TEST_F(Scale, RetriedWritesHaveExactDeadlines) {
+TEST_F(Scale, RetriedWrites_HaveExactDeadlines) {
   checks_deadlines = true;
   for (std::uint64_t number = 1; number <= 20; ++number) {
     step(PutInline{ObjectId::of(number), value("x")});

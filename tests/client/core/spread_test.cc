@@ -145,7 +145,7 @@ TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
   EXPECT_LT(std::ranges::find_if(out, is_return), std::ranges::find_if(out, is_create));
 }
 
-TEST_F(Spreading, LeavesOtherStrategiesAlone) {
+TEST_F(Spreading, IgnoresOtherStrategies) {
   submit();
   EXPECT_EQ(reported_demand(), 0u);
   submit();

@@ -91,7 +91,7 @@ class Streams : public testing::Test {
   std::uint64_t said_ = 0;
 };
 
-TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
+TEST_F(Streams, BrokenWhileReplyIsDue_Reconnects) {
   submit();
   EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
   ExecutorSaid taken;
@@ -103,7 +103,7 @@ TEST_F(Streams, BreakWhileAnAnswerIsDueLeadsToANewConnection) {
   EXPECT_TRUE(talks_to_executor(step(Tick{})));
 }
 
-TEST_F(Streams, WhatIsQueuedWhenASlotComesIsWantedAnew) {
+TEST_F(Streams, SlotArrives_RestatesQueuedDemand) {
   submit();  // reported at once
   submit();  // reported later, because demand was sent just before
   EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
@@ -112,7 +112,7 @@ TEST_F(Streams, WhatIsQueuedWhenASlotComesIsWantedAnew) {
   EXPECT_EQ(wanted_in(step(Tick{})), std::vector<std::int64_t>{1});
 }
 
-TEST_F(Streams, SlotThatIsRecalledBeforeItCameGoesBackAndIsWantedStill) {
+TEST_F(Streams, RecalledBeforeReady_ReturnsAndRestatesDemand) {
   submit();
   RecallSlot recall;
   recall.slot = SlotId::of(3);
@@ -125,7 +125,7 @@ TEST_F(Streams, SlotThatIsRecalledBeforeItCameGoesBackAndIsWantedStill) {
   EXPECT_EQ(wanted_in(step(Tick{})), std::vector<std::int64_t>{1});
 }
 
-TEST_F(Streams, ASlotIsIdleFromTheEndOfItsCallNotFromItsBeginning) {
+TEST_F(Streams, MeasuresIdleTimeFromEndOfCall) {
   submit();
   slot_ready(0, ProcessId::of(20));
   now_ = now_ + 10s;  // run time of the call
@@ -136,7 +136,7 @@ TEST_F(Streams, ASlotIsIdleFromTheEndOfItsCallNotFromItsBeginning) {
   EXPECT_TRUE(returned_in(step(Tick{})));
 }
 
-TEST_F(Streams, IsQuietOnceItsAnswerIsTakenAndAcknowledged) {
+TEST_F(Streams, ReplyAcknowledged_StreamIsQuiet) {
   submit();
   slot_ready(0, ProcessId::of(20));
   EXPECT_FALSE(core_.is_quiet(ProcessId::of(20))) << "a call is under way";
@@ -148,7 +148,7 @@ TEST_F(Streams, IsQuietOnceItsAnswerIsTakenAndAcknowledged) {
   EXPECT_TRUE(core_.is_quiet(ProcessId::of(20)));
 }
 
-TEST_F(Streams, AnExecutorThatRetiresHearsAtOnceThatAllWasTaken) {
+TEST_F(Streams, ExecutorClosing_AcknowledgesAtOnce) {
   submit();
   slot_ready(0, ProcessId::of(20));
   submit();
@@ -158,7 +158,7 @@ TEST_F(Streams, AnExecutorThatRetiresHearsAtOnceThatAllWasTaken) {
   EXPECT_FALSE(pushes_in(after_reply)) << "the second call waits for the next executor";
 }
 
-TEST_F(Streams, TheNextExecutorOfASlotIsConnectedToBeforeThereIsACall) {
+TEST_F(Streams, ConnectsToNextExecutorBeforeCalls) {
   submit();
   slot_ready(0, ProcessId::of(20));
   executor_says(StreamRetires{1});
@@ -166,7 +166,7 @@ TEST_F(Streams, TheNextExecutorOfASlotIsConnectedToBeforeThereIsACall) {
   EXPECT_TRUE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
 }
 
-TEST_F(Streams, NewsOfASlotThatWasReturnedOpensNothing) {
+TEST_F(Streams, IgnoresReadinessOfReturnedSlot) {
   slot_ready(0, ProcessId::of(20));  // no task waits, so it is returned
   submit();
   slot_ready(0, ProcessId::of(20));

@@ -8,7 +8,7 @@ using Retries = SmallClient;
 using Cancelling = SmallClient;
 using Results = SmallClient;
 
-TEST_F(Retries, ACrashCostsOneAndTheNextAttemptCounts) {
+TEST_F(Retries, Crash_ChargesRetryAndCountsAttempt) {
   SubmitTask given = task(1);
   given.max_retries = 1;
   const TaskId id = submit(given);
@@ -24,7 +24,7 @@ TEST_F(Retries, ACrashCostsOneAndTheNextAttemptCounts) {
   EXPECT_NE(error(result(id)).text.find("attempt 2 was the last"), std::string::npos);
 }
 
-TEST_F(Retries, AnEndForLackOfMemoryCostsOneTooAndIsFollowedAfterAPauseThatGrows) {
+TEST_F(Retries, OutOfMemory_ChargesRetryWithGrowingBackoff) {
   SubmitTask given = task(1);
   given.max_retries = 2;
   const TaskId id = submit(given);
@@ -53,7 +53,7 @@ TEST_F(Retries, AnEndForLackOfMemoryCostsOneTooAndIsFollowedAfterAPauseThatGrows
   EXPECT_NE(error(result(id)).text.find("attempt 3 was the last"), std::string::npos);
 }
 
-TEST_F(Cancelling, EndsWhatPausesForLackOfMemory) {
+TEST_F(Cancelling, EndsTaskInOutOfMemoryBackoff) {
   const TaskId id = submit();
   slot(3, 20);
   slot_executor_ends(3, 20, EndKind::out_of_memory);
@@ -64,7 +64,7 @@ TEST_F(Cancelling, EndsWhatPausesForLackOfMemory) {
   EXPECT_TRUE(calls_at(21).empty());
 }
 
-TEST_F(Retries, AReplyOfASupersededAttemptIsNotTaken) {
+TEST_F(Retries, IgnoresReplyOfSupersededAttempt) {
   const TaskId id = submit();
   slot(3, 20);
   const PushCall first = calls_at(20).at(0);
@@ -80,7 +80,7 @@ TEST_F(Retries, AReplyOfASupersededAttemptIsNotTaken) {
   EXPECT_EQ(text(result(id)), "new");
 }
 
-TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
+TEST_F(Retries, UsesRepliesReceivedBeforeDeath) {
   const TaskId id = submit();
   slot(3, 20);
   GenerationEnded ended;
@@ -93,7 +93,7 @@ TEST_F(Retries, AnswersThatCameBeforeTheDeathAreTaken) {
 }
 
 // The report about the first executor was lost; the end of its successor implies it.
-TEST_F(Retries, TheEndOfALaterExecutorOfTheSlotIsAlsoThatOfTheOneBefore) {
+TEST_F(Retries, LaterGenerationEnded_EndsEarlierToo) {
   const TaskId id = submit();
   slot(3, 20);
   GenerationEnded ended;
@@ -109,7 +109,7 @@ TEST_F(Retries, TheEndOfALaterExecutorOfTheSlotIsAlsoThatOfTheOneBefore) {
   EXPECT_EQ(calls_at(22)[0].call.attempt, 1u) << "the first may have run it";
 }
 
-TEST_F(Retries, HowASuccessorEndedIsNotTakenForHowTheFirstDid) {
+TEST_F(Retries, SeparatesEndsOfGenerations) {
   submit();
   slot(3, 20);
   SlotReady ready;
@@ -126,7 +126,7 @@ TEST_F(Retries, HowASuccessorEndedIsNotTakenForHowTheFirstDid) {
 }
 
 // Slots of a node are lost one by one; a call sent to another dead slot would be charged a retry.
-TEST_F(Retries, DoNotGoToAnotherSlotOfTheNodeThatDied) {
+TEST_F(Retries, AvoidsOtherSlotsOfDeadNode) {
   const TaskId id = submit();
   slot(3, 20);
   slot(4, 21);
@@ -142,7 +142,7 @@ TEST_F(Retries, DoNotGoToAnotherSlotOfTheNodeThatDied) {
   EXPECT_EQ(calls_at(22)[0].call.attempt, 1u);
 }
 
-TEST_F(Retries, APlannedEndCostsNone) {
+TEST_F(Retries, PlannedEnd_ChargesNoRetry) {
   SubmitTask given = task(1);
   given.max_retries = 0;
   const TaskId id = submit(given);
@@ -156,7 +156,7 @@ TEST_F(Retries, APlannedEndCostsNone) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
-TEST_F(Retries, ExceptionsAreRetriedOnlyWhereAskedFor) {
+TEST_F(Retries, RetriesExceptionsOnlyWhenRequested) {
   const TaskId plain = submit();
   slot(3, 20);
   reply_exception(20);
@@ -173,7 +173,7 @@ TEST_F(Retries, ExceptionsAreRetriedOnlyWhereAskedFor) {
   EXPECT_EQ(error(result(again)).text, "thrown");
 }
 
-TEST_F(Retries, ACallHandedBackGoesElsewhereAndCostsNone) {
+TEST_F(Retries, CallReturned_ChargesNoRetry) {
   SubmitTask given = task(1);
   given.max_retries = 0;
   const TaskId id = submit(given);
@@ -189,7 +189,7 @@ TEST_F(Retries, ACallHandedBackGoesElsewhereAndCostsNone) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
-TEST_F(Cancelling, ATaskThatWaitsForArgumentsEndsAtOnce) {
+TEST_F(Cancelling, WaitingForArguments_EndsAtOnce) {
   const TaskId first = submit();
   SubmitTask second = task(2);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
@@ -201,7 +201,7 @@ TEST_F(Cancelling, ATaskThatWaitsForArgumentsEndsAtOnce) {
   EXPECT_TRUE(calls_at(20).empty());
 }
 
-TEST_F(Cancelling, AQueuedTaskIsNeverSent) {
+TEST_F(Cancelling, QueuedTask_IsNeverSent) {
   const TaskId id = submit();
   step(CancelObject{result(id)});
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
@@ -209,7 +209,7 @@ TEST_F(Cancelling, AQueuedTaskIsNeverSent) {
   EXPECT_TRUE(calls_at(20).empty());
 }
 
-TEST_F(Cancelling, ASentTaskIsCancelledByItsExecutor) {
+TEST_F(Cancelling, SentTask_IsCancelledByExecutor) {
   const TaskId id = submit();
   slot(3, 20);
   step(CancelObject{result(id), true, true});
@@ -222,7 +222,7 @@ TEST_F(Cancelling, ASentTaskIsCancelledByItsExecutor) {
   EXPECT_EQ(error(result(id)).kind, ErrorKind::cancelled);
 }
 
-TEST_F(Cancelling, ACrashWhileCancelledIsNoRetry) {
+TEST_F(Cancelling, CrashDuringCancel_DoesNotRetry) {
   const TaskId id = submit();
   slot(3, 20);
   step(CancelObject{result(id)});
@@ -232,7 +232,7 @@ TEST_F(Cancelling, ACrashWhileCancelledIsNoRetry) {
   EXPECT_TRUE(calls_at(21).empty());
 }
 
-TEST_F(Cancelling, AFinishedTaskKeepsItsValue) {
+TEST_F(Cancelling, FinishedTask_KeepsValue) {
   const TaskId id = submit();
   slot(3, 20);
   reply_value(20, "done");
@@ -241,7 +241,7 @@ TEST_F(Cancelling, AFinishedTaskKeepsItsValue) {
   EXPECT_EQ(text(result(id)), "done");
 }
 
-TEST_F(Cancelling, AnUnsentActorCallLetsTheNextGo) {
+TEST_F(Cancelling, UnsentActorCall_UnblocksNextCall) {
   const ActorId actor = make_actor(1);
   const TaskId first = call(actor);
   const TaskId second = call(actor);
@@ -252,7 +252,7 @@ TEST_F(Cancelling, AnUnsentActorCallLetsTheNextGo) {
   EXPECT_EQ(calls_at(20)[0].call.task, second);
 }
 
-TEST_F(Cancelling, ChildrenOfATaskAreCancelledWithIt) {
+TEST_F(Cancelling, CancelsChildrenWithTheirTask) {
   SubmitTask given = task(1);
   given.parent = TaskId::of(50);
   const TaskId child = submit(given);
@@ -262,7 +262,7 @@ TEST_F(Cancelling, ChildrenOfATaskAreCancelledWithIt) {
   EXPECT_EQ(state(result(other)), "pending");
 }
 
-TEST_F(Results, ASplitCallGivesEachPartItsOwnObject) {
+TEST_F(Results, SplitCall_GivesEachPartItsObject) {
   SubmitTask given = task(1);
   given.call.form.edit().num_returns = 3;
   const TaskId id = submit(given);
@@ -276,7 +276,7 @@ TEST_F(Results, ASplitCallGivesEachPartItsOwnObject) {
   EXPECT_EQ(core_.sizes().tasks, 0u);
 }
 
-TEST_F(Results, AnErrorStandsInAllPartsOfASplitCall) {
+TEST_F(Results, SplitCallFailed_AllPartsHoldError) {
   SubmitTask given = task(1);
   given.call.form.edit().num_returns = 2;
   const TaskId id = submit(given);
@@ -286,7 +286,7 @@ TEST_F(Results, AnErrorStandsInAllPartsOfASplitCall) {
   EXPECT_EQ(error(result(id, 1)).text, "thrown");
 }
 
-TEST_F(Results, AnErrorAmongTheArgumentsEndsATaskUnrun) {
+TEST_F(Results, ArgumentFailed_TaskFailsWithoutRun) {
   const TaskId first = submit();
   SubmitTask second = task(2);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
@@ -297,7 +297,7 @@ TEST_F(Results, AnErrorAmongTheArgumentsEndsATaskUnrun) {
   EXPECT_TRUE(calls_at(20).empty());
 }
 
-TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
+TEST_F(Results, InlinesSmallArguments) {
   const TaskId first = submit();
   SubmitTask second = task(2);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
@@ -310,7 +310,7 @@ TEST_F(Results, SmallArgumentsTravelInPlaceOfTheirRefs) {
   EXPECT_EQ(sent.value.bytes.size(), 5u);
 }
 
-TEST_F(Results, ReportsErrorsThatNoCodeReads) {
+TEST_F(Results, ReportsUnreadErrors) {
   SubmitTask once = task(1);
   once.max_retries = 0;
   const TaskId failed = submit(once);
@@ -324,7 +324,7 @@ TEST_F(Results, ReportsErrorsThatNoCodeReads) {
   EXPECT_EQ(core_.unread_errors(), "");
 }
 
-TEST_F(Results, ErrorOfDroppedRefStaysUnread) {
+TEST_F(Results, DroppedRef_ErrorStaysUnread) {
   SubmitTask once = task(1);
   once.max_retries = 0;
   const TaskId failed = submit(once);
@@ -334,7 +334,7 @@ TEST_F(Results, ErrorOfDroppedRefStaysUnread) {
   EXPECT_NE(core_.unread_errors(), "");
 }
 
-TEST_F(Results, PendingBytesCountStoredArguments) {
+TEST_F(Results, CountsStoredArgumentsAsPending) {
   SubmitTask given = task(1);
   given.stored_bytes = 4'000'000;
   submit(given);
@@ -344,7 +344,7 @@ TEST_F(Results, PendingBytesCountStoredArguments) {
   EXPECT_EQ(core_.pending_bytes(), 0);
 }
 
-TEST_F(Results, PendingBytesAreThoseOfUnfinishedCalls) {
+TEST_F(Results, CountsOnlyUnfinishedCallsAsPending) {
   SubmitTask given = task(1);
   Argument argument;
   argument.value = value("12345");

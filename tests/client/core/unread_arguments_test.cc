@@ -54,7 +54,7 @@ class UnreadArguments : public SmallClient {
   }
 };
 
-TEST_F(UnreadArguments, BytesLost_MakerRunsAgainAndCallWaits) {
+TEST_F(UnreadArguments, BytesLost_RecomputesAndCallWaits) {
   const TaskId maker = make(-1);
   const TaskId reader = consume(result(maker), 0);
   for (int times = 0; times < 20; ++times) {
@@ -71,7 +71,7 @@ TEST_F(UnreadArguments, BytesLost_MakerRunsAgainAndCallWaits) {
   EXPECT_EQ(text(result(reader)), "done") << "although it may not be retried";
 }
 
-TEST_F(UnreadArguments, ReadableHere_CallIsSentAgain) {
+TEST_F(UnreadArguments, ReadableHere_CallIsResent) {
   const TaskId maker = make(0);
   const TaskId reader = consume(result(maker), 0);
   reply_unread(result(maker));
@@ -94,7 +94,7 @@ TEST_F(UnreadArguments, ReadableHereAlone_ReturnsAreCharged) {
   EXPECT_LT(times, 20);
 }
 
-TEST_F(UnreadArguments, NoMaker_CallFailsWithTheLoss) {
+TEST_F(UnreadArguments, NotRecomputable_CallFailsWithLoss) {
   const TaskId maker = make(0);
   const TaskId reader = consume(result(maker), 100);
   reply_unread(result(maker));
@@ -104,7 +104,7 @@ TEST_F(UnreadArguments, NoMaker_CallFailsWithTheLoss) {
   EXPECT_NE(error(result(reader)).text.find("node 2 died"), std::string::npos);
 }
 
-TEST_F(UnreadArguments, AgentLostMeanwhile_CallWaitsForMaker) {
+TEST_F(UnreadArguments, AgentLostMeanwhile_CallAwaitsRecompute) {
   const TaskId maker = make(3);
   const TaskId reader = consume(result(maker), 0);
   reply_unread(result(maker));
@@ -195,7 +195,7 @@ TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
   EXPECT_EQ(text(result(reader)), "done");
 }
 
-TEST_F(BorrowedArguments, HomeIsAwayForAWhile_CallWaits) {
+TEST_F(BorrowedArguments, HomeAbsent_CallWaits) {
   const TaskId reader = consume_borrowed(0);
   place_returns();
   reply_unread(borrowed.object);
@@ -213,7 +213,7 @@ TEST_F(BorrowedArguments, HomeIsAwayForAWhile_CallWaits) {
   EXPECT_EQ(calls_at(21)[0].call.attempt, 0u);
 }
 
-TEST_F(BorrowedArguments, HomeIsAwayAtSubmission_CallWaits) {
+TEST_F(BorrowedArguments, HomeAbsentAtSubmission_CallWaits) {
   SubmitTask reader = task(2);
   reader.call.arguments.edit().push_back(by_ref(borrowed));
   const TaskId id = submit(reader);
@@ -225,7 +225,7 @@ TEST_F(BorrowedArguments, HomeIsAwayAtSubmission_CallWaits) {
   EXPECT_EQ(sent(), std::vector<TaskId>{id});
 }
 
-TEST_F(BorrowedArguments, HomeStaysAway_CallFailsWithTheLoss) {
+TEST_F(BorrowedArguments, HomeStaysAbsent_CallFailsWithLoss) {
   const TaskId reader = consume_borrowed(100);
   place_returns();
   reply_unread(borrowed.object);
@@ -238,7 +238,7 @@ TEST_F(BorrowedArguments, HomeStaysAway_CallFailsWithTheLoss) {
   EXPECT_EQ(error(result(reader)).kind, ErrorKind::object_lost);
 }
 
-TEST_F(BorrowedArguments, OwnerIsDead_CallFailsAtOnce) {
+TEST_F(BorrowedArguments, OwnerDead_CallFailsAtOnce) {
   const TaskId reader = consume_borrowed(0);
   place_returns();
   PeersDead dead;
@@ -248,7 +248,7 @@ TEST_F(BorrowedArguments, OwnerIsDead_CallFailsAtOnce) {
   EXPECT_EQ(error(result(reader)).kind, ErrorKind::object_lost);
 }
 
-TEST_F(BorrowedArguments, AgentLostMeanwhile_CallIsSentAgain) {
+TEST_F(BorrowedArguments, AgentLostMeanwhile_CallIsResent) {
   const TaskId reader = consume_borrowed(0);
   place_returns();
   reply_unread(borrowed.object);
@@ -261,7 +261,7 @@ TEST_F(BorrowedArguments, AgentLostMeanwhile_CallIsSentAgain) {
 }
 
 // A borrowed object that was lost may be recomputed by its owner.
-TEST_F(UnreadArguments, BorrowedObjectLost_NextWantReadsAgain) {
+TEST_F(UnreadArguments, BorrowedObjectLost_NextRequestReadsAgain) {
   const RefRecord borrowed{ObjectId::of(77), NodeId::of(2), ProcessId::of(5), {}};
   step(AdoptRef{borrowed});
   step(WantObject{borrowed.object, true});

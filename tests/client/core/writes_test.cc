@@ -26,7 +26,7 @@ TEST_F(Writes, Abandoned_AgentIsNotified) {
   EXPECT_TRUE(commanded<RoomMade>().empty()) << "no thread waits for it";
 }
 
-TEST_F(Writes, Abandoned_AnotherOneGetsMemory) {
+TEST_F(Writes, Abandoned_AnotherWriterGetsMemory) {
   step(ReserveRoom{first, 1 << 20, ProcessId::of(1), node()});
   step(AbandonWrite{first});
   step(ReserveRoom{ObjectId::of(71), 1 << 20, ProcessId::of(1), node()});

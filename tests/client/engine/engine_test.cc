@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Engine,
 using EngineRings = Engine;
 
 // The node's spin page limits the number of spinning threads.
-TEST_F(EngineRings, AreLookedAtForAWhileWhereThereIsRoom) {
+TEST_F(EngineRings, SpinsForAWhileWithinBudget) {
   const Fd file = SpinPage::create_file().value();
   const auto page = SpinPage::open(file.get()).value();
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring, copy_of(file).value());
@@ -151,7 +151,7 @@ bool eventually(const std::function<bool()>& holds) {
 }
 
 // A submitting thread does not wake an executor in a coalesced wake-up; a waiting thread does.
-TEST_F(EngineRings, WakeWhoNapsOnceSomebodyWaits) {
+TEST_F(EngineRings, WakesCoalescingExecutorForWaiter) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
@@ -167,7 +167,7 @@ TEST_F(EngineRings, WakeWhoNapsOnceSomebodyWaits) {
 }
 
 // A thread that waits for calls tries coalesced wake-ups at intervals. Other waits never use them.
-TEST_F(EngineRings, AreNappedOverByWhoWaitsForCalls) {
+TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
   for (const auto until : {LeaderSleep::Until::calls_have_gathered, LeaderSleep::Until::rung}) {
@@ -196,7 +196,7 @@ TEST_F(EngineRings, AreNappedOverByWhoWaitsForCalls) {
 }
 
 // Only the loop thread can read the rings.
-TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
+TEST_F(EngineRings, ReadsWithoutWaitingThread) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   std::atomic<int> changes{0};
   EngineHooks hooks;
@@ -215,7 +215,7 @@ TEST_F(EngineRings, AreReadWithoutAThreadThatWaits) {
 }
 
 // The loop is busy and no thread waits: the submitting thread reads the results.
-TEST_F(EngineRings, AreReadByWhoSubmits) {
+TEST_F(EngineRings, LoopBusy_SubmitterReadsRings) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
   // from here on a slot with a ring exists
@@ -241,7 +241,7 @@ TEST_F(EngineRings, AreReadByWhoSubmits) {
   for (const auto& each : others) EXPECT_EQ(mobula::get(each, 60s), 3);
 }
 
-TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
+TEST_F(EngineRings, PeerBreaksRing_UsesSockets) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
@@ -253,7 +253,7 @@ TEST_F(EngineRings, ThatAPeerBreaksAreLeftForSockets) {
 }
 
 // One ring is opened for each executor, and none twice.
-TEST_F(EngineRings, ThatAreLongUnusedAreClosedAndOpenedAgainForTheNextCall) {
+TEST_F(EngineRings, LongUnused_ClosesAndReopensRings) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   idle_return_ = 1h;  // keeps the executor
   ring_idle_ = 1ms;
@@ -272,7 +272,7 @@ TEST_F(EngineRings, ThatAreLongUnusedAreClosedAndOpenedAgainForTheNextCall) {
   EXPECT_TRUE(nothing_is_left());
 }
 
-TEST_F(EngineRings, ThatAnExecutorRefusesAreLeftForSockets) {
+TEST_F(EngineRings, ExecutorRejectsRings_UsesSockets) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   agent_->refuse_rings();
   start();
@@ -284,7 +284,7 @@ TEST_F(EngineRings, ThatAnExecutorRefusesAreLeftForSockets) {
 }
 
 // Results that fit into messages, many more than a ring can hold.
-TEST_F(EngineRings, ThatAreFullLoseNothing) {
+TEST_F(EngineRings, RingsFull_LoseNothing) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring_unasked);
   start();
   const std::string text(40'000, 'x');
@@ -301,7 +301,7 @@ class EngineSockets : public Engine {
 };
 
 // Calls use sockets: a waiting thread runs the loop, and the functions posted to it.
-TEST_F(EngineSockets, AreReadByWhoWaits) {
+TEST_F(EngineSockets, Waiter_RunsLoop) {
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
   std::atomic<std::thread::id> ran_on{std::thread::id()};
@@ -329,7 +329,7 @@ TEST_F(EngineSockets, AreReadByWhoWaits) {
 }
 
 // No thread waits: batched calls behind the first one still leave, and are answered.
-TEST_F(EngineSockets, CarryWhatGatheredWithoutAThreadThatWaits) {
+TEST_F(EngineSockets, SendsQueuedCallsWithoutWaiter) {
   start();
   EXPECT_EQ(mobula::get(mobula::task<same>.remote(1), 20s), 1);
   for (int round = 0; round < 20; ++round) {
@@ -350,7 +350,7 @@ TEST_F(EngineSockets, CarryWhatGatheredWithoutAThreadThatWaits) {
 using EngineEnds = Engine;
 
 // Input that arrives in the loop iteration that closes the engine posts its reply after the close.
-TEST_F(EngineEnds, WhileInputArrives) {
+TEST_F(EngineEnds, ClosesWhileInputArrives) {
   for (int round = 0; round < 20; ++round) {
     agent_ = std::make_unique<FakeAgent>();
     start();
@@ -392,7 +392,7 @@ TEST_F(EngineEnds, WhileInputArrives) {
   }
 }
 
-TEST_F(EngineEnds, BeforeTheLastRefs) {
+TEST_F(EngineEnds, ClosesBeforeLastRefs) {
   std::atomic<int> losses{0};
   EngineHooks hooks;
   hooks.agent_lost = [&](const Failure&) { ++losses; };
@@ -412,7 +412,7 @@ TEST_F(EngineEnds, BeforeTheLastRefs) {
 using EngineReattaches = Engine;
 
 // Values written by the process are in the new store, with equal bytes.
-TEST_F(EngineReattaches, AndStoresItsValuesAgain) {
+TEST_F(EngineReattaches, StoresValuesInNewStore) {
   start();
   const auto unread = mobula::put(std::vector<int>(30'000, 1));
   const auto read = mobula::put(std::vector<int>(40'000, 2));

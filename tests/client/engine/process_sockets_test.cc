@@ -95,14 +95,14 @@ class ProcessSocketsTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(ProcessSocketsTest, AreReachedAtBothPlaces) {
+TEST_F(ProcessSocketsTest, AcceptsAtBothAddresses) {
   const auto sockets = open("both");
   EXPECT_TRUE(hears(*sockets, sockets->endpoint().local));
   EXPECT_TRUE(hears(*sockets, sockets->endpoint().address));
 }
 
 // The bus is created, and then there are descriptors for at most one of the addresses.
-TEST_F(ProcessSocketsTest, AreReachedAfterABusThatCouldNotTakeThemAll) {
+TEST_F(ProcessSocketsTest, BusCreationFailed_SocketsStillAccept) {
   std::size_t of_bus = 0;
   {
     const auto measured = open("measured");

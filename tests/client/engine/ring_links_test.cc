@@ -84,7 +84,7 @@ class RingLinksTest : public ::testing::Test {
   Fd memory_;
 };
 
-TEST_F(RingLinksTest, CarryCallsAndReplies) {
+TEST_F(RingLinksTest, CarriesCallsAndReplies) {
   EXPECT_FALSE(call("nobody"));
   open(1);
   EXPECT_TRUE(call("one"));
@@ -99,7 +99,7 @@ TEST_F(RingLinksTest, CarryCallsAndReplies) {
 }
 
 // More than the capacity in total, and one record above the capacity.
-TEST_F(RingLinksTest, KeepTheOrderOfFramesThatWaitForRoom) {
+TEST_F(RingLinksTest, KeepsOrderOfQueuedFrames) {
   open(1);
   std::vector<std::string> sent;
   for (int i = 0; i < 40; ++i) {
@@ -113,7 +113,7 @@ TEST_F(RingLinksTest, KeepTheOrderOfFramesThatWaitForRoom) {
   EXPECT_EQ(executor_.heard, sent);
 }
 
-TEST_F(RingLinksTest, SayThatAReaderHasBrokenItsRing) {
+TEST_F(RingLinksTest, ReportsReaderThatCorruptsRing) {
   open(1);
   EXPECT_TRUE(call("before"));
   auto memory = map();
@@ -129,7 +129,7 @@ TEST_F(RingLinksTest, SayThatAReaderHasBrokenItsRing) {
   EXPECT_FALSE(caller_.links.calls(executor_.id));
 }
 
-TEST_F(RingLinksTest, AreGoneWhenTheWriterBreaksThem) {
+TEST_F(RingLinksTest, WriterCorruptsRing_ClosesIt) {
   open(7);
   auto memory = map();
   EXPECT_TRUE(reply("lost"));  // rings the bell
@@ -143,7 +143,7 @@ TEST_F(RingLinksTest, AreGoneWhenTheWriterBreaksThem) {
 }
 
 // The peer opens its end first and uses it.
-TEST_F(RingLinksTest, AreReadWhenTheBellRangBeforeTheyWereOpened) {
+TEST_F(RingLinksTest, DoorbellBeforeOpen_ReadsAfterOpen) {
   memory_ = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
   ASSERT_TRUE(caller_.links.open({executor_.id, true, 3, 5, 1}, files_for(memory_, executor_)).ok());
   EXPECT_TRUE(call("early"));
@@ -155,7 +155,7 @@ TEST_F(RingLinksTest, AreReadWhenTheBellRangBeforeTheyWereOpened) {
 }
 
 // The bell is rung for an index that is unused now, or reused.
-TEST_F(RingLinksTest, AreNotReadAfterTheyWereClosed) {
+TEST_F(RingLinksTest, ReadsNothingAfterClose) {
   open(1);
   EXPECT_TRUE(call("late"));
   EXPECT_TRUE(executor_.links.close(1));
@@ -169,7 +169,7 @@ TEST_F(RingLinksTest, AreNotReadAfterTheyWereClosed) {
   EXPECT_THAT(executor_.heard, ElementsAre("newer"));
 }
 
-TEST_F(RingLinksTest, AreReadWholeWithoutABell) {
+TEST_F(RingLinksTest, CollectsAllWithoutDoorbell) {
   open(1);
   EXPECT_TRUE(call("one"));
   EXPECT_THAT(executor_.links.collect_all(executor_.hearer), IsEmpty());
@@ -177,7 +177,7 @@ TEST_F(RingLinksTest, AreReadWholeWithoutABell) {
 }
 
 // Until the caller waits for a reply, or the ring is full.
-TEST_F(RingLinksTest, LetAProcessThatNapsSleepOn) {
+TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   open(1);
   const auto nap = [this] { executor_.links.doorbell()->announce(Doorbell::Sleep::nap); };
   nap();
@@ -200,7 +200,7 @@ TEST_F(RingLinksTest, LetAProcessThatNapsSleepOn) {
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake) << "the ring is full";
 }
 
-TEST_F(RingLinksTest, WakeAProcessFromItsNap) {
+TEST_F(RingLinksTest, WakesProcessFromCoalescedSleep) {
   open(1);
   const auto& bell = executor_.links.doorbell();
   bell->announce(Doorbell::Sleep::nap);
@@ -210,7 +210,7 @@ TEST_F(RingLinksTest, WakeAProcessFromItsNap) {
   napper.join();
 }
 
-TEST_F(RingLinksTest, ForgetWhoNapsWithItsRing) {
+TEST_F(RingLinksTest, ForgetsCoalescingPeerWithRing) {
   open(1);
   executor_.links.doorbell()->announce(Doorbell::Sleep::nap);
   EXPECT_TRUE(call("one"));
@@ -219,7 +219,7 @@ TEST_F(RingLinksTest, ForgetWhoNapsWithItsRing) {
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap) << "its memory is gone from here";
 }
 
-TEST(NapHabitTest, NapsWhereCallsGatherAndTriesAgainWhereTheyDoNot) {
+TEST(NapHabitTest, CoalescesWhenCallsGatherAndRetriesLater) {
   NapHabit habit;
   const auto sleeps_until_nap = [&] {
     int sleeps = 0;
@@ -237,7 +237,7 @@ TEST(NapHabitTest, NapsWhereCallsGatherAndTriesAgainWhereTheyDoNot) {
   EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
 }
 
-TEST_F(RingLinksTest, AreRefusedWithWrongPlacesOrDescriptors) {
+TEST_F(RingLinksTest, RejectsInvalidIndicesOrDescriptors) {
   const Fd memory = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
   const auto refuses = [&](RingOpened opened, std::vector<Fd> fds) {
     return !caller_.links.open(opened, std::move(fds)).ok();

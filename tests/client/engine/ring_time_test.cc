@@ -7,7 +7,7 @@ namespace {
 
 Time at(int ms) { return Time::from_ns(1'000'000'000) + ms * 1ms; }
 
-TEST(RingTimeTest, WhatWasAskedForIsArmedThoughItIsDueNoMore) {
+TEST(RingTimeTest, ArmsRequestedDeadlineThoughPast) {
   RingTime time;
   EXPECT_TRUE(time.want(at(20)));
   EXPECT_FALSE(time.want(std::nullopt)) << "it is gone when the loop looks";
@@ -17,7 +17,7 @@ TEST(RingTimeTest, WhatWasAskedForIsArmedThoughItIsDueNoMore) {
   EXPECT_EQ(time.take(), std::nullopt);
 }
 
-TEST(RingTimeTest, TheSoonestIsArmed) {
+TEST(RingTimeTest, ArmsSoonestDeadline) {
   RingTime time;
   EXPECT_TRUE(time.want(at(20)));
   EXPECT_TRUE(time.want(at(5)));
@@ -27,7 +27,7 @@ TEST(RingTimeTest, TheSoonestIsArmed) {
   EXPECT_EQ(time.take(), at(2));
 }
 
-TEST(RingTimeTest, OnceItHasRungItIsArmedAnew) {
+TEST(RingTimeTest, FiredDeadline_CanBeArmedAgain) {
   RingTime time;
   EXPECT_TRUE(time.want(at(20)));
   EXPECT_EQ(time.take(), at(20));

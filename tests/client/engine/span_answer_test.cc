@@ -44,7 +44,7 @@ class SpanAnswers : public testing::Test {
   OwnedCalls owned;
 };
 
-TEST_F(SpanAnswers, TheLatestOfEachKindUpToTheLimit) {
+TEST_F(SpanAnswers, ReturnsLatestSpansUpToLimit) {
   const SpansTold told = answer({1, 2, {}, {}});
   EXPECT_EQ(told.request, 1u);
   ASSERT_EQ(told.ran.size(), 2u);
@@ -55,7 +55,7 @@ TEST_F(SpanAnswers, TheLatestOfEachKindUpToTheLimit) {
   EXPECT_EQ(told.names, std::vector<std::string>{"f"});
 }
 
-TEST_F(SpanAnswers, OfATaskAloneAlsoWhatRanBesideIt) {
+TEST_F(SpanAnswers, TaskQuery_IncludesConcurrentTasks) {
   const SpansTold told = answer({1, 100, TaskId::of(3), {}});
   ASSERT_EQ(told.ran.size(), 2u);
   EXPECT_EQ(told.ran[0].task, TaskId::of(3));

@@ -70,7 +70,7 @@ std::uint64_t seeds() {
 
 class Groups : public testing::TestWithParam<Case> {};
 
-TEST_P(Groups, EndTheSameWayAtAllMembers) {
+TEST_P(Groups, EndsAlikeAtAllMembers) {
   std::map<std::string, int> counts;
   for (std::uint64_t seed = 1; seed <= seeds(); ++seed) {
     GroupWorld world(seed, GetParam().plan);
@@ -169,7 +169,7 @@ std::vector<Mutated> mutations() {
 
 class GroupMutations : public testing::TestWithParam<Mutated> {};
 
-TEST_P(GroupMutations, AreSeen) {
+TEST_P(GroupMutations, DetectsMutation) {
   for (const auto& each : cases()) {
     if (std::ranges::find(GetParam().where, each.name) == GetParam().where.end()) continue;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {

@@ -77,7 +77,7 @@ TEST(GroupMember, BeginsNoCommunicatorWithEarlierReleases) {
   EXPECT_EQ(pair.core.no_communicator(), "nccl: the library of rank 1 is 2.28.9, that of rank 0 2.28.9 (agreed)");
 }
 
-TEST(GroupMember, IsDoneWhenTheOthersHaveSaidThatTheirsCame) {
+TEST(GroupMember, OthersReportCompletion_IsDone) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, std::nullopt, pair.out);
@@ -90,7 +90,7 @@ TEST(GroupMember, IsDoneWhenTheOthersHaveSaidThatTheirsCame) {
   EXPECT_TRUE(pair.core.has_communicator());
 }
 
-TEST(GroupMember, GoesByTheHostWhereTheOtherLetsGoAfterItsOwnCame) {
+TEST(GroupMember, PeerReleasesCommunicator_UsesHostPath) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, std::nullopt, pair.out);
@@ -114,7 +114,7 @@ TEST(GroupMember, GoesByTheHostWhereTheOtherLetsGoAfterItsOwnCame) {
 }
 
 // The library could still write memory that another path would read.
-TEST(GroupMember, IsGoneWhoseLibraryNeverLetsGo) {
+TEST(GroupMember, LibraryNeverReleases_MemberIsBroken) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, failure(ErrorCode::unavailable, "it fails"), pair.out);
@@ -127,7 +127,7 @@ TEST(GroupMember, IsGoneWhoseLibraryNeverLetsGo) {
 }
 
 // The other member may have released its communicator in an operation with a third one.
-TEST(GroupMember, KnowsWhetherAnotherHadACommunicatorWhenItSaidWhatItWants) {
+TEST(GroupMember, RemembersCommunicatorOfPeerRequest) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, std::nullopt, pair.out);

@@ -49,7 +49,7 @@ std::string hex(const std::vector<std::byte>& bytes) {
   return text;
 }
 
-TEST(GroupWords, AreWrittenAsBefore) {
+TEST(GroupWords, MatchesGoldenBytes) {
   const std::string path = MOBULA_SOURCE_DIR "/tests/golden/GroupWord.hex";
   if (std::getenv("MOBULA_WRITE_GOLDEN") != nullptr) {
     std::ofstream file(path);
@@ -62,7 +62,7 @@ TEST(GroupWords, AreWrittenAsBefore) {
   for (const auto& [name, word] : words()) EXPECT_EQ(golden[name], hex(encode(word))) << name << ": members of other builds misread it";
 }
 
-TEST(GroupWords, AreReadAsTheyWereWritten) {
+TEST(GroupWords, DecodesWhatItEncodes) {
   for (const auto& [name, word] : words()) {
     const auto bytes = encode(word);
     const auto read = decode_word(bytes);
@@ -71,7 +71,7 @@ TEST(GroupWords, AreReadAsTheyWereWritten) {
   }
 }
 
-TEST(GroupWords, ThatNoMemberSaysAreRefused) {
+TEST(GroupWords, RejectsInvalidMessages) {
   const auto refused = [](std::vector<std::byte> bytes) { return !decode_word(bytes).ok(); };
   EXPECT_TRUE(refused({}));
   for (const auto& [name, word] : words()) {

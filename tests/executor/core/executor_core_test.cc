@@ -4,7 +4,7 @@
 namespace mobula::internal::executor {
 namespace {
 
-TEST_F(Executor, RunsTasksOneAfterAnotherInTheirOrder) {
+TEST_F(Executor, RunsTasksInOrder) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -15,7 +15,7 @@ TEST_F(Executor, RunsTasksOneAfterAnotherInTheirOrder) {
   EXPECT_EQ(order(), (std::vector{TaskId::of(101), TaskId::of(102)}));
 }
 
-TEST_F(Executor, RemembersWhenItsLatestCallsRan) {
+TEST_F(Executor, RemembersWhenLatestCallsRan) {
   be_task_executor();
   push(owner, 1);
   const Time began = now_;
@@ -35,7 +35,7 @@ TEST_F(Executor, RemembersWhenItsLatestCallsRan) {
   EXPECT_EQ(core_.ran().forgotten(), 0u);
 }
 
-TEST_F(Executor, RunsCallsOfTheLibraryBesideThoseOfTheActor) {
+TEST_F(Executor, RunsLibraryCallsDuringActorCall) {
   be_actor();
   push(7, 1);
   push(7, 2);
@@ -50,7 +50,7 @@ TEST_F(Executor, RunsCallsOfTheLibraryBesideThoseOfTheActor) {
   EXPECT_EQ(order().back(), TaskId::of(702));
 }
 
-TEST_F(Executor, LendsWhenAllButCallsOfTheLibraryWait) {
+TEST_F(Executor, OnlyLibraryCallsRun_ReleasesCpu) {
   be_actor();
   push(7, 1);
   push(7, 2, false, true);
@@ -60,7 +60,7 @@ TEST_F(Executor, LendsWhenAllButCallsOfTheLibraryWait) {
   EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
 }
 
-TEST_F(Executor, CallsOfTheLibraryWaitForTheActorToBeThere) {
+TEST_F(Executor, LibraryCalls_WaitForConstructor) {
   AssignExecutor assignment;
   assignment.actor.actor = ActorId::of(1);
   assignment.actor.max_concurrency = 1;
@@ -72,13 +72,13 @@ TEST_F(Executor, CallsOfTheLibraryWaitForTheActorToBeThere) {
   EXPECT_EQ(order().back(), TaskId::of(701));
 }
 
-TEST_F(Executor, RefusesCallersThatAreNotItsLessee) {
+TEST_F(Executor, RejectsCallersThatAreNotItsLessee) {
   be_task_executor();
   push(2, 1);
   EXPECT_EQ(core_.running() + core_.queued(), 0u);
 }
 
-TEST_F(Executor, RunsACallThatCameTwiceOnce) {
+TEST_F(Executor, RunsRepeatedCallOnce) {
   be_task_executor();
   push(owner, 1);
   --sent_[owner];
@@ -87,7 +87,7 @@ TEST_F(Executor, RunsACallThatCameTwiceOnce) {
   EXPECT_EQ(core_.queued(), 0u);
 }
 
-TEST_F(Executor, SaysOfCallsThatTakeLongThatTheyRun) {
+TEST_F(Executor, ReportsLongRunningCalls) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -108,7 +108,7 @@ TEST_F(Executor, SaysOfCallsThatTakeLongThatTheyRun) {
   EXPECT_TRUE(told<CallStarted>().empty()) << "a short call costs no message";
 }
 
-TEST_F(Executor, SaysNothingOfItsConstructor) {
+TEST_F(Executor, OmitsReportOfConstructor) {
   AssignExecutor assignment;
   assignment.actor.actor = ActorId::of(1);
   step(Assigned{assignment});
@@ -117,7 +117,7 @@ TEST_F(Executor, SaysNothingOfItsConstructor) {
   EXPECT_TRUE(out_.empty());
 }
 
-TEST_F(Executor, KeepsTheOrderOfEachCallerOfAnActor) {
+TEST_F(Executor, KeepsCallOrderOfEachCaller) {
   be_actor();
   running_.clear();
   push(1, 1, true);  // waits for its argument
@@ -132,7 +132,7 @@ TEST_F(Executor, KeepsTheOrderOfEachCallerOfAnActor) {
   EXPECT_EQ(order().back(), TaskId::of(102));
 }
 
-TEST_F(Executor, RunsAsManyMethodsAtOnceAsItsActorAllows) {
+TEST_F(Executor, RunsMethodsUpToConcurrencyLimit) {
   be_actor(2);
   for (std::uint64_t number = 1; number <= 3; ++number) push(1, number);
   EXPECT_EQ(core_.running(), 2u);
@@ -142,7 +142,7 @@ TEST_F(Executor, RunsAsManyMethodsAtOnceAsItsActorAllows) {
   EXPECT_EQ(core_.queued(), 0u);
 }
 
-TEST_F(Executor, RunsNoMethodBeforeTheConstructorHasReturned) {
+TEST_F(Executor, RunsNoMethodBeforeConstructorReturns) {
   AssignExecutor assignment;
   assignment.actor.actor = ActorId::of(1);
   assignment.actor.max_concurrency = 4;
@@ -155,7 +155,7 @@ TEST_F(Executor, RunsNoMethodBeforeTheConstructorHasReturned) {
   EXPECT_EQ(order().back(), TaskId::of(101));
 }
 
-TEST_F(Executor, AnswersForALostArgumentWithoutRunning) {
+TEST_F(Executor, ArgumentLost_FailsWithoutRun) {
   be_task_executor();
   push(owner, 1, true);
   const auto token = commanded<FetchArguments>().at(0).token;
@@ -166,7 +166,7 @@ TEST_F(Executor, AnswersForALostArgumentWithoutRunning) {
   EXPECT_EQ(commanded<DropCall>().size(), 1u);
 }
 
-TEST_F(Executor, HandsBackACallWhoseArgumentsFindNoRoomBesideOthers) {
+TEST_F(Executor, ArgumentsDoNotFitWithOthers_ReturnsCall) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2, true);
@@ -177,7 +177,7 @@ TEST_F(Executor, HandsBackACallWhoseArgumentsFindNoRoomBesideOthers) {
   EXPECT_TRUE(told<CallReply>().empty());
 }
 
-TEST_F(Executor, FailsACallWhoseArgumentsFindNoRoomThoughItIsAlone) {
+TEST_F(Executor, ArgumentsDoNotFitAlone_FailsCall) {
   be_task_executor();
   push(owner, 1, true);
   const auto token = commanded<FetchArguments>().at(0).token;
@@ -186,7 +186,7 @@ TEST_F(Executor, FailsACallWhoseArgumentsFindNoRoomThoughItIsAlone) {
   EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::failed);
 }
 
-TEST_F(Executor, CancelsACallThatHasNotStarted) {
+TEST_F(Executor, CancelsUnstartedCall) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -197,7 +197,7 @@ TEST_F(Executor, CancelsACallThatHasNotStarted) {
   EXPECT_EQ(running_.size(), 1u);
 }
 
-TEST_F(Executor, TellsARunningCallThatItIsCancelled) {
+TEST_F(Executor, NotifiesRunningCallOfCancel) {
   be_task_executor();
   push(owner, 1);
   say(owner, CancelCall{1, true, false});
@@ -209,7 +209,7 @@ TEST_F(Executor, TellsARunningCallThatItIsCancelled) {
   EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
 }
 
-TEST_F(Executor, AForcedCancelEndsTheProcessAndHandsTheOthersBack) {
+TEST_F(Executor, ForcedCancel_EndsProcessAndReturnsCalls) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -223,7 +223,7 @@ TEST_F(Executor, AForcedCancelEndsTheProcessAndHandsTheOthersBack) {
   EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::killed);
 }
 
-TEST_F(Executor, RetiresAfterItsCallsOnceTheyAreAcknowledged) {
+TEST_F(Executor, RetiresAfterCallsAreAcknowledged) {
   be_task_executor(2);
   push(owner, 1);
   push(owner, 2);
@@ -244,7 +244,7 @@ TEST_F(Executor, RetiresAfterItsCallsOnceTheyAreAcknowledged) {
   EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
 }
 
-TEST_F(Executor, LeavesAtABoundWhereNobodyAcknowledges) {
+TEST_F(Executor, NoAcknowledgement_LeavesAfterTimeout) {
   be_task_executor(1);
   push(owner, 1);
   finish(running_.at(0).token);
@@ -253,7 +253,7 @@ TEST_F(Executor, LeavesAtABoundWhereNobodyAcknowledges) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, StaysUntilItsTensorsAreElsewhere) {
+TEST_F(Executor, StaysUntilTensorsAreElsewhere) {
   keeps_tensors_ = true;
   be_task_executor(1);
   push(owner, 1);
@@ -269,7 +269,7 @@ TEST_F(Executor, StaysUntilItsTensorsAreElsewhere) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, LeavesAtABoundWhereItsTensorsFindNoRoom) {
+TEST_F(Executor, TensorsCannotMove_LeavesAfterTimeout) {
   keeps_tensors_ = true;
   be_task_executor(1);
   push(owner, 1);
@@ -282,7 +282,7 @@ TEST_F(Executor, LeavesAtABoundWhereItsTensorsFindNoRoom) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, ElementsThatStandApartFromAnArgumentAreFetchedFirst) {
+TEST_F(Executor, FetchesTensorChunksOfArgumentFirst) {
   be_task_executor();
   RefRecord tensor;
   tensor.object = ObjectId::of(5);
@@ -301,7 +301,7 @@ TEST_F(Executor, ElementsThatStandApartFromAnArgumentAreFetchedFirst) {
   EXPECT_EQ(started().size(), 1u);
 }
 
-TEST_F(Executor, StaysUntilTheCallerHoldsWhatAReplyContains) {
+TEST_F(Executor, StaysUntilCallerHoldsReplyContents) {
   be_task_executor(1);
   push(owner, 1);
   RefRecord inside;
@@ -314,7 +314,7 @@ TEST_F(Executor, StaysUntilTheCallerHoldsWhatAReplyContains) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, IsToldThatNobodyHeldWhatAReplyContains) {
+TEST_F(Executor, ReplyNeverHeld_ReleasesPinsAsUnheld) {
   be_task_executor();
   push(owner, 1);
   RefRecord inside;
@@ -325,7 +325,7 @@ TEST_F(Executor, IsToldThatNobodyHeldWhatAReplyContains) {
   EXPECT_TRUE(commanded<ReleasePins>()[0].unheld);
 }
 
-TEST_F(Executor, KeepsForAWhileWhatACallerThatDiedWasGiven) {
+TEST_F(Executor, CallerDied_KeepsItsContentsForAWhile) {
   be_task_executor();
   push(owner, 1);
   RefRecord inside;
@@ -339,7 +339,7 @@ TEST_F(Executor, KeepsForAWhileWhatACallerThatDiedWasGiven) {
   EXPECT_FALSE(commanded<ReleasePins>()[0].unheld);
 }
 
-TEST_F(Executor, HandsItsQueueBackWhereAskedAndGoesOn) {
+TEST_F(Executor, ReturnsQueueOnRequestAndContinues) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -351,7 +351,7 @@ TEST_F(Executor, HandsItsQueueBackWhereAskedAndGoesOn) {
   EXPECT_EQ(order().back(), TaskId::of(103));
 }
 
-TEST_F(Executor, GivesItsQueueBackAndLendsItsCpuWhileItsCallWaits) {
+TEST_F(Executor, CallBlocked_ReturnsQueueAndReleasesCpu) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -369,7 +369,7 @@ TEST_F(Executor, GivesItsQueueBackAndLendsItsCpuWhileItsCallWaits) {
   EXPECT_FALSE(told_agent<ExecutorBlocked>()[0].on);
 }
 
-TEST_F(Executor, DropsTheCallsOfACallerThatDied) {
+TEST_F(Executor, DropsCallsOfDeadCaller) {
   be_actor();
   running_.clear();
   push(1, 1);
@@ -382,7 +382,7 @@ TEST_F(Executor, DropsTheCallsOfACallerThatDied) {
   EXPECT_EQ(order().back(), TaskId::of(201));
 }
 
-TEST_F(Executor, EndsAfterTheRunningCallWhereAskedKindly) {
+TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
@@ -395,7 +395,7 @@ TEST_F(Executor, EndsAfterTheRunningCallWhereAskedKindly) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, EndsAtOnceWhereNot) {
+TEST_F(Executor, AbruptEnd_LeavesAtOnce) {
   be_task_executor();
   push(owner, 1);
   step(EndAsked{false});

@@ -64,7 +64,7 @@ TEST_F(PlannedEnd, LeavesAtOnceWhenEndedAbruptly) {
   EXPECT_FALSE(commanded<Leave>()[0].exit_handlers);
 }
 
-TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfAClosedCaller) {
+TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
   be_actor();
   push(2, 1);
   finish(running_.at(1).token);
@@ -82,7 +82,7 @@ TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(PlannedEnd, AwaitsACallerThatReturned) {
+TEST_F(PlannedEnd, AwaitsReturnedCaller) {
   be_actor();
   say(2, ReplyHeld{0, false, true});
   push(2, 1);
@@ -92,7 +92,7 @@ TEST_F(PlannedEnd, AwaitsACallerThatReturned) {
   EXPECT_TRUE(commanded<Leave>().empty());
 }
 
-TEST_F(PlannedEnd, DestroysItsActorBeforeItLeaves) {
+TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
   destructor_hangs_ = true;
   be_actor();
   step(EndAsked{true});
@@ -103,7 +103,7 @@ TEST_F(PlannedEnd, DestroysItsActorBeforeItLeaves) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(PlannedEnd, DestroysItsActorWhenTheJobEnds) {
+TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
   has_submitted_ = true;
   be_actor();
   push(2, 1);

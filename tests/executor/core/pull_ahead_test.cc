@@ -8,7 +8,7 @@ namespace {
 const ProcessId one = ProcessId::of(1);
 const ProcessId two = ProcessId::of(2);
 
-TEST(PullAhead, CountsWhatHasComeUntilItsCallBegins) {
+TEST(PullAhead, CountsPrefetchedUntilCallStarts) {
   PullAhead ahead(100);
   for (std::uint64_t token = 1; token <= 4; ++token) ahead.waits(token, one);
   EXPECT_TRUE(ahead.may_pull(1, 60));
@@ -24,7 +24,7 @@ TEST(PullAhead, CountsWhatHasComeUntilItsCallBegins) {
   EXPECT_TRUE(ahead.may_pull(4, 1));
 }
 
-TEST(PullAhead, TheFirstOfEachCallerAlwaysMay) {
+TEST(PullAhead, AlwaysAllowsFirstOfEachCaller) {
   PullAhead ahead(100);
   ahead.waits(1, one);  // its tensors are not known yet
   ahead.waits(2, one);
@@ -34,7 +34,7 @@ TEST(PullAhead, TheFirstOfEachCallerAlwaysMay) {
   EXPECT_TRUE(ahead.may_pull(1, 500)) << "call 2 waits for it";
 }
 
-TEST(PullAhead, WhatIsDroppedBeforeItWasPulledCountsNothing) {
+TEST(PullAhead, DroppedBeforePull_CountsNothing) {
   PullAhead ahead(100);
   ahead.waits(1, one);
   ahead.waits(2, one);

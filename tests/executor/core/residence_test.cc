@@ -4,7 +4,7 @@
 namespace mobula::internal::executor {
 namespace {
 
-TEST_F(Executor, ThatHoldsResultsStaysAfterItsLastCallUntilTheyAreFreed) {
+TEST_F(Executor, HoldingResults_StaysUntilFreed) {
   be_task_executor(1);
   push(owner, 1);
   step(ResultsHeld{two_results});
@@ -22,7 +22,7 @@ TEST_F(Executor, ThatHoldsResultsStaysAfterItsLastCallUntilTheyAreFreed) {
   EXPECT_TRUE(core_.leaving());
 }
 
-TEST_F(Executor, TheAgentHearsOfASlotThatOnlyHoldsResults) {
+TEST_F(Executor, NotifiesAgentOfResidentSlot) {
   be_task_executor();
   push(owner, 1);
   step(ResultsHeld{two_results});
@@ -40,7 +40,7 @@ TEST_F(Executor, TheAgentHearsOfASlotThatOnlyHoldsResults) {
   EXPECT_FALSE(told_agent<ExecutorResides>().at(0).residence.any()) << "it works";
 }
 
-TEST_F(Executor, StoresWhatItHoldsWhenItsSlotIsGivenBack) {
+TEST_F(Executor, SlotReturned_StoresHeldResults) {
   keeps_tensors_ = true;
   be_task_executor();
   push(owner, 1);
@@ -54,13 +54,13 @@ TEST_F(Executor, StoresWhatItHoldsWhenItsSlotIsGivenBack) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, ThatHoldsNothingGoesAtOnceThen) {
+TEST_F(Executor, HoldingNothing_ExitsAtOnce) {
   be_task_executor();
   step(EndAsked{false, true});
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, DoesNotStoreForAJobThatHasEnded) {
+TEST_F(Executor, JobEnded_StoresNothing) {
   keeps_tensors_ = true;
   be_task_executor();
   push(owner, 1);
@@ -71,7 +71,7 @@ TEST_F(Executor, DoesNotStoreForAJobThatHasEnded) {
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
-TEST_F(Executor, OverItsShareItsCallFailsAndItsProcessEnds) {
+TEST_F(Executor, ShareExceeded_CallFailsAndProcessEnds) {
   be_task_executor();
   push(owner, 1);
   step(ShareExceeded{"4 of 3 bytes"});
@@ -87,7 +87,7 @@ TEST_F(Executor, OverItsShareItsCallFailsAndItsProcessEnds) {
   EXPECT_TRUE(core_.leaving());
 }
 
-TEST_F(Executor, AnActorOverItsShareLosesTheCallAlone) {
+TEST_F(Executor, ActorExceedsShare_LosesOnlyThatCall) {
   be_actor();
   push(1, 1);
   step(ShareExceeded{"4 of 3 bytes"});

@@ -24,7 +24,7 @@ class Rounds : public Executor {
   }
 };
 
-TEST_F(Rounds, WhatWasSentBehindARefusedCallGoesBackUnstarted) {
+TEST_F(Rounds, ReturnsCallsBehindRejectedCallUnstarted) {
   be_actor();
   call(1, 1);
   const auto lost = call(2, 1, true);
@@ -43,7 +43,7 @@ TEST_F(Rounds, WhatWasSentBehindARefusedCallGoesBackUnstarted) {
   EXPECT_EQ(order(), (std::vector{TaskId(), TaskId::of(701), TaskId::of(706), TaskId::of(707), TaskId::of(708)}));
 }
 
-TEST_F(Rounds, CallsOfOthersAndThoseBesideGoOn) {
+TEST_F(Rounds, CallsOfOtherCallers_Continue) {
   be_actor();
   const auto lost = call(1, 1, true);
   push(caller, 2, true, true);
@@ -60,7 +60,7 @@ TEST_F(Rounds, CallsOfOthersAndThoseBesideGoOn) {
   EXPECT_EQ(core_.queued(), 1u);
 }
 
-TEST_F(Rounds, ACallRefusedLaterThanOneBehindItBeginsAnother) {
+TEST_F(Rounds, LaterRejectionOfEarlierCall_StartsRound) {
   be_actor();
   const auto first = call(1, 1, true);
   const auto second = call(2, 1, true);
@@ -75,7 +75,7 @@ TEST_F(Rounds, ACallRefusedLaterThanOneBehindItBeginsAnother) {
   EXPECT_EQ(order().back(), TaskId::of(705));
 }
 
-TEST_F(Rounds, ARefusedCallWhoseCallerSendsNoneAgainHoldsUpNobody) {
+TEST_F(Rounds, CallerResendsNothing_BlocksNoOtherCall) {
   be_actor();
   const auto token = call(1, 1, true);
   call(2, 1);
@@ -84,7 +84,7 @@ TEST_F(Rounds, ARefusedCallWhoseCallerSendsNoneAgainHoldsUpNobody) {
   EXPECT_EQ(order().back(), TaskId::of(702));
 }
 
-TEST_F(Rounds, CallersOfAReleaseThatKnowsOfNoneGetNothingBack) {
+TEST_F(Rounds, CallerWithoutRounds_GetsNothingBack) {
   be_actor();
   const auto lost = call(1, 0, true);
   call(2, 0);
@@ -95,7 +95,7 @@ TEST_F(Rounds, CallersOfAReleaseThatKnowsOfNoneGetNothingBack) {
   EXPECT_EQ(order().back(), TaskId::of(703));
 }
 
-TEST_F(Rounds, ACallThatFindsNoRoomBeginsAnother) {
+TEST_F(Rounds, QueueFull_StartsRound) {
   ExecutorOptions options;
   options.max_queue = 2;
   core_ = ExecutorCore(options);
@@ -115,7 +115,7 @@ TEST_F(Rounds, ACallThatFindsNoRoomBeginsAnother) {
   EXPECT_EQ(core_.queued(), 2u);
 }
 
-TEST_F(Rounds, TasksHaveNoOrder) {
+TEST_F(Rounds, Tasks_HaveNoOrder) {
   be_task_executor();
   round_ = 1;
   push(owner, 1, true);

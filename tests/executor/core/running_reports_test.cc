@@ -26,20 +26,20 @@ class RunningReportsTest : public ::testing::Test {
   std::uint64_t task_ = 0;
 };
 
-TEST_F(RunningReportsTest, TheSameIsSaidOnce) {
+TEST_F(RunningReportsTest, ReportsSameTaskOnce) {
   EXPECT_EQ(starts("make"), Say::now);
   EXPECT_EQ(starts("make"), Say::nothing);
   EXPECT_EQ(reports_.runs().task, TaskId::of(2));
 }
 
-TEST_F(RunningReportsTest, OnesThatTakeTheirTimeAreAllSaid) {
+TEST_F(RunningReportsTest, ReportsAllLongCalls) {
   for (int call = 0; call < 1000; ++call) {
     EXPECT_EQ(starts(call % 2 == 0 ? "make" : "look"), Say::now);
     now_ = now_ + RunningReports::for_each;
   }
 }
 
-TEST_F(RunningReportsTest, OfManyInTurnTheLastIsSaidLater) {
+TEST_F(RunningReportsTest, ManyStarts_DelaysReportOfLast) {
   EXPECT_EQ(turns_said(), RunningReports::at_once);
   EXPECT_EQ(starts("other"), Say::nothing) << "it has been asked to come again once";
   EXPECT_TRUE(reports_.again());
@@ -47,7 +47,7 @@ TEST_F(RunningReportsTest, OfManyInTurnTheLastIsSaidLater) {
   EXPECT_FALSE(reports_.again());
 }
 
-TEST_F(RunningReportsTest, ManyShortOnesTogetherEarnNothing) {
+TEST_F(RunningReportsTest, LimitsReportsOfManyShortCalls) {
   int said = 0;
   for (int call = 0; call < 1000; ++call) {
     said += starts(call % 2 == 0 ? "make" : "look") == Say::now ? 1 : 0;
@@ -56,7 +56,7 @@ TEST_F(RunningReportsTest, ManyShortOnesTogetherEarnNothing) {
   EXPECT_EQ(said, RunningReports::at_once);
 }
 
-TEST_F(RunningReportsTest, WhatRunsAgainAsItWasSaidNeedsNoWord) {
+TEST_F(RunningReportsTest, OmitsRepeatOfLastReport) {
   const int said = turns_said();
   EXPECT_EQ(starts(said % 2 == 0 ? "look" : "make"), Say::nothing);  // the name reported last
   EXPECT_FALSE(reports_.again());
@@ -64,7 +64,7 @@ TEST_F(RunningReportsTest, WhatRunsAgainAsItWasSaidNeedsNoWord) {
   EXPECT_EQ(turns_said(), 5);
 }
 
-TEST_F(RunningReportsTest, WhetherItMayRunAgainIsSaidAtOnce) {
+TEST_F(RunningReportsTest, ReportsChangedRetryabilityAtOnce) {
   (void)turns_said();
   EXPECT_EQ(starts("make", false), Say::now);
   EXPECT_EQ(starts("look", true), Say::now);

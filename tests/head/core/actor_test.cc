@@ -24,7 +24,7 @@ class Actors : public testing::Test {
   ActorSpec spec = cluster.actor(1, 1);
 };
 
-TEST_F(Actors, ComeAliveAndTheirOwnerHears) {
+TEST_F(Actors, NotifiesOwnerWhenActorIsAlive) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
   EXPECT_EQ(start.first_generation, 0u);
@@ -38,7 +38,7 @@ TEST_F(Actors, ComeAliveAndTheirOwnerHears) {
   EXPECT_LT(heard[0].version, heard[1].version);
 }
 
-TEST_F(Actors, WatchersHearNowAndLaterEvenIfTheyAskFirst) {
+TEST_F(Actors, NotifiesWatchersThatAskEarly) {
   const auto watcher = ProcessId::of(77);
   cluster.process_says(home, watcher, Role::driver, 1, WatchActor{spec.actor, true});
   EXPECT_TRUE(news(watcher).empty());
@@ -51,7 +51,7 @@ TEST_F(Actors, WatchersHearNowAndLaterEvenIfTheyAskFirst) {
   EXPECT_EQ(news(watcher).size(), 1u);
 }
 
-TEST_F(Actors, WatchersOfWhatIsNeverCreatedAreToldSo) {
+TEST_F(Actors, ActorNeverCreated_WatcherIsNotified) {
   cluster.driver_says(home, 1, WatchActor{ActorId::of(99), true});
   cluster.pass(11s);
   const auto heard = news();
@@ -59,7 +59,7 @@ TEST_F(Actors, WatchersOfWhatIsNeverCreatedAreToldSo) {
   EXPECT_EQ(heard[0].state, ActorState::dead);
 }
 
-TEST_F(Actors, ConstructorThatThrowsEndsTheActor) {
+TEST_F(Actors, ConstructorThrows_ActorDies) {
   cluster.creates(home, spec);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
@@ -74,7 +74,7 @@ TEST_F(Actors, ConstructorThatThrowsEndsTheActor) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(Actors, EndedForLackOfMemoryAreRestartedAfterAPauseThatGrows) {
+TEST_F(Actors, OutOfMemory_RestartsWithGrowingBackoff) {
   spec.max_restarts = -1;
   cluster.creates(home, spec);
   auto started = cluster.actor_comes_alive(agent);
@@ -89,7 +89,7 @@ TEST_F(Actors, EndedForLackOfMemoryAreRestartedAfterAPauseThatGrows) {
   }
 }
 
-TEST_F(Actors, ThatCannotBeStartedAreTriedAgainAtOnceOnceAndThenAfterPauses) {
+TEST_F(Actors, StartFailed_RetriesAtOnceThenWithBackoff) {
   cluster.creates(home, spec);
   EndCause cause;
   cause.kind = EndKind::start_failed;
@@ -105,7 +105,7 @@ TEST_F(Actors, ThatCannotBeStartedAreTriedAgainAtOnceOnceAndThenAfterPauses) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
-TEST_F(Actors, RestartUntilTheirRestartsAreUsedUp) {
+TEST_F(Actors, RestartsUntilLimitIsReached) {
   spec.max_restarts = 1;
   cluster.creates(home, spec);
   const auto first = cluster.actor_comes_alive(agent);
@@ -127,7 +127,7 @@ TEST_F(Actors, RestartUntilTheirRestartsAreUsedUp) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Actors, ExitActorIsNoCrash) {
+TEST_F(Actors, ExitActor_IsNotACrash) {
   spec.max_restarts = -1;
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
@@ -137,7 +137,7 @@ TEST_F(Actors, ExitActorIsNoCrash) {
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
 }
 
-TEST_F(Actors, KillEndsAtOnceAndKillWithRestartRestarts) {
+TEST_F(Actors, Kill_EndsAtOnceOrRestarts) {
   spec.max_restarts = 1;
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
@@ -153,7 +153,7 @@ TEST_F(Actors, KillEndsAtOnceAndKillWithRestartRestarts) {
   EXPECT_FALSE(stops[0].graceful);
 }
 
-TEST_F(Actors, LastHandleGoneLetsRunningCallsFinish) {
+TEST_F(Actors, LastHandleReleased_RunningCallsFinish) {
   cluster.creates(home, spec);
   const auto start = cluster.actor_comes_alive(agent);
   cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "no handle is left"});
@@ -166,7 +166,7 @@ TEST_F(Actors, LastHandleGoneLetsRunningCallsFinish) {
   EXPECT_TRUE(cluster.view().slots.empty());
 }
 
-TEST_F(Actors, ATakenNameIsRefusedOrFound) {
+TEST_F(Actors, NameTaken_RejectsOrReturnsExisting) {
   spec.name = "counter";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
@@ -203,7 +203,7 @@ TEST_F(Actors, ReportsPendingLimitToCallers) {
   EXPECT_EQ(cluster.heard<ActorFound>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
 }
 
-TEST_F(Actors, NamesAreFoundInTheirSpaceAndFreeAfterDeath) {
+TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
   spec.name = "counter";
   spec.name_space = "shared";
   cluster.creates(home, spec);
@@ -224,7 +224,7 @@ TEST_F(Actors, NamesAreFoundInTheirSpaceAndFreeAfterDeath) {
   EXPECT_TRUE(ask("shared"));
 }
 
-TEST_F(Actors, EndWithTheirJobUnlessDetached) {
+TEST_F(Actors, JobEnded_ActorsEndUnlessDetached) {
   auto detached = cluster.actor(1, 2);
   detached.detached = true;
   detached.name = "keeper";
@@ -241,7 +241,7 @@ TEST_F(Actors, EndWithTheirJobUnlessDetached) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(Actors, ADetachedOneRestartsAfterItsJobHasEnded) {
+TEST_F(Actors, JobEnded_DetachedActorStillRestarts) {
   auto detached = cluster.actor(1, 2);
   detached.detached = true;
   detached.max_restarts = -1;
@@ -254,7 +254,7 @@ TEST_F(Actors, ADetachedOneRestartsAfterItsJobHasEnded) {
   EXPECT_EQ(again.job_env.at("FROM_JOB"), "1");
 }
 
-TEST_F(Actors, EndWithTheProcessThatOwnsThem) {
+TEST_F(Actors, OwnerExited_ActorsEnd) {
   const auto owner = ProcessId::of(88);
   spec.owner = owner;
   cluster.process_says(home, owner, Role::driver, 1, CreateActor{spec, false});
@@ -264,7 +264,7 @@ TEST_F(Actors, EndWithTheProcessThatOwnsThem) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(Actors, MoveWhenTheirNodeDies) {
+TEST_F(Actors, NodeDied_ActorMoves) {
   auto& spare = cluster.node_joins(3, SmallCluster::shape(2));
   spec.max_restarts = 1;
   cluster.creates(home, spec);
@@ -282,7 +282,7 @@ TEST_F(Actors, MoveWhenTheirNodeDies) {
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
 }
 
-TEST_F(Actors, AnExclusiveOneWaitsUntilItsSilentNodeHasFencedItself) {
+TEST_F(Actors, ExclusiveActor_WaitsUntilNodeIsFenced) {
   auto& spare = cluster.node_joins(3, SmallCluster::shape(2));
   spec.max_restarts = -1;
   spec.exclusive = true;
@@ -299,7 +299,7 @@ TEST_F(Actors, AnExclusiveOneWaitsUntilItsSilentNodeHasFencedItself) {
   cluster.expect_start_slot(second);
 }
 
-TEST_F(Actors, WhatCanNeverBePlacedIsRefusedWhereThatWasAsked) {
+TEST_F(Actors, RejectsInfeasibleActorWhenFailFast) {
   spec.demand.request.resources = {{"GPU", Quantity::whole(1)}};
   cluster.driver_says(home, 1, CreateActor{spec, true});
   const auto infeasible = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
@@ -309,7 +309,7 @@ TEST_F(Actors, WhatCanNeverBePlacedIsRefusedWhereThatWasAsked) {
   EXPECT_TRUE(news().back().refused);
 }
 
-TEST_F(Actors, ARestatedCreationIsAnsweredAndChangesNothing) {
+TEST_F(Actors, CreationResent_RepliesWithoutChange) {
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
   news();
@@ -320,7 +320,7 @@ TEST_F(Actors, ARestatedCreationIsAnsweredAndChangesNothing) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Actors, DetachedOnesStartWhenTheyAreDurable) {
+TEST_F(Actors, DetachedActor_StartsWhenDurable) {
   spec.detached = true;
   cluster.persist_at_once = false;
   cluster.creates(home, spec);
@@ -331,7 +331,7 @@ TEST_F(Actors, DetachedOnesStartWhenTheyAreDurable) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(Actors, DetachedOnesThatCannotBeMadeDurableAreRefused) {
+TEST_F(Actors, PersistFailed_DetachedActorRejected) {
   spec.detached = true;
   spec.name = "keeper";
   cluster.persist_at_once = false;

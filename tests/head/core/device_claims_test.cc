@@ -35,14 +35,14 @@ class DeviceClaims : public testing::Test {
   TestAgent& second = cluster.node_joins(2, shape_with({"GPU-bb", "GPU-cc"}));
 };
 
-TEST_F(DeviceClaims, TheSecondRegistrantIsToldWhichDeviceAndWhoHasIt) {
+TEST_F(DeviceClaims, NamesDeviceAndHolderToSecondRegistrant) {
   EXPECT_TRUE(first.registered->warnings.empty());
   ASSERT_EQ(second.registered->warnings.size(), 1u);
   EXPECT_THAT(second.registered->warnings[0], HasSubstr("GPU 0 (GPU-bb)"));
   EXPECT_THAT(second.registered->warnings[0], HasSubstr(first.node.hex()));
 }
 
-TEST_F(DeviceClaims, ListsOfNodesShowIt) {
+TEST_F(DeviceClaims, ShowsRejectedDevicesInNodeLists) {
   const Json list = Json::parse(cluster.tool("list", "nodes").json);
   ASSERT_EQ(list["warnings"].size(), 1u);
   EXPECT_THAT(list["warnings"][0].get<std::string>(), HasSubstr(second.node.hex()));
@@ -55,7 +55,7 @@ TEST_F(DeviceClaims, ListsOfNodesShowIt) {
   EXPECT_EQ(node(first)["resources"]["GPU"]["total"], 2);
 }
 
-TEST_F(DeviceClaims, TheDeviceIsBookedForTheFirstAlone) {
+TEST_F(DeviceClaims, AllocatesDeviceOnlyToFirstRegistrant) {
   cluster.driver_starts_job(first, 1);
   cluster.wants(first, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 4);
   EXPECT_EQ(cluster.take<StartSlot>(first).size(), 2u);
@@ -64,14 +64,14 @@ TEST_F(DeviceClaims, TheDeviceIsBookedForTheFirstAlone) {
   EXPECT_EQ(devices_of(slots[0]), std::vector<std::uint32_t>{1});
 }
 
-TEST_F(DeviceClaims, AShareOfARefusedDeviceIsNotGivenEither) {
+TEST_F(DeviceClaims, AllocatesNoShareOfRejectedDevice) {
   cluster.driver_starts_job(first, 1);
   cluster.wants(first, cluster.demand_class(1, 1, {{"GPU", Quantity::from_units(5'000)}}), 8);
   EXPECT_EQ(cluster.take<StartSlot>(first).size(), 4u);
   EXPECT_EQ(cluster.take<StartSlot>(second).size(), 2u);
 }
 
-TEST_F(DeviceClaims, WhenTheFirstIsGoneTheSecondGetsItAndKeepsWhatItHas) {
+TEST_F(DeviceClaims, HolderDied_SecondNodeGetsDevice) {
   cluster.driver_starts_job(second, 1);
   cluster.wants(second, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 3);
   ASSERT_EQ(cluster.take<StartSlot>(second).size(), 1u);
@@ -85,21 +85,21 @@ TEST_F(DeviceClaims, WhenTheFirstIsGoneTheSecondGetsItAndKeepsWhatItHas) {
   EXPECT_EQ(devices_of(more[0]), std::vector<std::uint32_t>{0});
 }
 
-TEST_F(DeviceClaims, ANewIncarnationOfTheHolderKeepsItsDevices) {
+TEST_F(DeviceClaims, HolderReincarnated_KeepsItsDevices) {
   cluster.comes_back_as(first, 7);
   cluster.register_agent(first);
   EXPECT_EQ(node(first)["resources"]["GPU"]["total"], 2);
   EXPECT_EQ(node(second)["refused_devices"].size(), 1u);
 }
 
-TEST_F(DeviceClaims, DevicesWithoutAUuidAreEverybodysOwn) {
+TEST_F(DeviceClaims, DevicesWithoutUuid_NeverConflict) {
   cluster.node_joins(3, SmallCluster::shape(1, 2));
   const auto& fourth = cluster.node_joins(4, SmallCluster::shape(1, 2));
   EXPECT_TRUE(fourth.registered->warnings.empty());
   EXPECT_EQ(node(fourth)["resources"]["GPU"]["total"], 2);
 }
 
-TEST_F(DeviceClaims, NodesShowTheirDevicesAndThePolicyInForce) {
+TEST_F(DeviceClaims, ShowsDevicesAndPolicyOfNode) {
   const Json shown = node(first);
   EXPECT_EQ(shown["devices"]["GPU"][0]["uuid"], "GPU-aa");
   EXPECT_EQ(shown["devices"]["GPU"][1]["id"], "1");

@@ -28,7 +28,7 @@ class Drain : public testing::Test {
   ActorSpec spec = cluster.actor(1, 1);
 };
 
-TEST_F(Drain, ActorThatMayBeRestartedMovesWithoutUsingARestart) {
+TEST_F(Drain, MovesRestartableActorWithoutUsingRestart) {
   const auto first = actor_on_first_node(1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
   EXPECT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
@@ -54,7 +54,7 @@ TEST_F(Drain, DrainingNode_RequestWaitsForUndrain) {
   EXPECT_NE(reply.json.find("it fits when a draining node is undrained"), std::string::npos) << reply.json;
 }
 
-TEST_F(Drain, ActorThatMayNotBeRestartedStaysUntilTheDeadlineAndDiesWithItsCause) {
+TEST_F(Drain, NonRestartableActor_DiesAtDeadlineWithCause) {
   actor_on_first_node(0);
   const auto reply = cluster.tool("drain", "20000", agent.node.hex());
   EXPECT_NE(reply.json.find("may not be restarted"), std::string::npos);
@@ -71,7 +71,7 @@ TEST_F(Drain, ActorThatMayNotBeRestartedStaysUntilTheDeadlineAndDiesWithItsCause
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(Drain, AllNodesHearWhoIsDrainedAndWhoNoLonger) {
+TEST_F(Drain, NotifiesAllNodesOfDrainAndUndrain) {
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
   for (TestAgent* each : {&agent, &home, &other}) cluster.take<PeersChanged>(*each);
   cluster.tool("drain", "", agent.node.hex());
@@ -91,14 +91,14 @@ TEST_F(Drain, AllNodesHearWhoIsDrainedAndWhoNoLonger) {
   EXPECT_EQ(news[0].undrained, std::vector<NodeId>{agent.node});
 }
 
-TEST_F(Drain, WithoutADeadlineSuchAnActorStays) {
+TEST_F(Drain, NoDeadline_NonRestartableActorStays) {
   actor_on_first_node(0);
   cluster.tool("drain", "", agent.node.hex());
   cluster.pass(100s);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::alive);
 }
 
-TEST_F(Drain, MovingActorThatDoesNotEndIsEndedAtTheDeadlineAndRestartsElsewhere) {
+TEST_F(Drain, UnfinishedActor_StoppedAtDeadlineAndMoved) {
   const auto first = actor_on_first_node(1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
   cluster.tool("drain", "5000", agent.node.hex());
@@ -112,7 +112,7 @@ TEST_F(Drain, MovingActorThatDoesNotEndIsEndedAtTheDeadlineAndRestartsElsewhere)
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
-TEST_F(Drain, TasksAreRecalledAndWhatIsLeftAtTheDeadlineIsLostToItsLessee) {
+TEST_F(Drain, RecallsTasksAndRevokesSlotsAtDeadline) {
   const auto cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -127,7 +127,7 @@ TEST_F(Drain, TasksAreRecalledAndWhatIsLeftAtTheDeadlineIsLostToItsLessee) {
   EXPECT_NE(lost[0].cause.text.find("deadline"), std::string::npos);
 }
 
-TEST_F(Drain, AgentThatIsToEndDrainsItsNode) {
+TEST_F(Drain, AgentStopping_DrainsItsNode) {
   const auto first = actor_on_first_node(-1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
   cluster.says(agent, Leaving{30s});
@@ -157,7 +157,7 @@ class DrainAfterARestart : public Drain {
   DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
 };
 
-TEST_F(DrainAfterARestart, TheNodeStillGetsNothing) {
+TEST_F(DrainAfterARestart, HeadRestarted_DrainedNodeGetsNothing) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
   head_comes_back();
   EXPECT_EQ(state(), NodeState::draining);
@@ -165,7 +165,7 @@ TEST_F(DrainAfterARestart, TheNodeStillGetsNothing) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(DrainAfterARestart, ItIsNotAskedOfTheNextIncarnation) {
+TEST_F(DrainAfterARestart, NextIncarnation_IsNotDrained) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
   agent.incarnation = ProcessId::of(4712);
   head_comes_back();
@@ -174,7 +174,7 @@ TEST_F(DrainAfterARestart, ItIsNotAskedOfTheNextIncarnation) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(DrainAfterARestart, WhatRunsIsRecalledAgainAndEndedAtTheDeadlineCountedAnew) {
+TEST_F(DrainAfterARestart, RecallsSlotsAgainAndRestartsDeadline) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   SlotFact fact;
@@ -203,7 +203,7 @@ TEST_F(DrainAfterARestart, WhatRunsIsRecalledAgainAndEndedAtTheDeadlineCountedAn
 
 // ---- undrain ------------------------------------------------------------------------------------
 
-TEST_F(DrainAfterARestart, ANodeThatIsTakenBackGetsWorkAgainAlsoAfterTheHeadsRestart) {
+TEST_F(DrainAfterARestart, UndrainedNode_GetsWorkAfterHeadRestart) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
   cluster.wants(home, cpu, 1);
   cluster.expect_no_start_slot(agent);
@@ -215,7 +215,7 @@ TEST_F(DrainAfterARestart, ANodeThatIsTakenBackGetsWorkAgainAlsoAfterTheHeadsRes
   EXPECT_EQ(state(), NodeState::alive);
 }
 
-TEST_F(DrainAfterARestart, ItIsTakenBackFromADrainThatTheHeadBeforeWasAskedFor) {
+TEST_F(DrainAfterARestart, UndrainsNodeDrainedBeforeRestart) {
   ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
   cluster.restart_head();
   const auto early = cluster.tool("undrain", "", agent.node.hex());
@@ -229,7 +229,7 @@ TEST_F(DrainAfterARestart, ItIsTakenBackFromADrainThatTheHeadBeforeWasAskedFor) 
   EXPECT_TRUE(cluster.take<StopSlot>(agent).empty()) << "its deadline is over with it";
 }
 
-TEST_F(DrainAfterARestart, ANodeIsTakenBackAfterItsDeadline) {
+TEST_F(DrainAfterARestart, UndrainsAfterDeadline) {
   actor_on_first_node(0);
   ASSERT_TRUE(cluster.tool("drain", "5000", agent.node.hex()).ok);
   cluster.pass(6s);
@@ -240,7 +240,7 @@ TEST_F(DrainAfterARestart, ANodeIsTakenBackAfterItsDeadline) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(Drain, WhatWasToldToMoveMovesAlthoughTheNodeIsTakenBack) {
+TEST_F(Drain, Undrain_MovedActorStays) {
   const auto first = actor_on_first_node(1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(8));
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
@@ -254,14 +254,14 @@ TEST_F(Drain, WhatWasToldToMoveMovesAlthoughTheNodeIsTakenBack) {
   EXPECT_TRUE(cluster.take<StopSlot>(other).empty());
 }
 
-TEST_F(Drain, AgentThatIsToEndIsNotTakenBack) {
+TEST_F(Drain, RejectsUndrainOfStoppingAgent) {
   cluster.says(agent, Leaving{30s});
   const auto reply = cluster.tool("undrain", "", agent.node.hex());
   EXPECT_FALSE(reply.ok);
   EXPECT_NE(reply.text.find("being stopped"), std::string::npos) << reply.text;
 }
 
-TEST_F(Drain, TakingBackWhatIsNotDrainedChangesNothingAndSaysSo) {
+TEST_F(Drain, UndrainOfActiveNode_ReportsNoChange) {
   const auto reply = cluster.tool("undrain", "", agent.node.hex());
   ASSERT_TRUE(reply.ok) << reply.text;
   EXPECT_NE(reply.json.find("was not draining"), std::string::npos) << reply.json;
@@ -270,7 +270,7 @@ TEST_F(Drain, TakingBackWhatIsNotDrainedChangesNothingAndSaysSo) {
   EXPECT_FALSE(cluster.tool("undrain", "", agent.node.hex(), Role::observer).ok);
 }
 
-TEST_F(Drain, TakingBackIsAnsweredWhenItIsDurable) {
+TEST_F(Drain, RepliesToUndrainWhenDurable) {
   cluster.tool("drain", "", agent.node.hex());
   cluster.replies.clear();
   cluster.persist_at_once = false;
@@ -281,7 +281,7 @@ TEST_F(Drain, TakingBackIsAnsweredWhenItIsDurable) {
   EXPECT_TRUE(cluster.replies.front().ok);
 }
 
-TEST_F(Drain, SaysOfTheNodeHowLongItHasAndWhatItsDeadlineHasEnded) {
+TEST_F(Drain, ReportsTimeLeftAndLeasesEndedAtDeadline) {
   actor_on_first_node(0);
   cluster.tool("drain", "5000", agent.node.hex());
   cluster.pass(1s);
@@ -295,7 +295,7 @@ TEST_F(Drain, SaysOfTheNodeHowLongItHasAndWhatItsDeadlineHasEnded) {
   EXPECT_FALSE(node().contains("drain"));
 }
 
-TEST_F(Drain, IsAnsweredWhenItIsDurable) {
+TEST_F(Drain, RepliesWhenDurable) {
   cluster.persist_at_once = false;
   cluster.tool("drain", "", agent.node.hex());
   EXPECT_TRUE(cluster.replies.empty());
@@ -304,7 +304,7 @@ TEST_F(Drain, IsAnsweredWhenItIsDurable) {
   EXPECT_TRUE(cluster.replies.front().ok);
 }
 
-TEST_F(Drain, DeadlineHasToBeANumber) {
+TEST_F(Drain, RejectsDeadlineThatIsNoNumber) {
   EXPECT_FALSE(cluster.tool("drain", "soon", agent.node.hex()).ok);
   EXPECT_FALSE(cluster.tool("drain", "-1", agent.node.hex()).ok);
 }

@@ -32,7 +32,7 @@ class Events : public testing::Test {
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
 
-TEST_F(Events, ANodeJoinsAndDiesAndIsNamed) {
+TEST_F(Events, RecordsNodeJoinAndDeath) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   other.silent = true;
   cluster.pass(15s);
@@ -53,7 +53,7 @@ TEST_F(Events, ANodeJoinsAndDiesAndIsNamed) {
   EXPECT_EQ(time.size(), std::string("2026-11-24T02:33:12.345Z").size()) << time;
 }
 
-TEST_F(Events, AKindThatThereIsNotIsRefusedWithThoseThereAre) {
+TEST_F(Events, RejectsUnknownKindAndListsKnownKinds) {
   for (const char* kind : {"FOO", "foo_*"}) {
     const auto answer = cluster.tool("list", "events", Json{{"kind", kind}}.dump());
     EXPECT_EQ(answer.code, ErrorCode::invalid_argument) << kind;
@@ -63,7 +63,7 @@ TEST_F(Events, AKindThatThereIsNotIsRefusedWithThoseThereAre) {
   EXPECT_TRUE(cluster.tool("list", "events", Json{{"kind", "JOB_*"}}.dump()).ok);
 }
 
-TEST_F(Events, WhoAskedForAnOrderIsNamed) {
+TEST_F(Events, NamesRequesterOfOrder) {
   ASSERT_TRUE(cluster.tool("drain", "", agent.node.hex()).ok);
   const auto drained = of_kind("NODE_DRAINING");
   ASSERT_EQ(drained.size(), 1u);
@@ -80,7 +80,7 @@ TEST_F(Events, WhoAskedForAnOrderIsNamed) {
   EXPECT_EQ(refused[0]["severity"], "WARNING");
 }
 
-TEST_F(Events, AJobIsFollowedFromItsSubmissionToItsEnd) {
+TEST_F(Events, RecordsJobFromSubmissionToEnd) {
   const auto id = submit(0x7777);
   const auto start = cluster.expect_start_slot(agent);
   cluster.says(agent, SlotStarted{start.slot, start.first_generation, {}, {}});
@@ -97,7 +97,7 @@ TEST_F(Events, AJobIsFollowedFromItsSubmissionToItsEnd) {
   EXPECT_EQ(of_kind("JOB_SUBMITTED")[0]["source"], "operator");
 }
 
-TEST_F(Events, AProgramThatIsNotStartedSaysWhyAndWhetherItIsTriedThereAgain) {
+TEST_F(Events, ReportsStartFailureAndNextRetry) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
   EndCause cause;
@@ -115,7 +115,7 @@ TEST_F(Events, AProgramThatIsNotStartedSaysWhyAndWhetherItIsTriedThereAgain) {
   EXPECT_EQ(std::ranges::count(events, "ERROR", [](const Json& each) { return each["severity"].get<std::string>(); }), 1);
 }
 
-TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
+TEST_F(Events, ReportsCauseOfActorRestartAndDeath) {
   cluster.driver_starts_job(agent, 1);
   auto spec = cluster.actor(1, 1);
   spec.max_restarts = 1;
@@ -140,7 +140,7 @@ TEST_F(Events, AnActorsRestartAndDeathSayWhy) {
   EXPECT_EQ(list({{"severity", "error"}})["items"].size(), 1u);
 }
 
-TEST_F(Events, PlannedEndOfActorIsNoError) {
+TEST_F(Events, PlannedActorEnd_IsNoError) {
   cluster.driver_starts_job(agent, 1);
   const auto spec = cluster.actor(1, 1);
   cluster.creates(agent, spec);
@@ -155,7 +155,7 @@ TEST_F(Events, PlannedEndOfActorIsNoError) {
   EXPECT_TRUE(list({{"severity", "warning"}})["items"].empty());
 }
 
-TEST_F(Events, WhatIsRepeatedIsCounted) {
+TEST_F(Events, CountsRepeatedEvents) {
   const auto dropped = [&] { cluster.step(Noticed{"MESSAGE_DROPPED", "somebody", "it is none of this protocol"}); };
   for (int i = 0; i < 5; ++i) dropped();
   const auto seen = of_kind("MESSAGE_DROPPED");
@@ -166,7 +166,7 @@ TEST_F(Events, WhatIsRepeatedIsCounted) {
   EXPECT_EQ(of_kind("MESSAGE_DROPPED").size(), 2u) << "it is long ago";
 }
 
-TEST_F(Events, OfOneWhoIsRefusedAgainAndAgainTheFirstOfAMinuteIsKept) {
+TEST_F(Events, KeepsFirstRejectionPerMinute) {
   for (const char* verb : {"stop", "drain", "submit", "token_create"}) cluster.tool(verb, "", "", Role::observer);
   EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 1u);
   cluster.pass(120s);
@@ -174,7 +174,7 @@ TEST_F(Events, OfOneWhoIsRefusedAgainAndAgainTheFirstOfAMinuteIsKept) {
   EXPECT_EQ(of_kind("REQUEST_REFUSED").size(), 2u);
 }
 
-TEST_F(Events, AFollowerHearsOfEachOnce) {
+TEST_F(Events, Follower_ReceivesEachEventOnce) {
   Json last = list();
   for (int number = 10; number < 13; ++number) {
     submit(number);
@@ -187,7 +187,7 @@ TEST_F(Events, AFollowerHearsOfEachOnce) {
   EXPECT_TRUE(last["items"].empty());
 }
 
-TEST_F(Events, WhatABatchTookAlongOutlivesTheHead) {
+TEST_F(Events, EventsInBatch_SurviveHeadRestart) {
   const auto id = submit(7);
   const Json before = list();
   cluster.restart_head();
@@ -201,7 +201,7 @@ TEST_F(Events, WhatABatchTookAlongOutlivesTheHead) {
   EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED");
 }
 
-TEST_F(Events, NumbersThatTheLostHeadGaveAreGivenAgainAndHeardAll) {
+TEST_F(Events, HeadRestarted_FollowerReceivesReusedNumbers) {
   cluster.tool("stop", "", "", Role::observer);  // no batch contains this event
   cluster.tool("drain", "", "ffff", Role::observer);
   const Json before = list();
@@ -212,7 +212,7 @@ TEST_F(Events, NumbersThatTheLostHeadGaveAreGivenAgainAndHeardAll) {
   EXPECT_EQ(news["items"][0]["kind"], "HEAD_STARTED") << "though its number is one that the follower has seen";
 }
 
-TEST_F(Events, AFloodOfTheOrdinaryPushesOutNoWarningAndIsSaid) {
+TEST_F(Events, EventFlood_KeepsWarningsAndReportsLoss) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   other.silent = true;
   cluster.pass(15s);
@@ -229,7 +229,7 @@ TEST_F(Events, AFloodOfTheOrdinaryPushesOutNoWarningAndIsSaid) {
   EXPECT_LE(rows, 1024u) << "the journal's part is bounded, too";
 }
 
-TEST_F(Events, WrongFiltersAreRefusedByName) {
+TEST_F(Events, NamesInvalidFilter) {
   for (const auto& [filters, named] :
        std::vector<std::pair<std::string, std::string>>{{"[]", "filters"},
                                                         {R"({"severity": "loud"})", "LOUD"},
@@ -244,14 +244,14 @@ TEST_F(Events, WrongFiltersAreRefusedByName) {
   }
 }
 
-TEST_F(Events, WhatTheShellHasSeenIsNoted) {
+TEST_F(Events, RecordsEventsOfShell) {
   cluster.step(Noticed{"CONNECTION_REFUSED", "", "a key that is not admitted"});
   const auto refused = of_kind("CONNECTION_REFUSED");
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0]["text"], "a key that is not admitted");
 }
 
-TEST_F(Events, AnExecutorsDeathForMemoryIsOneOfItsOwn) {
+TEST_F(Events, RecordsOomKillAsSeparateKind) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 1);
   const auto slot = cluster.expect_start_slot(agent);

@@ -33,13 +33,13 @@ class Explaining : public testing::Test {
   }
 };
 
-TEST_F(Explaining, SaysWhatARequestComesToThatSaysLittle) {
+TEST_F(Explaining, ShowsDefaultsOfRequest) {
   EXPECT_NE(explained("{}")["asks"].get<std::string>().find("CPU 1; 1 CPU is what a task asks for"), std::string::npos);
   EXPECT_EQ(explained(R"({"num_cpus": 2})")["asks"], "CPU 2");
   EXPECT_NE(explained(R"({"num_cpus": 0})")["asks"].get<std::string>().find("no resources at all"), std::string::npos);
 }
 
-TEST_F(Explaining, ExplainsARequest) {
+TEST_F(Explaining, ExplainsRequest) {
   auto json = explained(R"({"num_gpus": 1})");
   EXPECT_EQ(json["feasible"], true);
   EXPECT_EQ(json["fits_now"], true);
@@ -52,7 +52,7 @@ TEST_F(Explaining, ExplainsARequest) {
   EXPECT_EQ(json["fits_now"], true);
 }
 
-TEST_F(Explaining, NamesWhatHasToEndBeforeARequestFits) {
+TEST_F(Explaining, NamesLeasesThatMustEndFirst) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   cluster.wants(agent, demand, 1);
   const auto json = explained(R"({"num_gpus": 1})");
@@ -70,7 +70,7 @@ TEST_F(Explaining, NamesWhatHasToEndBeforeARequestFits) {
   EXPECT_FALSE(json.contains("node_needed"));
 }
 
-TEST_F(Explaining, AHolderHasItsNameThoughNothingOfItsClassWaits) {
+TEST_F(Explaining, NamesHolderWhenItsClassHasNoDemand) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   cluster.wants(agent, demand, 1);
   Demand none;
@@ -83,7 +83,7 @@ TEST_F(Explaining, AHolderHasItsNameThoughNothingOfItsClassWaits) {
   EXPECT_EQ(json["holders"][0]["name"], "square");
 }
 
-TEST_F(Explaining, ExplainsWithTheSumOverAllNodes) {
+TEST_F(Explaining, IncludesTotalsOfAllNodes) {
   cluster.node_joins(2, SmallCluster::shape(2, 3));
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::from_units(5000)}}), 1);
   auto json = explained(R"({"num_gpus": 4})");
@@ -96,7 +96,7 @@ TEST_F(Explaining, ExplainsWithTheSumOverAllNodes) {
   EXPECT_EQ(json["all_nodes"]["GPU"]["needed"], 5);
 }
 
-TEST_F(Explaining, ExplainsAGroupThatIsOnlyAskedAbout) {
+TEST_F(Explaining, ExplainsHypotheticalGroup) {
   cluster.node_joins(2, SmallCluster::shape(2, 1));
   auto json =
       explained(R"({"bundles": [{"num_gpus": 1}, {"num_gpus": 1}], "strategy": "STRICT_SPREAD"})");
@@ -134,7 +134,7 @@ TEST_F(Explaining, ExplainsAGroupThatIsOnlyAskedAbout) {
   EXPECT_EQ(json["nodes_needed"][0]["resources"]["GPU"], 2);
 }
 
-TEST_F(Explaining, ANodeForAllBundlesHasWhatEachOfThemAsksOfALabel) {
+TEST_F(Explaining, RequiresLabelsOfAllPackedBundles) {
   const auto of_racks = [&](const std::string& first, const std::string& second) {
     const auto reply =
         cluster.tool("explain", "",
@@ -158,7 +158,7 @@ TEST_F(Explaining, ANodeForAllBundlesHasWhatEachOfThemAsksOfALabel) {
             "one node");
 }
 
-TEST_F(Explaining, NamesWhatHasToEndBeforeAGroupFits) {
+TEST_F(Explaining, NamesLeasesThatMustEndForGroup) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 1);
   const auto held = list("leases")["items"];
   ASSERT_EQ(held.size(), 1u);
@@ -175,7 +175,7 @@ TEST_F(Explaining, NamesWhatHasToEndBeforeAGroupFits) {
       << json["reason"];
 }
 
-TEST_F(Explaining, SaysWhatANodeNeedsToHoldWhatNoneCan) {
+TEST_F(Explaining, DescribesNodeNeededForInfeasibleRequest) {
   const auto json = explained(R"({"num_gpus": 2, "label_selector": {"zone": "b"}})");
   EXPECT_EQ(json["feasible"], false);
   EXPECT_EQ(json["node_needed"]["resources"]["GPU"], 2);
@@ -183,7 +183,7 @@ TEST_F(Explaining, SaysWhatANodeNeedsToHoldWhatNoneCan) {
   EXPECT_FALSE(json.contains("holders"));
 }
 
-TEST_F(Explaining, SaysWhereARequestWouldStartByItsStrategy) {
+TEST_F(Explaining, NamesStartNodeByStrategy) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(4, 1));
   auto spread = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
   spread.request.strategy = SpreadStrategy{};
@@ -205,7 +205,7 @@ TEST_F(Explaining, SaysWhereARequestWouldStartByItsStrategy) {
   EXPECT_EQ(json["items"][0]["code"], "OtherNodeDemanded");
 }
 
-TEST_F(Explaining, SaysWhatComesBeforeARequest) {
+TEST_F(Explaining, ReportsRequestsAhead) {
   const ResourceSet gpu{{"GPU", Quantity::whole(1)}};
   cluster.wants(agent, cluster.demand_class(1, 1, gpu), 4);  // one of them is granted
   auto urgent = cluster.job_of(2);
@@ -247,7 +247,7 @@ TEST_F(Explaining, SaysWhatComesBeforeARequest) {
   EXPECT_EQ(nobody.code, ErrorCode::not_found) << nobody.text;
 }
 
-TEST_F(Explaining, AnActorThatRunsWaitsForNothing) {
+TEST_F(Explaining, RunningActor_WaitsForNothing) {
   auto spec = cluster.actor(1, 7);
   spec.demand.request.resources = {{"GPU", Quantity::whole(1)}};
   cluster.creates(agent, spec);
@@ -268,13 +268,13 @@ TEST_F(Explaining, AnActorThatRunsWaitsForNothing) {
       << json["reason"];
 }
 
-TEST_F(Explaining, WhatCanNeverRunComesBeforeNobody) {
+TEST_F(Explaining, InfeasibleRequest_PrecedesNoRequest) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(5)}}), 4);
   const auto reply = cluster.tool("explain", "", R"({"num_gpus": 1})");
   EXPECT_EQ(Json::parse(reply.json)["queue"]["before"], 0) << reply.json;
 }
 
-TEST_F(Explaining, ExplainsARequestWithFallbackSelectors) {
+TEST_F(Explaining, ExplainsFallbackSelectors) {
   auto json = explained(R"({"num_gpus": 1, "label_selector": {"zone": "z"},
       "fallback_selectors": [{"zone": "y"}, {"zone": "a"}]})");
   EXPECT_EQ(json["fits_now"], true);
@@ -284,7 +284,7 @@ TEST_F(Explaining, ExplainsARequestWithFallbackSelectors) {
   EXPECT_FALSE(cluster.tool("explain", "", R"({"fallback_selectors": {"zone": "y"}})").ok);
 }
 
-TEST_F(Explaining, RefusesRequestsItCannotRead) {
+TEST_F(Explaining, RejectsUnreadableRequests) {
   for (const char* text :
        {"{", "[]", R"({"num_gpu": 1})", R"({"num_cpus": -1})", R"({"num_cpus": "1"})",
         R"({"gpu_memory": 1e300})", R"({"resources": {"TPU": 0.5}})"}) {
@@ -294,7 +294,7 @@ TEST_F(Explaining, RefusesRequestsItCannotRead) {
   }
 }
 
-TEST_F(Explaining, ExplainsAWaitingClassAndAnActor) {
+TEST_F(Explaining, ExplainsPendingClassAndActor) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   cluster.wants(agent, demand, 2);
   auto json = explained(demand.id.hex());
@@ -315,7 +315,7 @@ TEST_F(Explaining, ExplainsAWaitingClassAndAnActor) {
   EXPECT_EQ(json["feasible"], false);
 }
 
-TEST_F(Explaining, TakesIdPrefixesOfEveryKind) {
+TEST_F(Explaining, AcceptsIdPrefixesOfEveryKind) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   cluster.wants(agent, demand, 2);
   EXPECT_EQ(explained(demand.id.hex().substr(0, 31))["subject"]["name"], "square");

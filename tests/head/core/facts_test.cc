@@ -55,14 +55,14 @@ class FactsOfNodes : public testing::Test {
   HeadView view;
 };
 
-TEST_F(FactsOfNodes, AreNotAskedForWhileBothAgree) {
+TEST_F(FactsOfNodes, RequestsNoFactsWhileDigestsAgree) {
   const auto start = one_slot();
   agent.digest = slot_digest(start.slot, 0, true);
   cluster.pass(20s);
   EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
 }
 
-TEST_F(FactsOfNodes, AreAskedForAtTheFirstHeartbeatThatDiffersAndNotAgainAtOnce) {
+TEST_F(FactsOfNodes, RequestsFactsOnceWhenDigestDiffers) {
   one_slot();
   agent.digest = 0;  // the agent knows no slot
   cluster.pass(1s);
@@ -74,7 +74,7 @@ TEST_F(FactsOfNodes, AreAskedForAtTheFirstHeartbeatThatDiffersAndNotAgainAtOnce)
 }
 
 // Commands and reports in transit make the sides differ. Neither is a loss.
-TEST_F(FactsOfNodes, AreComparedOnlyUpToWhatBothHaveHeard) {
+TEST_F(FactsOfNodes, ComparesOnlyAcknowledgedState) {
   const auto start = one_slot();
   agent.digest = slot_digest(start.slot, 0, true);
   const std::uint64_t applied = agent.session->received();
@@ -100,7 +100,7 @@ TEST_F(FactsOfNodes, AreComparedOnlyUpToWhatBothHaveHeard) {
   EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
 }
 
-TEST_F(FactsOfNodes, SlotUnknownToTheHeadIsStoppedAndALostOneEndsAndIsReplaced) {
+TEST_F(FactsOfNodes, StopsUnknownSlotAndReplacesLostSlot) {
   const auto start = one_slot();
   SlotFact strange;
   strange.slot = SlotId::of(12345);
@@ -116,7 +116,7 @@ TEST_F(FactsOfNodes, SlotUnknownToTheHeadIsStoppedAndALostOneEndsAndIsReplaced) 
   EXPECT_NE(cluster.expect_start_slot(agent).slot, start.slot);
 }
 
-TEST_F(FactsOfNodes, EndOfAStoppingSlotThatWasNotHeardOfIsNoticed) {
+TEST_F(FactsOfNodes, SlotEndMissed_IsDetected) {
   const auto start = one_slot();
   cluster.driver_says(agent, 1, ReturnSlot{start.slot});
   agent.digest = ending_slot_digest(start.slot);
@@ -129,7 +129,7 @@ TEST_F(FactsOfNodes, EndOfAStoppingSlotThatWasNotHeardOfIsNoticed) {
   EXPECT_EQ(view_of(start.slot), nullptr);
 }
 
-TEST_F(FactsOfNodes, SlotTheAgentHadNotHeardOfIsNotMissed) {
+TEST_F(FactsOfNodes, SlotNotYetReceivedByAgent_IsKept) {
   cluster.driver_starts_job(agent, 1);
   const auto before = facts_of({});
   cluster.wants(agent, cpu, 1);
@@ -139,7 +139,7 @@ TEST_F(FactsOfNodes, SlotTheAgentHadNotHeardOfIsNotMissed) {
   EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
 }
 
-TEST_F(FactsOfNodes, MissedStartOfAGenerationIsMadeUpFor) {
+TEST_F(FactsOfNodes, GenerationStartMissed_IsRecovered) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -155,7 +155,7 @@ TEST_F(FactsOfNodes, MissedStartOfAGenerationIsMadeUpFor) {
   EXPECT_TRUE(view_of(start.slot)->ready);
 }
 
-TEST_F(FactsOfNodes, DriverThatIsGoneWithoutNewsEndsItsJob) {
+TEST_F(FactsOfNodes, DriverMissingFromFacts_JobEnds) {
   const auto start = one_slot();
   auto facts = facts_of({fact_of(start)});
   facts.facts.processes.erase(facts.facts.processes.begin());
@@ -165,7 +165,7 @@ TEST_F(FactsOfNodes, DriverThatIsGoneWithoutNewsEndsItsJob) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(FactsOfNodes, LostStopIsSaidAgain) {
+TEST_F(FactsOfNodes, StopLost_IsResent) {
   const auto start = one_slot();
   cluster.driver_says(agent, 1, ReturnSlot{start.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);

@@ -47,7 +47,7 @@ class Forged : public testing::Test {
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 
-TEST_F(Forged, AmountsThatCannotBeFitNowhere) {
+TEST_F(Forged, ImpossibleAmounts_FitNowhere) {
   int number = 0;
   for (const std::int64_t units : {least, std::int64_t{-1}, std::int64_t{15'000}, most}) {
     for (const char* name : {"CPU", "GPU", "memory", "a"}) {
@@ -61,7 +61,7 @@ TEST_F(Forged, AmountsThatCannotBeFitNowhere) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, DeviceMemoryThatCannotBeFitsNowhere) {
+TEST_F(Forged, ImpossibleGpuMemory_FitsNowhere) {
   int number = 0;
   for (const std::int64_t bytes : {least, std::int64_t{-1}, most, most - 1000}) {
     for (const std::int64_t gpus : {0, 5'000, 10'000}) {
@@ -75,7 +75,7 @@ TEST_F(Forged, DeviceMemoryThatCannotBeFitsNowhere) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, SoMuchIsNotWanted) {
+TEST_F(Forged, HugeDemand_IsLimited) {
   const auto demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
   demands(demand, 1);
   ASSERT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
@@ -86,7 +86,7 @@ TEST_F(Forged, SoMuchIsNotWanted) {
   EXPECT_TRUE(cluster.core().verify().ok());
 }
 
-TEST_F(Forged, NobodyHasWaitedForSoLong) {
+TEST_F(Forged, HugeWaitingTime_IsLimited) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   demands(demand, 2, Duration(most));
   demands(demand, 2, Duration(least));
@@ -95,7 +95,7 @@ TEST_F(Forged, NobodyHasWaitedForSoLong) {
   EXPECT_TRUE(cluster.core().verify().ok());
 }
 
-TEST_F(Forged, SlotsOfOthersAreLeftAlone) {
+TEST_F(Forged, ForeignSlots_AreUntouched) {
   cluster.wants(agent, cluster.demand_class(2, 1, {{"GPU", Quantity::whole(1)}}), 1);
   const auto started = cluster.expect_start_slot(agent);
   cluster.driver_says(agent, 1, ReturnSlot{started.slot});
@@ -110,7 +110,7 @@ TEST_F(Forged, SlotsOfOthersAreLeftAlone) {
   EXPECT_EQ(cluster.view().slots[0].lessee, SmallCluster::driver(2));
 }
 
-TEST_F(Forged, SelectorsWithoutSyntaxMatchNothing) {
+TEST_F(Forged, MalformedSelectors_MatchNothing) {
   int number = 0;
   for (const char* text : {"!", "in(", "in()", "a b", "!in(a,)", "\xff", "-"}) {
     auto demand = cluster.demand_class(1, ++number, {{"CPU", Quantity::whole(1)}});
@@ -128,7 +128,7 @@ ResourceSet names(int count, const std::string& prefix = "r") {
   return set;
 }
 
-TEST_F(Forged, RequestBeyondLimits_IsRefused) {
+TEST_F(Forged, RequestBeyondLimits_IsRejected) {
   const auto refusals = [&] {
     return cluster.heard<RequestRefused>(agent, SmallCluster::driver(1));
   };
@@ -164,7 +164,7 @@ TEST_F(Forged, RequestBeyondLimits_IsRefused) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, RefusesNodeWithTooManyResources) {
+TEST_F(Forged, RejectsNodeWithTooManyResources) {
   auto shape = SmallCluster::shape(2);
   for (int i = 0; i < 65; ++i) {
     shape.resources.push_back({fmt::format("r{:06}", i), {{.total = Quantity::whole(1)}}});
@@ -195,7 +195,7 @@ class ForgedGroups : public Forged {
   }
 };
 
-TEST_F(ForgedGroups, HaveAsManyBundlesAsMayBe) {
+TEST_F(ForgedGroups, RejectsTooManyBundles) {
   for (const std::size_t count : {std::size_t{0}, max_bundles + 1, std::size_t{10'000}}) {
     const auto heard = creates(group(5, std::vector<Request>(count, cpus(10'000))));
     ASSERT_EQ(heard.size(), 1u) << count;
@@ -204,7 +204,7 @@ TEST_F(ForgedGroups, HaveAsManyBundlesAsMayBe) {
   expect_others_are_served();
 }
 
-TEST_F(ForgedGroups, WithBundlesThatCannotBeAreNeverPlaced) {
+TEST_F(ForgedGroups, ImpossibleBundles_AreNeverPlaced) {
   auto priority = group(9, {cpus(most)});
   priority.priority = std::numeric_limits<std::int32_t>::min();
   auto bytes = cpus(0);
@@ -218,7 +218,7 @@ TEST_F(ForgedGroups, WithBundlesThatCannotBeAreNeverPlaced) {
   expect_others_are_served();
 }
 
-TEST_F(ForgedGroups, ThatAreRemovedBeforeTheyAreDurableHoldNothing) {
+TEST_F(ForgedGroups, RemovedBeforeDurable_HoldNothing) {
   cluster.persist_at_once = false;
   cluster.driver_says(agent, 1, CreateGroup{group(5, {cpus(20'000)})});
   cluster.driver_says(agent, 1, RemoveGroup{GroupId::of(5)});
@@ -231,7 +231,7 @@ TEST_F(ForgedGroups, ThatAreRemovedBeforeTheyAreDurableHoldNothing) {
   expect_others_are_served();
 }
 
-TEST_F(ForgedGroups, ThatAskForNothingHoldNothing) {
+TEST_F(ForgedGroups, EmptyRequests_HoldNothing) {
   creates(group(5, {Request(), Request()}));
   expect_others_are_served();
 }

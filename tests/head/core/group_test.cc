@@ -43,7 +43,7 @@ class HeadGroups : public testing::Test {
   TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
 };
 
-TEST_F(HeadGroups, AreCreatedWhenTheyAreDurable) {
+TEST_F(HeadGroups, CreatesWhenDurable) {
   cluster.persist_at_once = false;
   creates(group(5, 2));
   EXPECT_TRUE(news().empty());
@@ -59,7 +59,7 @@ TEST_F(HeadGroups, AreCreatedWhenTheyAreDurable) {
   EXPECT_EQ(started[0].allocation.bundle, 0);
 }
 
-TEST_F(HeadGroups, WhatCannotBeMadeDurableIsTriedAgain) {
+TEST_F(HeadGroups, PersistFailed_RetriesCreation) {
   cluster.persist_at_once = false;
   creates(group(5, 2));
   cluster.fail_to_persist("the disk is full");
@@ -72,7 +72,7 @@ TEST_F(HeadGroups, WhatCannotBeMadeDurableIsTriedAgain) {
   EXPECT_EQ(rows(), 1u);
 }
 
-TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
+TEST_F(HeadGroups, Removal_EndsUsersAndFreesBundlesWhenDurable) {
   creates(group(5, 2));
   wants_in(GroupId::of(5), 1);
   const auto started = cluster.take<StartSlot>(agent);
@@ -98,7 +98,7 @@ TEST_F(HeadGroups, RemovalEndsUsersAndFreesTheBundlesWhenItIsDurable) {
   EXPECT_TRUE(refused.back().group_removed);
 }
 
-TEST_F(HeadGroups, TheOneOfHigherPriorityIsPlacedFirst) {
+TEST_F(HeadGroups, PlacesHigherPriorityFirst) {
   creates(group(5, 2));
   news();
   auto low = group(6, 2);
@@ -115,7 +115,7 @@ TEST_F(HeadGroups, TheOneOfHigherPriorityIsPlacedFirst) {
   EXPECT_EQ(listed[2]["priority"], 1);
 }
 
-TEST_F(HeadGroups, APriorityOutOfRangeIsRefusedWhoeverAsks) {
+TEST_F(HeadGroups, RejectsPriorityOutOfRange) {
   auto forged = group(5, 1);
   forged.priority = 1001;
   creates(forged);
@@ -147,7 +147,7 @@ class ForgottenGroups : public HeadGroups {
   }
 };
 
-TEST_F(ForgottenGroups, WhatAsksForAPlaceInOneEnds) {
+TEST_F(ForgottenGroups, RequestInUnknownGroup_Fails) {
   wants_in(GroupId::of(5), 1);
   auto inside = cluster.actor(1, 7);
   inside.demand.request.placement.group = GroupId::of(5);
@@ -163,7 +163,7 @@ TEST_F(ForgottenGroups, WhatAsksForAPlaceInOneEnds) {
   EXPECT_EQ(cluster.state_of(inside.actor).cause.kind, EndKind::group_removed);
 }
 
-TEST_F(ForgottenGroups, WhatComesBeforeTheCreationOfItsGroupWaitsForThat) {
+TEST_F(ForgottenGroups, RequestBeforeCreation_WaitsForGroup) {
   wants_in(GroupId::of(6), 1);
   cluster.pass(5s);
   creates(group(6, 1));
@@ -172,7 +172,7 @@ TEST_F(ForgottenGroups, WhatComesBeforeTheCreationOfItsGroupWaitsForThat) {
   EXPECT_TRUE(refusals().empty());
 }
 
-TEST_F(ForgottenGroups, AHeadThatIsStartedAnewWaitsForThoseWhoMayStillCreateIt) {
+TEST_F(ForgottenGroups, RestartedHead_WaitsForPossibleCreators) {
   home.facts.processes = {
       {SmallCluster::driver(1), Principal{Role::driver, "driver1", JobId::of(1)}, 0}};
   home.facts.jobs = {JobId::of(1)};
@@ -186,7 +186,7 @@ TEST_F(ForgottenGroups, AHeadThatIsStartedAnewWaitsForThoseWhoMayStillCreateIt) 
   ASSERT_EQ(refusals().size(), 1u);
 }
 
-TEST_F(ForgottenGroups, TooManyThatNobodyKnowsAreRefusedAtOnce) {
+TEST_F(ForgottenGroups, TooManyUnknownGroups_RejectsAtOnce) {
   wants_in(GroupId::of(7), 1);
   wants_in(GroupId::of(8), 1);
   EXPECT_TRUE(refusals().empty());
@@ -200,7 +200,7 @@ TEST_F(ForgottenGroups, TooManyThatNobodyKnowsAreRefusedAtOnce) {
   EXPECT_TRUE(refusals().empty()) << "there is room for it now";
 }
 
-TEST_F(HeadGroups, OneThatWaitsLongSaysWhereRoomIsKeptForIt) {
+TEST_F(HeadGroups, PendingGroup_NamesNodesReservedForIt) {
   cluster.wants(home, cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}}), 2);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
   creates(group(5, 2));
@@ -212,7 +212,7 @@ TEST_F(HeadGroups, OneThatWaitsLongSaysWhereRoomIsKeptForIt) {
             "room is kept for it on node " + agent.node.hex() + ", until 2 slots there come back");
 }
 
-TEST_F(HeadGroups, AreExplainedWhileTheyWait) {
+TEST_F(HeadGroups, ExplainsPendingGroup) {
   creates(group(5, 2));
   creates(group(6, 1));
   const auto explained = [&](std::uint64_t number) {
@@ -232,7 +232,7 @@ TEST_F(HeadGroups, AreExplainedWhileTheyWait) {
   EXPECT_EQ(explained(5)["reason"], "all bundles have their places");
 }
 
-TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
+TEST_F(HeadGroups, ReservesNameUntilRemoval) {
   auto named = group(5, 1);
   named.name = "pair";
   creates(named);
@@ -265,7 +265,7 @@ TEST_F(HeadGroups, ANameIsTakenOnceAndFreeAfterRemoval) {
   EXPECT_EQ(heard[0].state, GroupState::created);
 }
 
-TEST_F(HeadGroups, AGroupThatNoNodeCanHoldWaitsAndSaysSo) {
+TEST_F(HeadGroups, InfeasibleGroup_WaitsAndReportsIt) {
   creates(group(5, 1, 4));
   auto heard = news();
   ASSERT_EQ(heard.size(), 1u);
@@ -279,7 +279,7 @@ TEST_F(HeadGroups, AGroupThatNoNodeCanHoldWaitsAndSaysSo) {
   EXPECT_EQ(heard[0].state, GroupState::created);
 }
 
-TEST_F(HeadGroups, WhatIsToRunInOneIsExplainedByWhatTheGroupWaitsFor) {
+TEST_F(HeadGroups, ExplainsTaskByPendingGroup) {
   creates(group(5, 1, 64));
   DemandClass inside = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
   inside.request.placement.group = GroupId::of(5);
@@ -291,7 +291,7 @@ TEST_F(HeadGroups, WhatIsToRunInOneIsExplainedByWhatTheGroupWaitsFor) {
             "node has 2 in all");
 }
 
-TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
+TEST_F(HeadGroups, HeadRestarted_KeepsGroupsAndTheirSlots) {
   creates(group(5, 2));
   news();
   home.facts.processes = {
@@ -310,7 +310,7 @@ TEST_F(HeadGroups, ARestartedHeadHasThemAndWhatRunsInThem) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
 
-TEST_F(HeadGroups, OneThatStillWaitsWhenTheHeadIsRestartedIsNotSaidToHaveBeenCreated) {
+TEST_F(HeadGroups, HeadRestarted_PendingGroupStaysPending) {
   creates(group(5, 1, 4));
   news();
   ASSERT_EQ(rows(), 1u);
@@ -330,7 +330,7 @@ TEST_F(HeadGroups, OneThatStillWaitsWhenTheHeadIsRestartedIsNotSaidToHaveBeenCre
   EXPECT_EQ(heard[0].state, GroupState::created);
 }
 
-TEST_F(HeadGroups, TheyEndWithTheirJobUnlessDetached) {
+TEST_F(HeadGroups, JobEnded_GroupsEndUnlessDetached) {
   auto kept = group(6, 1);
   kept.detached = true;
   creates(group(5, 1));
@@ -341,7 +341,7 @@ TEST_F(HeadGroups, TheyEndWithTheirJobUnlessDetached) {
   EXPECT_EQ(cluster.view().groups, 1u);
 }
 
-TEST_F(HeadGroups, WatchersMayAskFirstAndHearOfWhatNeverComes) {
+TEST_F(HeadGroups, NotifiesWatchersOfMissingGroups) {
   const auto watcher = ProcessId::of(77);
   cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(5)});
   cluster.process_says(home, watcher, Role::driver, 1, WatchGroup{GroupId::of(9)});
@@ -356,7 +356,7 @@ TEST_F(HeadGroups, WatchersMayAskFirstAndHearOfWhatNeverComes) {
   EXPECT_EQ(heard[0].state, GroupState::removed);
 }
 
-TEST_F(HeadGroups, BadOnesAreRefused) {
+TEST_F(HeadGroups, RejectsInvalidGroups) {
   creates(group(5, 0));
   creates(group(6, 1001));
   const auto heard = news();

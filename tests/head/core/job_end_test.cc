@@ -46,7 +46,7 @@ class JobEnds : public testing::Test {
   HeadView view;
 };
 
-TEST_F(JobEnds, DetachedActorKeepsItsTasksAndGetsNewOnes) {
+TEST_F(JobEnds, DetachedActor_KeepsTasksAndGetsMore) {
   detached_actor_with_a_task();
   cluster.wants(home, cpu, 1);
   const auto drivers = cluster.expect_start_slot(agent);
@@ -67,7 +67,7 @@ TEST_F(JobEnds, DetachedActorKeepsItsTasksAndGetsNewOnes) {
   EXPECT_FALSE(more.show_output) << "nobody is left to see it";
 }
 
-TEST_F(JobEnds, WithTheLastDetachedActorTheRestEndsToo) {
+TEST_F(JobEnds, LastDetachedActorEnded_JobEnds) {
   detached_actor_with_a_task();
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
   EXPECT_TRUE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
@@ -83,7 +83,7 @@ TEST_F(JobEnds, WithTheLastDetachedActorTheRestEndsToo) {
   EXPECT_FALSE(cluster.journal().contains({"jobs", JobId::of(1).hex()}));
 }
 
-TEST_F(JobEnds, DetachedActorGetsTasksAfterTheHeadWasRestarted) {
+TEST_F(JobEnds, HeadRestarted_DetachedActorGetsSlots) {
   detached_actor_with_a_task();
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
   cluster.says(home, ProcessEnded{SmallCluster::driver(1), {}});
@@ -106,7 +106,7 @@ TEST_F(JobEnds, DetachedActorGetsTasksAfterTheHeadWasRestarted) {
   EXPECT_EQ(cluster.expect_start_slot(agent).lessee, actor_process);
 }
 
-TEST_F(JobEnds, DriverHearsWhenNothingOfItsJobRunsAnyMore) {
+TEST_F(JobEnds, NotifiesDriverWhenJobHasEnded) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
@@ -119,12 +119,12 @@ TEST_F(JobEnds, DriverHearsWhenNothingOfItsJobRunsAnyMore) {
   EXPECT_EQ(cluster.take<JobPrinted>(home).size(), 1u) << "before the word that all is over";
 }
 
-TEST_F(JobEnds, DriverOfAJobThatRanNothingHearsAtOnce) {
+TEST_F(JobEnds, JobRanNothing_NotifiesAtOnce) {
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
   EXPECT_EQ(cluster.take<JobOver>(home).size(), 1u);
 }
 
-TEST_F(JobEnds, OutputGoesToTheDriversNodeAndIsDroppedAndCountedWhereThatIsSlow) {
+TEST_F(JobEnds, SlowNode_DropsAndCountsOutputLines) {
   home.silent = true;  // acknowledges no messages
   for (int i = 0; i < 1000; ++i) {
     cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"line"}});

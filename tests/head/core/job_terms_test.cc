@@ -30,7 +30,7 @@ class Terms : public testing::Test {
   TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
 };
 
-TEST_F(Terms, OutOfRangeIsRefusedByName) {
+TEST_F(Terms, RejectsValuesOutOfRangeByName) {
   JobTerms loud;
   loud.priority = greatest_priority + 1;
   starts_job(1, loud);
@@ -49,7 +49,7 @@ TEST_F(Terms, OutOfRangeIsRefusedByName) {
   EXPECT_TRUE(cluster.view().jobs.empty());
 }
 
-TEST_F(Terms, AreShownWithWhatTheJobHolds) {
+TEST_F(Terms, ReportsTermsWithHeldResources) {
   auto terms = quota_of(2);
   terms.priority = 7;
   starts_job(1, terms);
@@ -66,7 +66,7 @@ TEST_F(Terms, AreShownWithWhatTheJobHolds) {
   EXPECT_EQ(why["fits_now"], false);
 }
 
-TEST_F(Terms, MoreThanTheQuotaIsAnErrorAtOnce) {
+TEST_F(Terms, BeyondQuota_FailsAtOnce) {
   starts_job(1, quota_of(2));
   cluster.wants(home, cpus_of(1, 3), 1);
   const auto news = cluster.heard<DemandInfeasible>(home, SmallCluster::driver(1));
@@ -76,7 +76,7 @@ TEST_F(Terms, MoreThanTheQuotaIsAnErrorAtOnce) {
             "this can never run: it asks for CPU 3; (Quota) CPU: needs 3, 2 left of the job's quota of 2");
 }
 
-TEST_F(Terms, AGroupForMoreThanTheQuotaIsAnErrorAtOnce) {
+TEST_F(Terms, RejectsGroupBeyondQuota) {
   starts_job(1, quota_of(2));
   GroupSpec spec;
   spec.id = GroupId::of(5);
@@ -95,7 +95,7 @@ TEST_F(Terms, AGroupForMoreThanTheQuotaIsAnErrorAtOnce) {
   EXPECT_EQ(cluster.heard<GroupChanged>(home, SmallCluster::driver(1)).at(0).state, GroupState::created);
 }
 
-TEST_F(Terms, OutliveTheHead) {
+TEST_F(Terms, HeadRestarted_TermsSurvive) {
   starts_job(1, quota_of(2));
   cluster.wants(home, cpus_of(1, 1), 2);
   const auto slots = cluster.take<StartSlot>(agent);

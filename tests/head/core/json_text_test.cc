@@ -14,7 +14,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-TEST(JsonTextTest, IsTheTextThatTheLibraryPrints) {
+TEST(JsonTextTest, MatchesLibraryOutput) {
   JsonText text;
   text.open_object().member("name", "f").member("yes", true).member("no", false);
   text.member("least", std::numeric_limits<std::int64_t>::min()).member("most", std::numeric_limits<std::uint64_t>::max());
@@ -38,7 +38,7 @@ TEST(JsonTextTest, IsTheTextThatTheLibraryPrints) {
   EXPECT_EQ(text.take(), json.dump());
 }
 
-TEST(JsonTextTest, TextsFromOutsideAreEscapedAndReplacedAsTheLibraryDoesIt) {
+TEST(JsonTextTest, EscapesAndReplacesTextAsLibrary) {
   for (const std::string given : {"", "plain", "\"quoted\"", "back\\slash", "two\nlines\t", "\x01\x1f\x7f", "gr\xc3\xbc\xc3\x9f",
                                   "broken \xff\xc3", "\xf0\x9f\x90\x9f"}) {
     JsonText text;

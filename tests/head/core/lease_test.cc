@@ -13,7 +13,7 @@ class Lease : public testing::Test {
   ProcessId driver = SmallCluster::driver(1);
 };
 
-TEST_F(Lease, IsGrantedWithAllocationProgramAndEnvironment) {
+TEST_F(Lease, GrantsSlotWithProgramAndEnvironment) {
   cluster.driver_starts_job(agent, 1);
   ASSERT_EQ(cluster.heard<JobStarted>(agent, driver).size(), 1u);
   cluster.wants(agent, gpu, 1);
@@ -27,7 +27,7 @@ TEST_F(Lease, IsGrantedWithAllocationProgramAndEnvironment) {
   EXPECT_TRUE(cluster.heard<SlotReady>(agent, driver).empty());
 }
 
-TEST_F(Lease, NewsGoToALesseeOnAnotherNode) {
+TEST_F(Lease, NotifiesRemoteLessee) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -45,7 +45,7 @@ TEST_F(Lease, NewsGoToALesseeOnAnotherNode) {
   EXPECT_EQ(again[0].generation, 1u);
 }
 
-TEST_F(Lease, ReturnedSlotIsOfferedAgainOnlyWhenItIsGone) {
+TEST_F(Lease, ReturnedSlot_IsOfferedAfterItsEnd) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, gpu, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -63,7 +63,7 @@ TEST_F(Lease, ReturnedSlotIsOfferedAgainOnlyWhenItIsGone) {
   EXPECT_TRUE(cluster.heard<SlotLost>(agent, driver).empty());
 }
 
-TEST_F(Lease, ASlotThatIsReturnedBeforeItsLesseeKnowsItIsWantedStill) {
+TEST_F(Lease, ReturnedBeforeReady_DemandRemains) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -79,7 +79,7 @@ TEST_F(Lease, ASlotThatIsReturnedBeforeItsLesseeKnowsItIsWantedStill) {
   ASSERT_EQ(cluster.view().slots.size(), 1u);
 }
 
-TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
+TEST_F(Lease, CountsStartingSlotsOnce) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -93,7 +93,7 @@ TEST_F(Lease, AStatedDemandDoesNotCountSlotsOnTheirWayTwice) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(Lease, ReportsStartingSlotsWhenAsked) {
+TEST_F(Lease, ReportsStartingSlotsOnRequest) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   cluster.driver_starts_job(agent, 1);
   Demand demand;
@@ -118,7 +118,7 @@ TEST_F(Lease, ReportsStartingSlotsWhenAsked) {
   EXPECT_EQ(cluster.heard<SlotLost>(agent, driver).size(), 1u);
 }
 
-TEST_F(Lease, AnOldDemandIsIgnored) {
+TEST_F(Lease, IgnoresStaleDemand) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   cluster.expect_start_slot(agent);
@@ -130,7 +130,7 @@ TEST_F(Lease, AnOldDemandIsIgnored) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Lease, AStartThatFailedIsTriedAgain) {
+TEST_F(Lease, RetriesFailedStart) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -140,7 +140,7 @@ TEST_F(Lease, AStartThatFailedIsTriedAgain) {
   EXPECT_NE(cluster.expect_start_slot(agent).slot, first.slot);
 }
 
-TEST_F(Lease, ANodeWhereTheProgramCannotStartIsLeftAloneWithTheLoadersMessage) {
+TEST_F(Lease, ProgramCannotStart_NodeAvoidedWithReason) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -171,7 +171,7 @@ TEST_F(Lease, FailedStart_ExpiresAfterBackoff) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(Lease, FailedStartWithEnv_LeavesOtherEnvsAlone) {
+TEST_F(Lease, FailedStartWithEnv_SparesOtherEnvs) {
   cluster.driver_starts_job(agent, 1);
   DemandClass other = cpu;
   other.id = ClassId::of(77);
@@ -185,7 +185,7 @@ TEST_F(Lease, FailedStartWithEnv_LeavesOtherEnvsAlone) {
   EXPECT_EQ(cluster.expect_start_slot(agent).demand_class.id, cpu.id);
 }
 
-TEST_F(Lease, WhatNoNodeCanEverServeIsSaidAndFatalWhereItMustBe) {
+TEST_F(Lease, ReportsInfeasibleDemandAndFatality) {
   cluster.driver_starts_job(agent, 1);
   const auto large = cluster.demand_class(1, 5, {{"GPU", Quantity::whole(9)}});
   cluster.wants(agent, large, 1);
@@ -202,7 +202,7 @@ TEST_F(Lease, WhatNoNodeCanEverServeIsSaidAndFatalWhereItMustBe) {
   EXPECT_TRUE(news[0].fatal);
 }
 
-TEST_F(Lease, ADeadNodeCostsLesseesTheirSlots) {
+TEST_F(Lease, NodeDied_LesseesLoseSlots) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -222,7 +222,7 @@ TEST_F(Lease, ADeadNodeCostsLesseesTheirSlots) {
 }
 
 // A driver may outlive its agent.
-TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
+TEST_F(Lease, OwnNodeDied_DriverKeepsSlots) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -246,7 +246,7 @@ TEST_F(Lease, ADriverKeepsItsSlotsWhenOnlyItsOwnNodeDies) {
 }
 
 // The agent of a slot notifies lessees on its own node, but this lessee attached later.
-TEST_F(Lease, ADriverThatComesBackThroughTheNodeOfItsSlotIsToldOfIt) {
+TEST_F(Lease, DriverReattachedAtSlotNode_ReceivesSlot) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -260,7 +260,7 @@ TEST_F(Lease, ADriverThatComesBackThroughTheNodeOfItsSlotIsToldOfIt) {
   EXPECT_EQ(ready[0].slot, start.slot);
 }
 
-TEST_F(Lease, ADriverThatDoesNotComeBackEndsWithItsNode) {
+TEST_F(Lease, NodeDiedAndDriverAbsent_JobEnds) {
   auto& home = cluster.node_joins(2, {}, Role::driver_agent);
   cluster.driver_starts_job(home, 1);
   cluster.wants(home, cpu, 1);
@@ -321,7 +321,7 @@ TEST_F(Lease, LinkLost_SlotIsFencedAndReported) {
   EXPECT_EQ(cluster.tool("status").json.find("could not reach node"), std::string::npos);
 }
 
-TEST_F(Lease, ALesseesDeathRevokesItsSlots) {
+TEST_F(Lease, LesseeDied_SlotsRevoked) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 2);
   ASSERT_EQ(cluster.take<StartSlot>(agent).size(), 2u);
@@ -337,7 +337,7 @@ TEST_F(Lease, ALesseesDeathRevokesItsSlots) {
   EXPECT_TRUE(published);
 }
 
-TEST_F(Lease, ABlockedExecutorLendsItsCpu) {
+TEST_F(Lease, ExecutorBlocked_CpuReleased) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 3);
   const auto starts = cluster.take<StartSlot>(agent);
@@ -350,7 +350,7 @@ TEST_F(Lease, ABlockedExecutorLendsItsCpu) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Lease, DrainingRecallsAndGrantsNothingMore) {
+TEST_F(Lease, DrainingNode_RecallsAndGrantsNothing) {
   cluster.driver_starts_job(agent, 1);
   cluster.wants(agent, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -363,7 +363,7 @@ TEST_F(Lease, DrainingRecallsAndGrantsNothingMore) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Lease, AJobSpeaksOnlyForItself) {
+TEST_F(Lease, RejectsDemandForAnotherJob) {
   cluster.driver_starts_job(agent, 1);
   cluster.driver_starts_job(agent, 2);
   Demand theirs;
@@ -374,7 +374,7 @@ TEST_F(Lease, AJobSpeaksOnlyForItself) {
   EXPECT_EQ(cluster.heard<RequestRefused>(agent, driver).size(), 1u);
 }
 
-TEST_F(Lease, LostAndRepeatedFramesChangeNothing) {
+TEST_F(Lease, LostAndRepeatedFrames_ChangeNothing) {
   agent.lossy = true;
   cluster.driver_starts_job(agent, 1);
   cluster.pass(3s);
@@ -388,7 +388,7 @@ TEST_F(Lease, LostAndRepeatedFramesChangeNothing) {
   EXPECT_TRUE(cluster.take<StartSlot>(agent).empty());
 }
 
-TEST_F(Lease, CopiesAreFoundOnOtherNodes) {
+TEST_F(Lease, LocatesReplicasOnOtherNodes) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   cluster.says(other, ObjectCopies{{ObjectId::of(5)}, {}});
   cluster.says(agent, LocateObject{ObjectId::of(5)});

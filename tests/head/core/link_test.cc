@@ -45,7 +45,7 @@ class LinkTableTest : public ::testing::Test {
   TestAgent& third;
 };
 
-TEST_F(LinkTableTest, AgentReport_IsStated) {
+TEST_F(LinkTableTest, AgentReport_IsShownOncePerLink) {
   report(second, {third.node});
   ASSERT_EQ(events("LINK_LOST").size(), 1u);
   EXPECT_NE(events("LINK_LOST")[0].find(second.node.brief()), std::string::npos);
@@ -77,7 +77,7 @@ TEST_F(LinkTableTest, UnreachedNode_IsNotALink) {
   EXPECT_EQ(warnings(), "[]");
 }
 
-TEST_F(LinkTableTest, ContactReturnsWhileNodeIsSuspect) {
+TEST_F(LinkTableTest, SuspectNodeReachedAgain_WarningEnds) {
   report(second, {third.node});
   third.silent = true;
   cluster.pass(4s);
@@ -119,7 +119,7 @@ TEST_F(LinkTableTest, CutPair_GetsNoNewSlots) {
   EXPECT_EQ(cluster.take<StartSlot>(second).size(), 1u);
 }
 
-TEST_F(LinkTableTest, OnlyNodeIsCutOff_ReasonIsTheLink) {
+TEST_F(LinkTableTest, OnlyNodeIsCutOff_ReasonNamesLink) {
   report(home, {second.node, third.node});
   cluster.wants(home, cpu(), 1);
   cluster.expect_no_start_slot(second);
@@ -196,7 +196,7 @@ TEST_F(LinkTableTest, UnreachableActorDies_CauseNamesBothNodes) {
   EXPECT_NE(state.cause.text.find("node " + home.node.brief()), std::string::npos) << state.cause.text;
 }
 
-TEST_F(LinkTableTest, CallerOfAnotherJob_LosesItsHandleAlone) {
+TEST_F(LinkTableTest, CallerOfAnotherJob_LosesOnlyItsHandle) {
   ActorSpec spec = cluster.actor(1, 1);
   spec.name = "service";
   spec.max_restarts = -1;

@@ -12,7 +12,7 @@ NodeState state_of(const SmallCluster& cluster, int node) {
   return NodeState::dead;
 }
 
-TEST(Membership, NothingIsAnsweredBeforeTheEpochIsDurable) {
+TEST(Membership, EpochNotDurable_RepliesToNoAgent) {
   SmallCluster cluster;
   cluster.persist_at_once = false;
   cluster.restart_head();
@@ -29,14 +29,14 @@ TEST(Membership, NothingIsAnsweredBeforeTheEpochIsDurable) {
   EXPECT_EQ(agent.registered->head_epoch, 2u);
 }
 
-TEST(Membership, EpochsRise) {
+TEST(Membership, AdvancesEpochOnRestart) {
   SmallCluster cluster;
   EXPECT_EQ(cluster.core().epoch(), 1u);
   cluster.restart_head();
   EXPECT_EQ(cluster.core().epoch(), 2u);
 }
 
-TEST(Membership, RegisteredNodesLearnOfEachOther) {
+TEST(Membership, NotifiesNodesOfEachOther) {
   SmallCluster cluster;
   auto& first = cluster.node_joins(1, SmallCluster::shape(4));
   auto& second = cluster.node_joins(2, SmallCluster::shape(4));
@@ -48,7 +48,7 @@ TEST(Membership, RegisteredNodesLearnOfEachOther) {
   EXPECT_EQ(news[0].present[0].node, second.node);
 }
 
-TEST(Membership, ARepeatedRegistrationIsAnsweredAgainAndChangesNothing) {
+TEST(Membership, RegistrationRepeated_RepliesWithoutChange) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   agent.registered.reset();
@@ -57,7 +57,7 @@ TEST(Membership, ARepeatedRegistrationIsAnsweredAgainAndChangesNothing) {
   EXPECT_EQ(cluster.view().nodes.size(), 1u);
 }
 
-TEST(Membership, AnotherProtocolVersionIsRefusedNamingBoth) {
+TEST(Membership, RejectsOtherVersionAndNamesBoth) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   Register message;
@@ -70,7 +70,7 @@ TEST(Membership, AnotherProtocolVersionIsRefusedNamingBoth) {
   EXPECT_NE(agent.refused->why.find(std::to_string(protocol_version)), std::string::npos);
 }
 
-TEST(Membership, AnAgentOfTheVersionBeforeIsAdmittedWithThatVersion) {
+TEST(Membership, AdmitsAgentOfPreviousVersion) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   Register message;
@@ -88,7 +88,7 @@ TEST(Membership, AnAgentOfTheVersionBeforeIsAdmittedWithThatVersion) {
   EXPECT_NE(agent.refused->why.find("install a newer release of Mobula for the agent"), std::string::npos) << agent.refused->why;
 }
 
-TEST(Membership, OnlyAgentsRegister) {
+TEST(Membership, AdmitsOnlyAgents) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4), Role::observer);
   EXPECT_FALSE(agent.registered);
@@ -96,7 +96,7 @@ TEST(Membership, OnlyAgentsRegister) {
   EXPECT_EQ(agent.refused->code, RefusalCode::permission);
 }
 
-TEST(Membership, SilenceMakesSuspectThenDeadAndItsReturnIsFenced) {
+TEST(Membership, NodeSilent_SuspectThenDeadAndReturnFenced) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   auto& other = cluster.node_joins(2, SmallCluster::shape(4));
@@ -123,7 +123,7 @@ TEST(Membership, SilenceMakesSuspectThenDeadAndItsReturnIsFenced) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
 }
 
-TEST(Membership, ASuspectThatSpeaksIsAliveAgain) {
+TEST(Membership, SuspectResponds_NodeAlive) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   agent.silent = true;
@@ -133,7 +133,7 @@ TEST(Membership, ASuspectThatSpeaksIsAliveAgain) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
 }
 
-TEST(Membership, APauseOfTheHeadIsNotHeldAgainstAgents) {
+TEST(Membership, HeadPaused_NodesStayAlive) {
   SmallCluster cluster;
   cluster.node_joins(1, SmallCluster::shape(4));
   cluster.now = cluster.now + 60s;
@@ -142,7 +142,7 @@ TEST(Membership, APauseOfTheHeadIsNotHeldAgainstAgents) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
 }
 
-TEST(Membership, ARefusedPortIsDeathAtOnce) {
+TEST(Membership, ProbeRefused_NodeDead) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   cluster.step(AgentLinkLost{agent.link});
@@ -152,7 +152,7 @@ TEST(Membership, ARefusedPortIsDeathAtOnce) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
 }
 
-TEST(Membership, ALateRefusalDoesNotKillWhoIsLinkedAgain) {
+TEST(Membership, LateProbeResult_KeepsReconnectedNodeAlive) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   cluster.step(AgentLinkLost{agent.link});
@@ -162,14 +162,14 @@ TEST(Membership, ALateRefusalDoesNotKillWhoIsLinkedAgain) {
   EXPECT_EQ(state_of(cluster, 1), NodeState::alive);
 }
 
-TEST(Membership, FarewellTakesTheNodeOutAtOnce) {
+TEST(Membership, AgentStopped_NodeIsDeadAtOnce) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   cluster.raw(agent, Farewell{agent.incarnation});
   EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
 }
 
-TEST(Membership, ADriversKeyDoesNotSpeakForANodeWithSlots) {
+TEST(Membership, RejectsDriverKeyForNodeWithSlots) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   ASSERT_TRUE(agent.registered);
@@ -190,7 +190,7 @@ TEST(Membership, ADriversKeyDoesNotSpeakForANodeWithSlots) {
   EXPECT_FALSE(agent.refused) << agent.refused->why;
 }
 
-TEST(Membership, ASecondLiveAgentWithTheSameNodeIsRefused) {
+TEST(Membership, RejectsSecondLiveAgentOfSameNode) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   Register message;
@@ -204,7 +204,7 @@ TEST(Membership, ASecondLiveAgentWithTheSameNodeIsRefused) {
   EXPECT_EQ(cluster.view().nodes[0].incarnation, agent.incarnation);
 }
 
-TEST(Membership, ANewerIncarnationReplacesOneWhosePortRefuses) {
+TEST(Membership, OldPortRefuses_NewIncarnationReplacesOld) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   const auto before = agent.incarnation;
@@ -216,14 +216,14 @@ TEST(Membership, ANewerIncarnationReplacesOneWhosePortRefuses) {
   EXPECT_EQ(cluster.view().nodes[0].incarnation, ProcessId::of(202));
 }
 
-TEST(Membership, ANewerIncarnationOnTheSamePortReplacesAtOnce) {
+TEST(Membership, SamePort_NewIncarnationReplacesAtOnce) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
   cluster.comes_back_as(agent, 202);
   EXPECT_TRUE(agent.registered);
 }
 
-TEST(Membership, ADriversOwnAgentGetsNoSlots) {
+TEST(Membership, AllocatesNoSlotsOnDriverAgent) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4), Role::driver_agent);
   cluster.driver_starts_job(agent, 1);

@@ -58,7 +58,7 @@ class NodeQuestions : public testing::Test {
   std::uint64_t asked = 100;
 };
 
-TEST_F(NodeQuestions, AnExecutorsLogIsFoundWhileItLivesAndAfterwards) {
+TEST_F(NodeQuestions, FindsExecutorLogDuringAndAfterLife) {
   const Endpoint endpoint = executor();
   for (const std::string& subject : {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10)}) {
     ask("logs", subject);
@@ -78,7 +78,7 @@ TEST_F(NodeQuestions, AnExecutorsLogIsFoundWhileItLivesAndAfterwards) {
   EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
 }
 
-TEST_F(NodeQuestions, AJobsLogsAreGatheredFromAllNodes) {
+TEST_F(NodeQuestions, CollectsLogsOfJobFromAllNodes) {
   executor();
   ask("logs", JobId::of(1).hex());
   EXPECT_TRUE(cluster.replies.empty());
@@ -92,7 +92,7 @@ TEST_F(NodeQuestions, AJobsLogsAreGatheredFromAllNodes) {
   EXPECT_EQ(list["live"], true);
 }
 
-TEST_F(NodeQuestions, WhatIsOnADeadNodeIsNamedWithTheReason) {
+TEST_F(NodeQuestions, NodeDead_LogListedWithReason) {
   const Endpoint endpoint = executor();
   agent.silent = true;
   cluster.pass(30s);
@@ -108,7 +108,7 @@ TEST_F(NodeQuestions, WhatIsOnADeadNodeIsNamedWithTheReason) {
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
-TEST_F(NodeQuestions, ALogIsReadPartByPartAtThePlaceThatTheAgentNames) {
+TEST_F(NodeQuestions, ReadsLogInChunksAtPositionFromAgent) {
   const std::string of = Json{{"node_id", other.node.hex()}, {"log", "slot-0badcafe"}}.dump();
   ask("log", of, "0:-500");
   const auto reads = cluster.take<ReadLog>(other);
@@ -136,7 +136,7 @@ TEST_F(NodeQuestions, ALogIsReadPartByPartAtThePlaceThatTheAgentNames) {
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
-TEST_F(NodeQuestions, ALogIsNamedByAWordAndNeverByAPath) {
+TEST_F(NodeQuestions, RejectsPathsInLogNames) {
   for (const std::string& log : {std::string("../../etc/passwd"), std::string("slot-a/b"), std::string("a.log"), std::string(), std::string(65, 'a')}) {
     ask("log", Json{{"node_id", other.node.hex()}, {"log", log}}.dump());
     EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << log;
@@ -150,7 +150,7 @@ TEST_F(NodeQuestions, ALogIsNamedByAWordAndNeverByAPath) {
   EXPECT_TRUE(cluster.take<ReadLog>(other).empty());
 }
 
-TEST_F(NodeQuestions, AtMostSoManyPartsAreReadAtOnceAndSilenceIsTold) {
+TEST_F(NodeQuestions, LimitsConcurrentReadsAndReportsTimeout) {
   const std::string of = Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump();
   for (int i = 0; i < 128; ++i) ask("log", of);
   EXPECT_TRUE(cluster.replies.empty());
@@ -166,7 +166,7 @@ TEST_F(NodeQuestions, AtMostSoManyPartsAreReadAtOnceAndSilenceIsTold) {
   EXPECT_FALSE(document()["warnings"].empty());
 }
 
-TEST_F(NodeQuestions, UsageIsThatOfAllNodesAndNamesWhatRuns) {
+TEST_F(NodeQuestions, ReportsUsageOfAllNodesWithTasks) {
   executor();
   ask("usage");
   for (TestAgent* each : {&agent, &other}) {
@@ -198,14 +198,14 @@ TEST_F(NodeQuestions, UsageIsThatOfAllNodesAndNamesWhatRuns) {
   EXPECT_EQ(refusal(), ErrorCode::not_found);
 }
 
-TEST_F(NodeQuestions, RolesThatMayNotLookAreRefused) {
+TEST_F(NodeQuestions, RejectsRolesWithoutReadAccess) {
   for (const char* verb : {"logs", "log", "usage", "changes"}) {
     ask(verb, "", "", Role::metrics);
     EXPECT_EQ(refusal(), ErrorCode::permission_denied) << verb;
   }
 }
 
-TEST_F(NodeQuestions, TheCountOfChangesRisesWithWhatListsShowAndWithNothingElse) {
+TEST_F(NodeQuestions, CountsOnlyVisibleChanges) {
   const auto count = [&] {
     ask("changes");
     return document()["number"].get<std::uint64_t>();

@@ -45,7 +45,7 @@ class PlannedEnd : public testing::Test {
   SlotId actor_slot;
 };
 
-TEST_F(PlannedEnd, DepartedSlotGivesItsResourcesBack) {
+TEST_F(PlannedEnd, DepartedSlot_ReturnsItsResources) {
   const auto demand = cluster.demand_class(1, 1, cpus(2));
   cluster.wants(home, demand, 1);
   const auto first = cluster.expect_start_slot(agent);
@@ -61,7 +61,7 @@ TEST_F(PlannedEnd, DepartedSlotGivesItsResourcesBack) {
   EXPECT_TRUE(cluster.core().verify().ok());
 }
 
-TEST_F(PlannedEnd, ActorOutlivesItsOwner) {
+TEST_F(PlannedEnd, OwnerExited_EntrustedActorSurvives) {
   const ProcessId maker = made_by_a_task();
   entrust(true);
   exits(maker);
@@ -74,13 +74,13 @@ TEST_F(PlannedEnd, ActorOutlivesItsOwner) {
   EXPECT_TRUE(stops[0].graceful);
 }
 
-TEST_F(PlannedEnd, ActorDiesWithAnOwnerThatCrashed) {
+TEST_F(PlannedEnd, OwnerCrashed_ActorDies) {
   const ProcessId maker = made_by_a_task();
   exits(maker);
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
 }
 
-TEST_F(PlannedEnd, EntrustedActorEndsWithItsJob) {
+TEST_F(PlannedEnd, JobEnded_EntrustedActorEnds) {
   const ProcessId maker = made_by_a_task();
   entrust(true);
   exits(maker);
@@ -88,7 +88,7 @@ TEST_F(PlannedEnd, EntrustedActorEndsWithItsJob) {
   EXPECT_EQ(cluster.state_of(spec.actor).state, ActorState::dead);
 }
 
-TEST_F(PlannedEnd, NameOfAnEndingActorIsFree) {
+TEST_F(PlannedEnd, ActorEnding_NameIsFree) {
   spec.name = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
@@ -99,7 +99,7 @@ TEST_F(PlannedEnd, NameOfAnEndingActorIsFree) {
   EXPECT_FALSE(found[0].found);
 }
 
-TEST_F(PlannedEnd, ActorStaysForAProcessThatFoundIt) {
+TEST_F(PlannedEnd, ActorFoundByProcess_Stays) {
   spec.name = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
@@ -112,7 +112,7 @@ TEST_F(PlannedEnd, ActorStaysForAProcessThatFoundIt) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(PlannedEnd, FoundActorOutlivesItsOwner) {
+TEST_F(PlannedEnd, OwnerExited_FoundActorSurvives) {
   spec.name = "shared";
   const ProcessId maker = made_by_a_task();
   const ProcessId finder = ProcessId::of(77);
@@ -126,7 +126,7 @@ TEST_F(PlannedEnd, FoundActorOutlivesItsOwner) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(PlannedEnd, OwnerFindsActorThatItReleased) {
+TEST_F(PlannedEnd, FindsActorThatOwnerReleased) {
   spec.name = "shared";
   cluster.creates(home, spec);
   cluster.actor_comes_alive(agent);
@@ -140,7 +140,7 @@ TEST_F(PlannedEnd, OwnerFindsActorThatItReleased) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(PlannedEnd, FoundActorStaysWhileItRestarts) {
+TEST_F(PlannedEnd, FoundActor_StaysWhileRestarting) {
   spec.name = "shared";
   spec.max_restarts = 1;
   cluster.creates(home, spec);

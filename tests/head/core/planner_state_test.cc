@@ -18,7 +18,7 @@ class PlannerState : public testing::Test {
   TestAgent& home = cluster.node_joins(2, {}, Role::driver_agent);
 };
 
-TEST_F(PlannerState, WhatWaitsIsStatedWithAllThatDecidesWhereItMayRun) {
+TEST_F(PlannerState, StatesPendingDemandWithAllConstraints) {
   auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(3)}});
   demand.request.accelerator_type = "H100";
   demand.request.label_selector["zone"] = "a";
@@ -37,7 +37,7 @@ TEST_F(PlannerState, WhatWaitsIsStatedWithAllThatDecidesWhereItMayRun) {
   EXPECT_EQ(slots[0]["request"]["gpu_memory"], 7);
 }
 
-TEST_F(PlannerState, WhatIsHeldIsStatedByInstanceAndIsNotWantedAgain) {
+TEST_F(PlannerState, StatesHeldInstancesAndOmitsThemFromDemand) {
   const auto demand = cluster.demand_class(
       1, 1, {{"CPU", Quantity::whole(1)}, {"GPU", Quantity::from_units(5000)}});
   cluster.wants(home, demand, 6);  // four are granted
@@ -57,7 +57,7 @@ TEST_F(PlannerState, WhatIsHeldIsStatedByInstanceAndIsNotWantedAgain) {
   EXPECT_EQ(json["nodes"][0]["blocked_task_slots"], 1);
 }
 
-TEST_F(PlannerState, WhatSeveralWaitForIsARowForEachClass) {
+TEST_F(PlannerState, MergesDemandOfOneClass) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(3)}});
   cluster.wants(home, demand, 5);
   Demand of_other;
@@ -70,7 +70,7 @@ TEST_F(PlannerState, WhatSeveralWaitForIsARowForEachClass) {
   EXPECT_EQ(slots[0]["count"], 7);
 }
 
-TEST_F(PlannerState, OneThatIsTooLongIsRefusedWithWhatThereIsTooMuchOf) {
+TEST_F(PlannerState, RejectsOversizedStateAndNamesExcess) {
   HeadOptions options;
   options.max_planner_bytes = 10'000;
   SmallCluster small(options);
@@ -87,7 +87,7 @@ TEST_F(PlannerState, OneThatIsTooLongIsRefusedWithWhatThereIsTooMuchOf) {
       << refused.text;
 }
 
-TEST_F(PlannerState, ANodeIsIdleSinceTheLastOfItsSlotsWasGone) {
+TEST_F(PlannerState, MeasuresIdleTimeSinceLastSlot) {
   cluster.pass(5s);
   EXPECT_GE(state()["nodes"][0]["idle_ms"], 5000) << "since it came";
   const auto demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
@@ -101,7 +101,7 @@ TEST_F(PlannerState, ANodeIsIdleSinceTheLastOfItsSlotsWasGone) {
   EXPECT_GE(state()["nodes"][0]["idle_ms"], 3000);
 }
 
-TEST_F(PlannerState, AGroupThatWaitsIsStatedAndOneThatIsPlacedHoldsItsNode) {
+TEST_F(PlannerState, StatesPendingGroupAndHoldingNode) {
   GroupSpec spec;
   spec.id = GroupId::of(5);
   spec.job = JobId::of(1);

@@ -55,14 +55,14 @@ class NoPreemption : public Preemption {
   NoPreemption() : Preemption(std::nullopt) {}
 };
 
-TEST_F(NoPreemption, NobodyIsAskedWhereItIsOff) {
+TEST_F(NoPreemption, PolicyOff_SendsNoQuery) {
   fill_and_want();
   cluster->pass(60s);
   EXPECT_EQ(preemptions_heard(), 0u);
   EXPECT_EQ(status()["preemption"]["policy"], "off");
 }
 
-TEST_F(Preemption, TheLesseeIsAskedAndItIsShown) {
+TEST_F(Preemption, QueriesLesseeAndShowsIt) {
   const auto start = fill_and_want();
   cluster->pass(900ms);
   EXPECT_EQ(preemptions_heard(), 0u);
@@ -80,7 +80,7 @@ TEST_F(Preemption, TheLesseeIsAskedAndItIsShown) {
   EXPECT_EQ(cluster->expect_start_slot(*agent).demand_class.job, JobId::of(2));
 }
 
-TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
+TEST_F(Preemption, RejectionShown_SlotSparedForBackoff) {
   const auto start = fill_and_want();
   cluster->pass(2s);
   EXPECT_EQ(preemptions_heard(), 1u);
@@ -98,7 +98,7 @@ TEST_F(Preemption, ARefusalIsShownAndLeavesTheSlotAloneForAWhile) {
 
 // Two slots must end for one request. Their lessee is queried about both before either is
 // terminated.
-TEST_F(Preemption, TheLesseeIsAskedBeforeSeveralAreEnded) {
+TEST_F(Preemption, QueriesLesseeBeforeEndingSeveral) {
   fill_and_want();
   cluster->wants(*home, cpu(2), 0);
   auto& large = cluster->node_joins(3, SmallCluster::shape(2));
@@ -126,7 +126,7 @@ TEST_F(Preemption, TheLesseeIsAskedBeforeSeveralAreEnded) {
   EXPECT_EQ(std::ranges::count(told, RunningTask::ends, &RecallSlot::running), 2);
 }
 
-TEST_F(Preemption, ARefusalOfSomebodyElseIsNotHeard) {
+TEST_F(Preemption, IgnoresRejectionFromAnotherLessee) {
   const auto start = fill_and_want();
   cluster->pass(2s);
   cluster->driver_says(*home, 2, PreemptionAnswer{start.slot, false, "train"});

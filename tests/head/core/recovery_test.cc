@@ -41,7 +41,7 @@ class Recovery : public testing::Test {
   DemandClass cpu = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
 };
 
-TEST_F(Recovery, LastsUntilAllJournalledNodesAreBack) {
+TEST_F(Recovery, LastsUntilAllJournaledNodesReturn) {
   driver_is_attached();
   cluster.restart_head();
   EXPECT_TRUE(cluster.core().recovering());
@@ -81,7 +81,7 @@ TEST_F(Recovery, JournalOlderThanAgents_EpochIsRaised) {
   EXPECT_EQ(cluster.core().epoch(), raised + 1) << "it is in the journal";
 }
 
-TEST_F(Recovery, SlotsGoOnAndStayBooked) {
+TEST_F(Recovery, KeepsSlotsRunningAndAllocated) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   const auto endpoint = cluster.executor_ready(agent, start);
@@ -103,7 +103,7 @@ TEST_F(Recovery, SlotsGoOnAndStayBooked) {
 
 // The executor that the lessee knows may have ended, and the next one started, while no head was
 // running.
-TEST_F(Recovery, ALesseeThatSpeaksFirstIsToldOfTheProcessThatRunsNow) {
+TEST_F(Recovery, LesseeSendsFirst_ReceivesCurrentProcess) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   auto fact = fact_of(start, cluster.executor_ready(agent, start));
@@ -121,7 +121,7 @@ TEST_F(Recovery, ALesseeThatSpeaksFirstIsToldOfTheProcessThatRunsNow) {
   EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
 }
 
-TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
+TEST_F(Recovery, LesseeOnSlotNode_ReceivesSlotAgain) {
   cluster.driver_starts_job(agent, 2);
   cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -139,7 +139,7 @@ TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAgain) {
 
 // The executor was starting when its agent returned. The agent notified the lessee, and the reply
 // of the lessee was lost.
-TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAlsoWhenItIsReadyLater) {
+TEST_F(Recovery, SlotReadyLater_LesseeOnSlotNodeReceivesIt) {
   cluster.driver_starts_job(agent, 2);
   cluster.wants(agent, cluster.demand_class(2, 4, {{"CPU", Quantity::whole(1)}}), 1);
   const auto start = cluster.expect_start_slot(agent);
@@ -159,7 +159,7 @@ TEST_F(Recovery, ALesseeOnTheNodeOfItsSlotIsToldOfItAlsoWhenItIsReadyLater) {
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
 }
 
-TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
+TEST_F(Recovery, NamesNewSlotsByEpoch) {
   cluster.wants(home, cpu, 1);
   const auto before = cluster.expect_start_slot(agent);
   driver_is_attached();
@@ -170,7 +170,7 @@ TEST_F(Recovery, NewSlotsHaveIdsOfTheirOwnEpoch) {
   EXPECT_NE(cluster.expect_start_slot(agent).slot, before.slot);
 }
 
-TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
+TEST_F(Recovery, DriverNeverReturned_SlotsEnd) {
   recover_without_the_driver();
   cluster.pass(HeadOptions{}.driver_absence - 1s);
   EXPECT_FALSE(cluster.view().jobs[0].ended);
@@ -180,7 +180,7 @@ TEST_F(Recovery, SlotsOfDriversThatDidNotComeBackEnd) {
 }
 
 // The agent of the driver died with the head, so the driver needs another one.
-TEST_F(Recovery, ADriverMayComeBackALittleLater) {
+TEST_F(Recovery, DriverReturnsLate_JobContinues) {
   recover_without_the_driver();
   EXPECT_FALSE(cluster.core().recovering());
   cluster.pass(10s);
@@ -189,7 +189,7 @@ TEST_F(Recovery, ADriverMayComeBackALittleLater) {
   EXPECT_FALSE(cluster.view().jobs[0].ended);
 }
 
-TEST_F(Recovery, NodesThatStayAwayAreDeadWhenItsTimeIsOver) {
+TEST_F(Recovery, NodesAbsentAtDeadline_AreDead) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
@@ -203,7 +203,7 @@ TEST_F(Recovery, NodesThatStayAwayAreDeadWhenItsTimeIsOver) {
   EXPECT_EQ(agent.refused->code, RefusalCode::fenced);
 }
 
-TEST_F(Recovery, NothingIsSaidToBeInfeasibleBeforeAllNodesAreThere) {
+TEST_F(Recovery, NodesMissing_ReportsNothingInfeasible) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
@@ -214,7 +214,7 @@ TEST_F(Recovery, NothingIsSaidToBeInfeasibleBeforeAllNodesAreThere) {
   cluster.expect_start_slot(agent);
 }
 
-TEST_F(Recovery, FramesOfTheEpochBeforeAreNotHeard) {
+TEST_F(Recovery, IgnoresFramesOfPreviousEpoch) {
   driver_is_attached();
   cluster.restart_head();
   cluster.raw(agent, AgentFrame{1, agent.incarnation, 0, 0, {}});
@@ -222,7 +222,7 @@ TEST_F(Recovery, FramesOfTheEpochBeforeAreNotHeard) {
   EXPECT_EQ(agent.refused->code, RefusalCode::unknown);
 }
 
-TEST_F(Recovery, ADetachedActorGoesOnWhereItIs) {
+TEST_F(Recovery, DetachedActor_ContinuesOnItsNode) {
   auto spec = cluster.actor(1, 2);
   spec.detached = true;
   spec.name = "keeper";
@@ -248,7 +248,7 @@ TEST_F(Recovery, ADetachedActorGoesOnWhereItIs) {
   EXPECT_TRUE(found[0].found);
 }
 
-TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
+TEST_F(Recovery, DetachedActorLost_Restarts) {
   auto spec = cluster.actor(1, 2);
   spec.detached = true;
   cluster.creates(home, spec);
@@ -263,7 +263,7 @@ TEST_F(Recovery, ADetachedActorThatWasLostIsStartedAnew) {
   EXPECT_EQ(cluster.state_of(spec.actor).restarts_used, 0);
 }
 
-TEST_F(Recovery, AnActorThatWasEndedBeforeItsNodeIsBackDoesNotGoOn) {
+TEST_F(Recovery, ActorEndedBeforeNodeReturned_StaysDead) {
   auto spec = cluster.actor(1, 2);
   cluster.creates(home, spec);
   const auto start = cluster.expect_start_slot(agent);
@@ -282,7 +282,7 @@ TEST_F(Recovery, AnActorThatWasEndedBeforeItsNodeIsBackDoesNotGoOn) {
   EXPECT_EQ(news[0].state, ActorState::dead);
 }
 
-TEST_F(Recovery, WhoEndsAnActorThatIsDeadOrUnknownHearsSo) {
+TEST_F(Recovery, EndOfDeadOrUnknownActor_RepliesDead) {
   auto spec = cluster.actor(1, 2);
   cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
@@ -294,7 +294,7 @@ TEST_F(Recovery, WhoEndsAnActorThatIsDeadOrUnknownHearsSo) {
   EXPECT_EQ(cluster.heard<ActorChanged>(home, driver).at(0).state, ActorState::dead);
 }
 
-TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {
+TEST_F(Recovery, AdoptsActorFromFactsAndRestatement) {
   auto spec = cluster.actor(1, 2);
   cluster.creates(home, spec);
   const auto start = cluster.expect_start_slot(agent);
@@ -310,7 +310,7 @@ TEST_F(Recovery, AnActorOfARunningJobIsAdoptedFromFactsAndRestated) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Recovery, SlotsOfJobsThatEndedMeanwhileAreRefused) {
+TEST_F(Recovery, JobEndedMeanwhile_SlotsRejected) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   agent.facts.slots = {fact_of(start, cluster.executor_ready(agent, start))};
@@ -321,7 +321,7 @@ TEST_F(Recovery, SlotsOfJobsThatEndedMeanwhileAreRefused) {
 }
 
 // Executors of the slot may still use its resources.
-TEST_F(Recovery, WhatARefusedSlotHoldsIsNotGrantedBeforeItIsGone) {
+TEST_F(Recovery, RejectedSlot_KeepsResourcesUntilEnded) {
   cluster.wants(home, cpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   auto fact = fact_of(start, cluster.executor_ready(agent, start));
@@ -339,7 +339,7 @@ TEST_F(Recovery, WhatARefusedSlotHoldsIsNotGrantedBeforeItIsGone) {
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
 }
 
-TEST_F(Recovery, AHeldSlotWhoseNodeStaysAwayIsLost) {
+TEST_F(Recovery, NodeMissing_HeldSlotIsLost) {
   driver_is_attached();
   cluster.restart_head();
   cluster.register_agent(home);
@@ -349,7 +349,7 @@ TEST_F(Recovery, AHeldSlotWhoseNodeStaysAwayIsLost) {
   EXPECT_EQ(cluster.heard<SlotLost>(home, driver).size(), 1u);
 }
 
-TEST_F(Recovery, ANodeWithThingsOfAnEndedJobIsToldOfItsEnd) {
+TEST_F(Recovery, NotifiesNodeOfEndedJob) {
   agent.facts.jobs = {JobId::of(1), JobId::of(5)};
   driver_is_attached();
   cluster.restart_head();
@@ -360,7 +360,7 @@ TEST_F(Recovery, ANodeWithThingsOfAnEndedJobIsToldOfItsEnd) {
   EXPECT_EQ(ended[0].job, JobId::of(5));
 }
 
-TEST_F(Recovery, AJobWhoseDriverIsAboutToStartItIsNotEnded) {
+TEST_F(Recovery, SparesJobThatDriverIsAboutToStart) {
   auto& early = cluster.node_joins(3, {}, Role::driver_agent);
   early.facts.jobs = {JobId::of(7)};
   early.facts.processes = {
@@ -371,7 +371,7 @@ TEST_F(Recovery, AJobWhoseDriverIsAboutToStartItIsNotEnded) {
 
 // ---- the journal as a peer ---------------------------------------------------------------------
 
-TEST_F(Recovery, ADeathThatTheEarlierHeadHadHeardAndNotPublishedIsPublished) {
+TEST_F(Recovery, PublishesDeathUnpublishedByFormerHead) {
   driver_is_attached();
   const ProcessId gone = ProcessId::of(4000);
   cluster.says(agent, ProcessAttached{{gone, Principal{Role::executor, "", JobId::of(1)}, 12}});
@@ -389,7 +389,7 @@ TEST_F(Recovery, ADeathThatTheEarlierHeadHadHeardAndNotPublishedIsPublished) {
   EXPECT_EQ(published, std::vector<ProcessId>{gone});
 }
 
-TEST_F(Recovery, ADeathOfANodeIsToldToThoseWhoComeBack) {
+TEST_F(Recovery, NodeDied_ReturningNodeIsNotified) {
   driver_is_attached();
   const ProcessId incarnation = agent.incarnation;
   agent.silent = true;
@@ -406,7 +406,7 @@ TEST_F(Recovery, ADeathOfANodeIsToldToThoseWhoComeBack) {
   EXPECT_EQ(dead, std::vector<ProcessId>{incarnation});
 }
 
-TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
+TEST_F(Recovery, RepliesWhenJobIsDurable) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
   EXPECT_TRUE(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).empty());
@@ -415,7 +415,7 @@ TEST_F(Recovery, AJobIsAnsweredWhenItIsDurable) {
   EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(2).hex()}), 1u);
 }
 
-TEST_F(Recovery, AJobThatCannotBeWrittenIsRefusedAndTheRestGoesOn) {
+TEST_F(Recovery, PersistFailed_RejectsJobAndContinues) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
   cluster.fail_to_persist("disk full");
@@ -435,7 +435,7 @@ TEST_F(Recovery, AJobThatCannotBeWrittenIsRefusedAndTheRestGoesOn) {
   EXPECT_EQ(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).size(), 1u);
 }
 
-TEST_F(Recovery, AnEndThatCouldNotBeWrittenIsWrittenLater) {
+TEST_F(Recovery, PersistFailed_WritesJobEndLater) {
   cluster.persist_at_once = false;
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
   cluster.fail_to_persist("disk full");

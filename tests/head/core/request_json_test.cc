@@ -34,19 +34,19 @@ void expect_refused(const std::vector<std::pair<std::string, std::string>>& refu
   }
 }
 
-TEST(RequestJson, HasOneNameForEverything) {
+TEST(RequestJson, NormalizesResourceNames) {
   const auto read = request(R"({"num_cpus": 0.5, "resources": {"gpu": 2, "shuttle": 1.5}})");
   EXPECT_EQ(read.resources.to_string(), "CPU 0.5, GPU 2, shuttle 1.5");
 }
 
-TEST(RequestJson, WhatSaysNothingWantsACpu) { EXPECT_EQ(request("{}").resources.to_string(), "CPU 1"); }
+TEST(RequestJson, DefaultsToOneCpu) { EXPECT_EQ(request("{}").resources.to_string(), "CPU 1"); }
 
-TEST(RequestJson, BytesAreWholeHoweverTheyAreWritten) {
+TEST(RequestJson, ReadsBytesExactly) {
   EXPECT_EQ(request(R"({"gpu_memory": 8e9})").gpu_memory, 8'000'000'000);
   EXPECT_EQ(request(R"({"memory": 100000000000000})").resources.get("memory"), Quantity::whole(100'000'000'000'000));
 }
 
-TEST(RequestJson, LabelsAndNodesGoThroughAsTheyAre) {
+TEST(RequestJson, KeepsLabelsAndNodeIds) {
   const auto read = request(
       R"json({"label_selector": {"zone": "!in(a,b)"}, "fallback_selectors": [{"zone": "a"}, {}],
               "node_id": "000102030405060708090a0b0c0d0e0f"})json");
@@ -55,7 +55,7 @@ TEST(RequestJson, LabelsAndNodesGoThroughAsTheyAre) {
   EXPECT_EQ(std::get<NodeAffinityStrategy>(read.strategy).node.hex(), "000102030405060708090a0b0c0d0e0f");
 }
 
-TEST(RequestJson, HasTheStrategiesOfPrograms) {
+TEST(RequestJson, AcceptsAllStrategies) {
   EXPECT_TRUE(std::holds_alternative<DefaultStrategy>(request(R"({"scheduling": "Default"})").strategy));
   EXPECT_TRUE(std::holds_alternative<SpreadStrategy>(request(R"({"scheduling": "Spread"})").strategy));
   const std::string node = R"({"scheduling": {"node_id": "000102030405060708090a0b0c0d0e0f")";
@@ -65,7 +65,7 @@ TEST(RequestJson, HasTheStrategiesOfPrograms) {
   EXPECT_TRUE(std::get<NodeAffinityStrategy>(request(node + R"(, "soft": true}})").strategy).soft);
 }
 
-TEST(RequestJson, HasAPriorityAndAJob) {
+TEST(RequestJson, AcceptsPriorityAndJob) {
   EXPECT_EQ(request(R"({"priority": -1000})").priority, -1000);
   EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "priority": 1000})").priority, 1000);
   const auto asked = asked_from_json(R"({"job_id": "00000000000000000000000000000007"})");
@@ -74,7 +74,7 @@ TEST(RequestJson, HasAPriorityAndAJob) {
   EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}], "job_id": "00000000000000000000000000000007"})").job, JobId::of(7));
 }
 
-TEST(RequestJson, IsRefusedWhereSubmissionWouldBe) {
+TEST(RequestJson, RejectsWhatSubmissionRejects) {
   expect_refused({{R"({"num_gpus": 1.5})", "num_gpus"},
                   {R"({"num_gpus": 1, "resources": {"neuron_cores": 1}})", "neuron_cores"},
                   {R"({"num_gpus": 1, "resources": {"GPU": 1}})", "num_gpus"},
@@ -132,7 +132,7 @@ TEST(RequestJson, IsRefusedWhereSubmissionWouldBe) {
                   {R"([1])", "JSON"}});
 }
 
-TEST(RequestJson, AGroupHasBundlesWithoutACpuOfTheirOwn) {
+TEST(RequestJson, GroupBundles_HaveNoDefaultCpu) {
   const auto read = group(R"({"bundles": [{"num_gpus": 1}, {"num_cpus": 2, "gpu_memory": 1000, "label_selector": {"zone": "a"}}],
                              "strategy": "STRICT_PACK"})");
   ASSERT_EQ(read.bundles.size(), 2u);
@@ -144,7 +144,7 @@ TEST(RequestJson, AGroupHasBundlesWithoutACpuOfTheirOwn) {
   EXPECT_EQ(group(R"({"bundles": [{"num_cpus": 1}]})").strategy, GroupStrategy::pack);
 }
 
-TEST(RequestJson, AGroupIsRefusedWhereItsCreationWouldBe) {
+TEST(RequestJson, RejectsGroupThatCreationRejects) {
   std::string many = R"({"num_cpus":1})";
   for (int i = 0; i < 1000; ++i) many += R"(,{"num_cpus":1})";
   expect_refused({{R"({"bundles": []})", "1 to 1000 bundles"},

@@ -48,7 +48,7 @@ class SpanQuestions : public testing::Test {
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
 
-TEST_F(SpanQuestions, AllThatLiveAreAskedAndNamedBesideWhatTheySay) {
+TEST_F(SpanQuestions, QueriesAllProcessesAndDescribesThem) {
   ask();
   const auto first = asked(1);
   const auto second = asked(2);
@@ -67,7 +67,7 @@ TEST_F(SpanQuestions, AllThatLiveAreAskedAndNamedBesideWhatTheySay) {
   EXPECT_TRUE(json["warnings"].empty());
 }
 
-TEST_F(SpanQuestions, ObjectsThatCameToNodesAreTold) {
+TEST_F(SpanQuestions, ReportsObjectsTransferredToNodes) {
   TransferFact fact;
   fact.object = ObjectId::of(8);
   fact.job = JobId::of(2);
@@ -82,7 +82,7 @@ TEST_F(SpanQuestions, ObjectsThatCameToNodesAreTold) {
   EXPECT_EQ(document()["processes"][0]["node_id"], agent.node.hex());
 }
 
-TEST_F(SpanQuestions, WhatAnAgentHasToldLastIsKeptAndNarrowedToTheJob) {
+TEST_F(SpanQuestions, KeepsFinalSpansOfAgentAndFiltersByJob) {
   TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1), Role::driver_agent);
   SpansTold last;
   last.transfers.resize(3);
@@ -104,7 +104,7 @@ TEST_F(SpanQuestions, WhatAnAgentHasToldLastIsKeptAndNarrowedToTheJob) {
   EXPECT_EQ(spans()[1].spans.transfers.size(), 2u) << "of the job, and one of which it is not known";
 }
 
-TEST_F(SpanQuestions, OfAJobAloneOnlyItsProcessesAreAsked) {
+TEST_F(SpanQuestions, QueriesOnlyProcessesOfJob) {
   ask(JobId::of(2).hex());
   EXPECT_TRUE(cluster.heard<AskSpans>(agent, SmallCluster::driver(1)).empty());
   answers(2, asked(2).request);
@@ -114,7 +114,7 @@ TEST_F(SpanQuestions, OfAJobAloneOnlyItsProcessesAreAsked) {
   EXPECT_EQ(cluster.replies.at(0).code, ErrorCode::invalid_argument);
 }
 
-TEST_F(SpanQuestions, WhoIsSilentIsNamedAndWhoEndsIsNotWaitedFor) {
+TEST_F(SpanQuestions, NamesSilentProcessAndSkipsEndedOne) {
   ask();
   answers(1, asked(1).request);
   cluster.pass(3s);
@@ -128,7 +128,7 @@ TEST_F(SpanQuestions, WhoIsSilentIsNamedAndWhoEndsIsNotWaitedFor) {
   EXPECT_TRUE(document()["warnings"].empty());
 }
 
-TEST_F(SpanQuestions, AnAnswerIsBoundedAndSaysWhoIsLeftOut) {
+TEST_F(SpanQuestions, LimitsReplyAndReportsOmissions) {
   ask();
   const auto first = asked(1);
   answers(1, first.request, 150'000);
@@ -138,7 +138,7 @@ TEST_F(SpanQuestions, AnAnswerIsBoundedAndSaysWhoIsLeftOut) {
   EXPECT_FALSE(document()["warnings"].empty());
 }
 
-TEST_F(SpanQuestions, WhatAProcessHasToldLastIsKeptWhenItHasEnded) {
+TEST_F(SpanQuestions, KeepsFinalSpansOfEndedProcess) {
   answers(2, 0, 3);
   EXPECT_TRUE(cluster.replies.empty()) << "nobody has asked";
   cluster.driver_dies(agent, 2);
@@ -156,7 +156,7 @@ TEST_F(SpanQuestions, WhatAProcessHasToldLastIsKeptWhenItHasEnded) {
   EXPECT_EQ(spans().size(), 1u) << "of another job";
 }
 
-TEST_F(SpanQuestions, OfThoseThatHaveEndedABoundedPartIsKeptAndTheLossIsSaid) {
+TEST_F(SpanQuestions, LimitsSpansOfEndedProcessesAndReportsLoss) {
   for (int job = 3; job < 16; ++job) {
     cluster.driver_starts_job(agent, job);
     answers(job, 0, 10'000);
@@ -177,7 +177,7 @@ TEST_F(SpanQuestions, OfThoseThatHaveEndedABoundedPartIsKeptAndTheLossIsSaid) {
   EXPECT_NE(document()["warnings"].dump().find("have ended"), std::string::npos) << "one that says too much is not kept";
 }
 
-TEST_F(SpanQuestions, OfATaskAloneTheProcessesAreAskedForIt) {
+TEST_F(SpanQuestions, SendsTaskIdToProcesses) {
   ToolRequest request;
   request.request = 9;
   request.verb = "timeline";

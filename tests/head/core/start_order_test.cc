@@ -7,7 +7,7 @@ namespace {
 
 class StartOrders : public Submissions {};
 
-TEST_F(StartOrders, NothingIsStartedBeforeTheJournalSaysThatItIs) {
+TEST_F(StartOrders, StartsNothingBeforeJournalWrite) {
   cluster.persist_at_once = false;
   const auto id = submit(1);
   cluster.expect_no_start_slot(agent);
@@ -27,7 +27,7 @@ TEST_F(StartOrders, NothingIsStartedBeforeTheJournalSaysThatItIs) {
   EXPECT_EQ(cluster.expect_start_slot(agent).first_generation, 1u) << "the second attempt as well";
 }
 
-TEST_F(StartOrders, SeveralThatStartAtOnceWaitForOneWrite) {
+TEST_F(StartOrders, StartsSeveralAfterOneWrite) {
   cluster.persist_at_once = false;
   const auto held = submit(1, {{"request", {{"num_cpus", 2}}}});
   cluster.persist();
@@ -46,7 +46,7 @@ TEST_F(StartOrders, SeveralThatStartAtOnceWaitForOneWrite) {
 }
 
 // The command may run or have run when the head crashes.
-TEST_F(StartOrders, WhatWasBeingStartedWhenHeadAndAgentDiedIsNotStartedTwice) {
+TEST_F(StartOrders, HeadAndAgentDied_StartsNotTwice) {
   const auto id = submit(1);
   cluster.expect_start_slot(agent);
   cluster.restart_head();
@@ -61,7 +61,7 @@ TEST_F(StartOrders, WhatWasBeingStartedWhenHeadAndAgentDiedIsNotStartedTwice) {
   EXPECT_NE(job(id).value("reason", "").find("and may have run"), std::string::npos) << job(id).dump(2);
 }
 
-TEST_F(StartOrders, WithRetriesLeftItIsTheNextAttempt) {
+TEST_F(StartOrders, RetriesLeft_NextAttemptRuns) {
   const auto id = submit(1, {{"retries", 1}});
   cluster.expect_start_slot(agent);
   cluster.restart_head();
@@ -75,7 +75,7 @@ TEST_F(StartOrders, WithRetriesLeftItIsTheNextAttempt) {
   EXPECT_EQ(state(id), "FAILED") << "no retry is left";
 }
 
-TEST_F(StartOrders, AnOrderThatItsAgentNeverGotIsGivenAgain) {
+TEST_F(StartOrders, OrderNeverReceived_IsResent) {
   const auto id = submit(1);
   cluster.expect_start_slot(agent);
   cluster.restart_head();
@@ -88,7 +88,7 @@ TEST_F(StartOrders, AnOrderThatItsAgentNeverGotIsGivenAgain) {
   EXPECT_EQ(job(id)["attempts"], 1);
 }
 
-TEST_F(StartOrders, AnAgentThatMayHaveForgottenItsEndVouchesForNothing) {
+TEST_F(StartOrders, AgentForgotEntries_JobIsLost) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   cluster.restart_head();
@@ -101,7 +101,7 @@ TEST_F(StartOrders, AnAgentThatMayHaveForgottenItsEndVouchesForNothing) {
   EXPECT_EQ(state(id), "LOST");
 }
 
-TEST_F(StartOrders, WhatWasBeingStartedWhenTheHeadDiedGoesOnWhereItsAgentHasIt) {
+TEST_F(StartOrders, HeadDied_StartContinuesOnItsAgent) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   SlotFact fact;
@@ -125,7 +125,7 @@ TEST_F(StartOrders, WhatWasBeingStartedWhenTheHeadDiedGoesOnWhereItsAgentHasIt) 
   EXPECT_EQ(state(id), "SUCCEEDED");
 }
 
-TEST_F(StartOrders, AHeadThatDiedBeforeItsOrderWasWrittenHasGivenNone) {
+TEST_F(StartOrders, OrderNotDurable_HeadOrdersAgain) {
   const auto id = submit(1, {{"request", {{"num_cpus", 8}}}});
   cluster.persist_at_once = false;
   TestAgent& large = cluster.node_joins(2, SmallCluster::shape(8));
@@ -141,7 +141,7 @@ TEST_F(StartOrders, AHeadThatDiedBeforeItsOrderWasWrittenHasGivenNone) {
 
 // After the death of the node, as after the crash of the head, it is unknown whether the command
 // ran.
-TEST_F(StartOrders, WhatANodeWasToStartWhenItDiedIsLostWithIt) {
+TEST_F(StartOrders, NodeDied_OrderedStartIsLost) {
   const auto id = submit(1, {{"request", {{"num_cpus", 1}}}});
   cluster.expect_start_slot(agent);
   const auto again = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
@@ -158,7 +158,7 @@ TEST_F(StartOrders, WhatANodeWasToStartWhenItDiedIsLostWithIt) {
   EXPECT_EQ(job(again)["attempts"], 2);
 }
 
-TEST_F(StartOrders, ANodeThatDiesBeforeItIsToldCostsNothing) {
+TEST_F(StartOrders, NodeDiedBeforeOrder_CostsNoAttempt) {
   cluster.persist_at_once = false;
   const auto id = submit(1);
   agent.silent = true;
@@ -172,7 +172,7 @@ TEST_F(StartOrders, ANodeThatDiesBeforeItIsToldCostsNothing) {
   EXPECT_EQ(job(id)["attempts"], 1);
 }
 
-TEST_F(StartOrders, StoppedBeforeItsOrderGoesOutItNeverRuns) {
+TEST_F(StartOrders, StoppedBeforeOrder_NeverRuns) {
   cluster.persist_at_once = false;
   const auto id = submit(1, {{"retries", 5}});
   cluster.step(ToolSaid{900, Principal{Role::operator_, "stops", {}}, [&] {
@@ -190,7 +190,7 @@ TEST_F(StartOrders, StoppedBeforeItsOrderGoesOutItNeverRuns) {
   for (const auto& [key, value] : cluster.journal()) EXPECT_NE(key.first, "actors");
 }
 
-TEST_F(StartOrders, AnOrderThatCannotBeWrittenIsNotGivenAndTriedAgain) {
+TEST_F(StartOrders, PersistFailed_OrderWithheldAndRetried) {
   const auto id = submit(1, {{"request", {{"num_cpus", 8}}}});
   cluster.persist_at_once = false;
   TestAgent& large = cluster.node_joins(2, SmallCluster::shape(8));
@@ -208,7 +208,7 @@ TEST_F(StartOrders, AnOrderThatCannotBeWrittenIsNotGivenAndTriedAgain) {
   EXPECT_EQ(state(id), "RUNNING");
 }
 
-TEST_F(StartOrders, OneThatCannotBeMadeDurableIsNotStarted) {
+TEST_F(StartOrders, PersistFailed_IsNotStarted) {
   cluster.persist_at_once = false;
   const auto id = submit(1);
   cluster.fail_to_persist("the disk is full");

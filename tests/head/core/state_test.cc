@@ -28,7 +28,7 @@ class State : public testing::Test {
   }
 };
 
-TEST_F(State, ListsNodesWithTotalsAndWhatIsFree) {
+TEST_F(State, ListsNodesWithTotalsAndAvailable) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"CPU", Quantity::from_units(5000)}}), 1);
   const Json json = list("nodes");
   EXPECT_EQ(json["apiVersion"], "mobula/v1");
@@ -44,7 +44,7 @@ TEST_F(State, ListsNodesWithTotalsAndWhatIsFree) {
   EXPECT_EQ(node["labels"]["zone"], "a");
 }
 
-TEST_F(State, SaysWhatKeepsHoldersOfDevicesToTheirShares) {
+TEST_F(State, ReportsIsolationOfDeviceHolders) {
   auto shape = SmallCluster::shape(4, 2);
   auto& devices = shape.resources.back().instances;
   devices[0].isolation.prevents = Prevents::mig;
@@ -75,7 +75,7 @@ TEST_F(State, SaysWhatKeepsHoldersOfDevicesToTheirShares) {
   EXPECT_EQ(leases["promise only"]["GPU"][0]["isolation"]["prevents"], "nothing");
 }
 
-TEST_F(State, APartOfASliceIsAPromiseOnly) {
+TEST_F(State, PartOfSlice_IsAdvisory) {
   auto shape = SmallCluster::shape(4, 1);
   shape.resources.back().instances[0].isolation.prevents = Prevents::mig;
   cluster.node_joins(2, shape);
@@ -88,7 +88,7 @@ TEST_F(State, APartOfASliceIsAPromiseOnly) {
   }
 }
 
-TEST_F(State, ListsJobsLeasesExecutorsAndWaitingClasses) {
+TEST_F(State, ListsJobsLeasesExecutorsAndDemandClasses) {
   cluster.wants(agent, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 2);
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
@@ -102,7 +102,7 @@ TEST_F(State, ListsJobsLeasesExecutorsAndWaitingClasses) {
   EXPECT_EQ(demands["items"][0]["name"], "square");
 }
 
-TEST_F(State, GetsOneByItsIdOrABeginning) {
+TEST_F(State, FindsOneByIdOrPrefix) {
   const auto reply = cluster.tool("get", "node", agent.node.hex());
   ASSERT_TRUE(reply.ok) << reply.text;
   const Json json = Json::parse(reply.json);
@@ -116,7 +116,7 @@ TEST_F(State, GetsOneByItsIdOrABeginning) {
   EXPECT_NE(none.text.find("`mobula list nodes`"), std::string::npos) << none.text;
 }
 
-TEST_F(State, SaysWhereTheHeadServesHttp) {
+TEST_F(State, ReportsHttpAddress) {
   HeadOptions options;
   options.http_url = "http://127.0.0.1:1";
   options.settings.cluster_name = "test";
@@ -127,7 +127,7 @@ TEST_F(State, SaysWhereTheHeadServesHttp) {
   EXPECT_EQ(json["state"], "RUNNING");
 }
 
-TEST_F(State, StatusTellsWhatWaitsByWhatItAsksForAndWhy) {
+TEST_F(State, SummarizesPendingWorkWithReasons) {
   const ResourceSet one{{"GPU", Quantity::whole(1)}};
   cluster.wants(agent, cluster.demand_class(1, 1, one), 3);
   cluster.driver_starts_job(agent, 2);
@@ -167,7 +167,7 @@ TEST_F(State, StatusTellsWhatWaitsByWhatItAsksForAndWhy) {
   EXPECT_NE(groups["text"].get<std::string>().find("cannot hold all 2 bundles"), std::string::npos) << groups;
 }
 
-TEST_F(State, ListsWhatCanNeverRunAsSuchAsStatusDoes) {
+TEST_F(State, MarksInfeasibleDemandsLikeStatus) {
   auto poor = cluster.job_of(2);
   poor.terms.quota["CPU"] = Quantity::whole(1);
   cluster.driver_says(agent, 2, poor);
@@ -186,7 +186,7 @@ TEST_F(State, ListsWhatCanNeverRunAsSuchAsStatusDoes) {
   EXPECT_EQ(status["waiting"].size(), 3u);
 }
 
-TEST_F(State, ProcessesReadNodesAndTheNamesOfTheirSpace) {
+TEST_F(State, AllowsProcessesToReadNodesAndNames) {
   auto spec = cluster.actor(1, 7);
   spec.name = "mine";
   cluster.creates(agent, spec);
@@ -207,7 +207,7 @@ TEST_F(State, ProcessesReadNodesAndTheNamesOfTheirSpace) {
   EXPECT_FALSE(reads[2].error.empty());
 }
 
-TEST_F(State, ObserversReadAndOnlyOperatorsOrder) {
+TEST_F(State, AllowsOnlyOperatorsToOrder) {
   EXPECT_TRUE(cluster.tool("list", "nodes", "", Role::observer).ok);
   auto reply = cluster.tool("drain", "", agent.node.hex(), Role::observer);
   EXPECT_EQ(reply.code, ErrorCode::permission_denied);
@@ -216,7 +216,7 @@ TEST_F(State, ObserversReadAndOnlyOperatorsOrder) {
   EXPECT_EQ(reply.code, ErrorCode::permission_denied);
 }
 
-TEST_F(State, ATicketInThePlaceOfATokenIsToldWhatItIsFor) {
+TEST_F(State, ExplainsPurposeOfJoinToken) {
   ToolRequest request;
   request.verb = "status";
   cluster.step(ToolSaid{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
@@ -227,7 +227,7 @@ TEST_F(State, ATicketInThePlaceOfATokenIsToldWhatItIsFor) {
   EXPECT_NE(cluster.replies[0].text.find("`mobula start --join`"), std::string::npos) << cluster.replies[0].text;
 }
 
-TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
+TEST_F(State, NamesBothVersionsToOtherVersionTool) {
   ToolRequest request;
   request.version = request.oldest = 99;
   request.verb = "status";
@@ -238,7 +238,7 @@ TEST_F(State, AToolOfAnotherVersionIsToldBoth) {
 
 // On a full disk small writes still succeed. The warning stays until a write of the failed size
 // succeeds.
-TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
+TEST_F(State, JournalWriteFailed_WarnsUntilWritten) {
   const auto warned = [&] { return cluster.tool("status").json.find("the journal cannot be written") != std::string::npos; };
   EXPECT_FALSE(warned());
   cluster.persist_at_once = false;
@@ -270,7 +270,7 @@ TEST_F(State, AJournalThatCannotBeWrittenIsNotedUntilItIsWrittenAgain) {
   EXPECT_FALSE(room());
 }
 
-TEST_F(State, StoppingAJobIsAnsweredWhenItIsDurable) {
+TEST_F(State, RepliesToJobStopWhenDurable) {
   cluster.persist_at_once = false;
   cluster.tool("job_stop", "", JobId::of(1).hex());
   EXPECT_TRUE(cluster.replies.empty());
@@ -281,7 +281,7 @@ TEST_F(State, StoppingAJobIsAnsweredWhenItIsDurable) {
   EXPECT_EQ(cluster.tool("job_stop", "", JobId::of(9).hex()).code, ErrorCode::not_found);
 }
 
-TEST_F(State, StopEndsDetachedActorsToo) {
+TEST_F(State, Stop_EndsDetachedActors) {
   auto spec = cluster.actor(1, 7);
   spec.detached = true;
   cluster.creates(agent, spec);
@@ -291,7 +291,7 @@ TEST_F(State, StopEndsDetachedActorsToo) {
   EXPECT_EQ(cluster.journal().count({"actors", spec.actor.hex()}), 0u);
 }
 
-TEST_F(State, EventsAndCommandsCanBeRecorded) {
+TEST_F(State, RecordsEventsAndCommands) {
   const Event event = AgentSaid{3, Principal{Role::agent, "key", {}}, Farewell{ProcessId::of(1)}};
   const auto decoded = decode<Event>(encode(event));
   ASSERT_TRUE(decoded.ok());
@@ -302,7 +302,7 @@ TEST_F(State, EventsAndCommandsCanBeRecorded) {
   EXPECT_EQ(*again, command);
 }
 
-TEST_F(State, ObjectsAreAskedOfTheAgentsAndAMissingAnswerIsSaid) {
+TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   const auto asked = [&] {
     ToolRequest request;
@@ -347,7 +347,7 @@ TEST_F(State, ObjectsAreAskedOfTheAgentsAndAMissingAnswerIsSaid) {
   ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
 }
 
-TEST_F(State, MemoryNamesStoresAndHoldersTheLargestObjectFirst) {
+TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   ToolRequest request;
   request.request = 9;
   request.verb = "list";

@@ -5,7 +5,7 @@
 namespace mobula::internal::head {
 namespace {
 
-TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
+TEST_F(Submissions, ExplainsPendingJobWithReason) {
   const auto id = submit(1, {{"name", "big"}, {"request", {{"num_gpus", 8}}}});
   ASSERT_TRUE(reply.ok) << reply.text;
   EXPECT_TRUE(cluster.tool("explain", "", id.substr(0, 31)).ok) << "by its beginning";
@@ -40,7 +40,7 @@ TEST_F(Submissions, OneThatWaitsIsExplainedAndListedWithItsReason) {
   }
 }
 
-TEST_F(Submissions, CommandsAreJobsAndNotActors) {
+TEST_F(Submissions, ListsCommandsAsJobsNotActors) {
   const auto id = submit(1, {{"name", "runs"}, {"request", {{"num_cpus", 2}}}});
   runs(agent, cluster.expect_start_slot(agent));
   const auto waiting = submit(2, {{"name", "waits"}, {"request", {{"num_cpus", 2}}}});
@@ -53,13 +53,13 @@ TEST_F(Submissions, CommandsAreJobsAndNotActors) {
   EXPECT_EQ(status["waiting"][0]["id"], waiting) << status["waiting"];
 }
 
-TEST_F(Submissions, WhoMayNotSubmitIsToldByWhatHeMay) {
+TEST_F(Submissions, RejectsAgentAndNamesNeededRole) {
   const auto refused = cluster.tool("submit", "", "{}", Role::agent);
   EXPECT_EQ(refused.code, ErrorCode::permission_denied);
   EXPECT_NE(refused.text.find("token create --role driver"), std::string::npos) << refused.text;
 }
 
-TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
+TEST_F(Submissions, PlacesRunsAndRemembersCommand) {
   const auto id = submit(1, {{"name", "train"}, {"env", {{"A", "b"}}}, {"priority", 7}});
   ASSERT_TRUE(reply.ok) << reply.text;
   const auto start = cluster.expect_start_slot(agent);
@@ -86,7 +86,7 @@ TEST_F(Submissions, ACommandIsPlacedRunsAndIsRemembered) {
   EXPECT_EQ(jobs[0]["priority"], 7);
 }
 
-TEST_F(Submissions, WhatWouldHoldUpTheHeadIsNotRead) {
+TEST_F(Submissions, RejectsDeeplyNestedOrOversizedJson) {
   const auto refusal = [&](const std::string& verb, const std::string& kind, const std::string& text) {
     const auto answer = cluster.tool(verb, kind, text);
     EXPECT_FALSE(answer.ok);
@@ -104,7 +104,7 @@ TEST_F(Submissions, WhatWouldHoldUpTheHeadIsNotRead) {
   EXPECT_TRUE(reply.ok) << reply.text;
 }
 
-TEST_F(Submissions, AskedAgainItIsTheSame) {
+TEST_F(Submissions, RepeatedSubmission_IsSameJob) {
   submit(1);
   submit(1);
   EXPECT_TRUE(reply.ok);
@@ -112,7 +112,7 @@ TEST_F(Submissions, AskedAgainItIsTheSame) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, AFailureIsFinalUnlessRetriesAreLeft) {
+TEST_F(Submissions, AttemptFailed_FinalUnlessRetriesRemain) {
   const auto once = submit(1);
   const auto first = cluster.expect_start_slot(agent);
   runs(agent, first);
@@ -136,7 +136,7 @@ TEST_F(Submissions, AFailureIsFinalUnlessRetriesAreLeft) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, StoppedWhileItWaitsItNeverRuns) {
+TEST_F(Submissions, StoppedWhilePending_NeverRuns) {
   const auto id = submit(1, {{"request", {{"num_cpus", 64}}}});
   cluster.expect_no_start_slot(agent);
   EXPECT_NE(job(id)["reason"].get<std::string>().find("Infeasible"), std::string::npos) << job(id);
@@ -146,7 +146,7 @@ TEST_F(Submissions, StoppedWhileItWaitsItNeverRuns) {
   cluster.expect_no_start_slot(large);
 }
 
-TEST_F(Submissions, StoppedWhileItRunsItIsGivenTimeAndIsNotRunAgain) {
+TEST_F(Submissions, StoppedRunning_GetsGraceAndNoRetry) {
   const auto id = submit(1, {{"retries", 5}});
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -160,7 +160,7 @@ TEST_F(Submissions, StoppedWhileItRunsItIsGivenTimeAndIsNotRunAgain) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, StoppedItDoesNotRunAgainWhenHeadAndNodeAreLost) {
+TEST_F(Submissions, StoppedThenHeadAndNodeLost_DoesNotRunAgain) {
   const auto id = submit(1, {{"retries", 5}});
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -171,7 +171,7 @@ TEST_F(Submissions, StoppedItDoesNotRunAgainWhenHeadAndNodeAreLost) {
   EXPECT_EQ(state(id), "STOPPED");
 }
 
-TEST_F(Submissions, BeforeADrainsDeadlineItHasItsOwnGrace) {
+TEST_F(Submissions, JobGrace_PrecedesDrainDeadline) {
   const auto id = submit(1, {{"grace_ms", 8'000}, {"request", {{"num_cpus", 1}}}});
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -193,7 +193,7 @@ TEST_F(Submissions, BeforeADrainsDeadlineItHasItsOwnGrace) {
   EXPECT_NE(job(id).value("reason", "").find("is drained"), std::string::npos) << job(id).dump();
 }
 
-TEST_F(Submissions, AGraceLongerThanTheDeadlineBeginsAtOnceAndEndsWithIt) {
+TEST_F(Submissions, GraceBeyondDeadline_StartsAtOnce) {
   const auto id = submit(1, {{"grace_ms", 60'000}, {"request", {{"num_cpus", 1}}}});
   runs(agent, cluster.expect_start_slot(agent));
   const auto reply = cluster.tool("drain", "5000", agent.node.hex());
@@ -208,7 +208,7 @@ TEST_F(Submissions, AGraceLongerThanTheDeadlineBeginsAtOnceAndEndsWithIt) {
   EXPECT_EQ(state(id), "FAILED");
 }
 
-TEST_F(Submissions, WhatAsksForDevicesAsksForNoCpu) {
+TEST_F(Submissions, DeviceRequest_RequestsNoCpu) {
   auto& with_gpus = cluster.node_joins(3, SmallCluster::shape(0, 2));
   submit(1, {{"request", {{"num_gpus", 1}}}});
   const auto alone = cluster.expect_start_slot(with_gpus);
@@ -220,14 +220,14 @@ TEST_F(Submissions, WhatAsksForDevicesAsksForNoCpu) {
       << "who asks for nothing needs a node with a CPU";
 }
 
-TEST_F(Submissions, ANameComesBeforeTheBeginningOfAnId) {
+TEST_F(Submissions, PrefersNameToIdPrefix) {
   const auto id = submit(1);
   const auto named = submit(2, {{"name", id.substr(0, 8)}});
   EXPECT_EQ(job(id.substr(0, 8))["job_id"], named);
   EXPECT_EQ(job(id)["job_id"], id);
 }
 
-TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
+TEST_F(Submissions, NodeDied_JobIsLostOrRetried) {
   const auto lost = submit(1, {{"request", {{"num_cpus", 1}}}});
   const auto first = cluster.expect_start_slot(agent);
   const auto moved = submit(2, {{"request", {{"num_cpus", 1}}}, {"retries", 1}});
@@ -246,7 +246,7 @@ TEST_F(Submissions, WithItsNodeItIsLostOrRunsElsewhere) {
   EXPECT_EQ(job(moved)["attempts"], 2);
 }
 
-TEST_F(Submissions, WhatRunsGoesOnOverARestartOfTheHead) {
+TEST_F(Submissions, HeadRestarted_RunningJobContinues) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -259,7 +259,7 @@ TEST_F(Submissions, WhatRunsGoesOnOverARestartOfTheHead) {
   EXPECT_EQ(job(id)["exit_code"], 4);
 }
 
-TEST_F(Submissions, WhatEndedWhileThereWasNoHeadIsToldOfAfterwards) {
+TEST_F(Submissions, EndedWithoutHead_IsReportedAfterwards) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -273,7 +273,7 @@ TEST_F(Submissions, WhatEndedWhileThereWasNoHeadIsToldOfAfterwards) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, WhatNobodySpeaksOfAfterARestartIsLost) {
+TEST_F(Submissions, HeadRestarted_UnreportedJobIsLost) {
   const auto id = submit(1);
   runs(agent, cluster.expect_start_slot(agent));
   cluster.restart_head();
@@ -284,7 +284,7 @@ TEST_F(Submissions, WhatNobodySpeaksOfAfterARestartIsLost) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
+TEST_F(Submissions, ReadsOutputFromNodeThatRanIt) {
   const auto id = submit(1);
   const auto start = cluster.expect_start_slot(agent);
   runs(agent, start);
@@ -312,7 +312,7 @@ TEST_F(Submissions, OutputIsReadFromTheNodeWhereItRan) {
   cluster.says(agent, part);  // repeated: the query is complete
 }
 
-TEST_F(Submissions, NameUsedByTwoKeys_AskersOwnJobCounts) {
+TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {
   const auto ask = [&](const std::string& user, const std::string& verb, const std::string& kind,
                        const std::string& argument) {
     ToolRequest request;
@@ -340,7 +340,7 @@ TEST_F(Submissions, NameUsedByTwoKeys_AskersOwnJobCounts) {
   EXPECT_NE(of_others.text.find("2 keys"), std::string::npos) << of_others.text;
 }
 
-TEST_F(Submissions, BadRequestsNameTheMember) {
+TEST_F(Submissions, NamesInvalidMember) {
   const std::vector<std::pair<Json, std::string>> bad{
       {{{"argv", Json::array()}}, "argv"},
       {{{"argv", {""}}}, "argv"},
@@ -372,7 +372,7 @@ TEST_F(Submissions, BadRequestsNameTheMember) {
   cluster.expect_no_start_slot(agent);
 }
 
-TEST_F(Submissions, TheOldestEndsAreForgotten) {
+TEST_F(Submissions, ForgetsOldestEndedJobs) {
   HeadOptions options;
   options.max_ended_kept = 2;
   SmallCluster few(options);

@@ -65,7 +65,7 @@ class TaskQuestions : public testing::Test {
   const ProcessId two = SmallCluster::driver(2);
 };
 
-TEST_F(TaskQuestions, AListGathersFromAllOwners) {
+TEST_F(TaskQuestions, CollectsTasksFromAllOwners) {
   ask("list", "tasks");
   EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
   const AskTasks first = asked(one);
@@ -92,7 +92,7 @@ TEST_F(TaskQuestions, AListGathersFromAllOwners) {
   EXPECT_NE(list["warnings"].dump().find("5 more"), std::string::npos) << list["warnings"];
 }
 
-TEST_F(TaskQuestions, TheirNumbersAloneAskForNoRows) {
+TEST_F(TaskQuestions, CountsQuery_RequestsNoRows) {
   ask("list", "task-counts");
   const AskTasks question = asked(one);
   EXPECT_EQ(question.limit, 0u);
@@ -115,7 +115,7 @@ TEST_F(TaskQuestions, TheirNumbersAloneAskForNoRows) {
   EXPECT_EQ(asked(one).phases, std::vector{TaskPhase::runs});
 }
 
-TEST_F(TaskQuestions, NamesFromOutsideDoNotBreakTheDocument) {
+TEST_F(TaskQuestions, EscapesForeignNames) {
   ask("list", "tasks");
   TaskFact odd = fact(0xa1, TaskPhase::runs);
   odd.name = "a \"b\" \\ \n \xff";
@@ -125,7 +125,7 @@ TEST_F(TaskQuestions, NamesFromOutsideDoNotBreakTheDocument) {
   EXPECT_EQ(document()["items"][0]["name"], "a \"b\" \\ \n \xef\xbf\xbd");
 }
 
-TEST_F(TaskQuestions, FiltersGoToTheOwnersAndChooseThem) {
+TEST_F(TaskQuestions, SendsFiltersToOwnersAndFiltersOwners) {
   ask("list", "tasks",
       R"({"state": "RUNNING", "name": "square", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_TRUE(cluster.heard<AskTasks>(agent, one).empty()) << "of another job";
@@ -140,7 +140,7 @@ TEST_F(TaskQuestions, FiltersGoToTheOwnersAndChooseThem) {
   EXPECT_NE(reply().text.find("PENDING_ARGS_AVAIL"), std::string::npos) << reply().text;
 }
 
-TEST_F(TaskQuestions, NoMoreRowsAreListedThanWereAskedFor) {
+TEST_F(TaskQuestions, LimitsRowsToRequestedNumber) {
   ask("list", "tasks", R"({"limit": "3"})");
   const AskTasks first = asked(one);
   EXPECT_EQ(first.limit, 3u);
@@ -162,7 +162,7 @@ TEST_F(TaskQuestions, NoMoreRowsAreListedThanWereAskedFor) {
   }
 }
 
-TEST_F(TaskQuestions, OwnersThatAreSilentAreNamed) {
+TEST_F(TaskQuestions, NamesSilentOwners) {
   ask("list", "tasks");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.pass(1s);
@@ -180,14 +180,14 @@ TEST_F(TaskQuestions, OwnersThatAreSilentAreNamed) {
   EXPECT_NE(reply().text.find(two.brief()), std::string::npos) << reply().text;
 }
 
-TEST_F(TaskQuestions, AnOwnerThatEndsIsNotWaitedFor) {
+TEST_F(TaskQuestions, OwnerDied_ListDoesNotWait) {
   ask("list", "tasks");
   answers(1, asked(one).request, {fact(0xa1, TaskPhase::runs)});
   cluster.driver_dies(agent, 2);
   EXPECT_EQ(document()["items"].size(), 1u);
 }
 
-TEST_F(TaskQuestions, OneTaskIsAnsweredByItsOwnerAlone) {
+TEST_F(TaskQuestions, OneTask_IsAnsweredByItsOwnerAlone) {
   ask("get", "task", id(0xa2));
   EXPECT_EQ(asked(one).id, id(0xa2));
   answers(2, asked(two).request, {fact(0xa2, TaskPhase::runs)});
@@ -209,7 +209,7 @@ TEST_F(TaskQuestions, OneTaskIsAnsweredByItsOwnerAlone) {
   EXPECT_EQ(reply().code, ErrorCode::invalid_argument);
 }
 
-TEST_F(TaskQuestions, AnAnswerThatWasNotAskedForIsNothing) {
+TEST_F(TaskQuestions, IgnoresUnrequestedReplies) {
   ask("list", "tasks");
   const auto request = asked(one).request;
   answers(1, request + 1, {fact(1, TaskPhase::runs)});
@@ -220,7 +220,7 @@ TEST_F(TaskQuestions, AnAnswerThatWasNotAskedForIsNothing) {
   EXPECT_TRUE(document()["items"].empty());
 }
 
-TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForASlotHasTheSchedulersReasons) {
+TEST_F(TaskQuestions, ExplainsWaitingTaskWithSchedulerReasons) {
   auto demand = cluster.demand_class(1, 5, {{"CPU", Quantity::whole(64)}});
   cluster.wants(agent, demand, 1);
   TaskFact waiting = fact(0xa1, TaskPhase::waits_for_slot);
@@ -242,7 +242,7 @@ TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForASlotHasTheSchedulersReasons) {
   EXPECT_EQ(document()["subject"]["class_id"], demand.id.hex()) << "a class is the head's own";
 }
 
-TEST_F(TaskQuestions, ExplainOfAnIdThatNobodyHasSaysSo) {
+TEST_F(TaskQuestions, ExplainOfUnknownId_IsNotFound) {
   ask("explain", "", id(99));
   answers(1, asked(one).request, {});
   answers(2, asked(two).request, {});
@@ -250,7 +250,7 @@ TEST_F(TaskQuestions, ExplainOfAnIdThatNobodyHasSaysSo) {
   EXPECT_NE(reply().text.find("no actor"), std::string::npos) << reply().text;
 }
 
-TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForAnArgumentNamesIt) {
+TEST_F(TaskQuestions, Explain_NamesMissingArgument) {
   TaskFact waiting = fact(0xa1, TaskPhase::waits_for_arguments);
   waiting.missing = 1;
   waiting.arguments.push_back({ObjectId::of(0xbb), TaskId::of(0xcc), "make", one, agent.node});
@@ -263,7 +263,7 @@ TEST_F(TaskQuestions, ExplainOfATaskThatWaitsForAnArgumentNamesIt) {
   EXPECT_EQ(json["subject"]["waits_for"][0]["object_id"], ObjectId::of(0xbb).hex());
 }
 
-TEST_F(TaskQuestions, ExplainOfATaskThatPausesSaysWhy) {
+TEST_F(TaskQuestions, ExplainOfBackoff_NamesReason) {
   TaskFact pauses = fact(0xa1, TaskPhase::waits_for_arguments);
   pauses.reason = "it was ended for lack of memory";
   ask("explain", "", id(0xa1));
@@ -273,7 +273,7 @@ TEST_F(TaskQuestions, ExplainOfATaskThatPausesSaysWhy) {
   EXPECT_EQ(reason.find("arguments"), std::string::npos) << reason;
 }
 
-TEST_F(TaskQuestions, ErrorsGoToTheToolUnopened) {
+TEST_F(TaskQuestions, ForwardsErrorsUndecoded) {
   TaskFact failed = fact(0xa1, TaskPhase::failed);
   failed.error = Payload(Bytes{std::byte{1}, std::byte{2}});
   ask("explain", "", id(0xa1));
@@ -283,7 +283,7 @@ TEST_F(TaskQuestions, ErrorsGoToTheToolUnopened) {
   EXPECT_EQ(reply().errors[0].error, failed.error);
 }
 
-TEST_F(TaskQuestions, ProcessesAskTooAndGetTheirAnswerLater) {
+TEST_F(TaskQuestions, ProcessQuery_IsAnsweredLater) {
   cluster.driver_says(agent, 1, ReadState{5, "tasks", ""});
   EXPECT_TRUE(cluster.heard<StateRead>(agent, one).empty());
   answers(1, asked(one).request, {});
@@ -294,7 +294,7 @@ TEST_F(TaskQuestions, ProcessesAskTooAndGetTheirAnswerLater) {
   EXPECT_NE(read[0].json.find(id(0xa2)), std::string::npos);
 }
 
-TEST_F(TaskQuestions, TooManyOpenQuestionsAreRefused) {
+TEST_F(TaskQuestions, RejectsTooManyOpenQueries) {
   for (int i = 0; i < 64; ++i) ask("list", "tasks");
   EXPECT_TRUE(cluster.replies.empty());
   ask("list", "tasks");

@@ -48,7 +48,7 @@ class Tokens : public testing::Test {
   SmallCluster cluster;
 };
 
-TEST_F(Tokens, AreWhatTheyWereMadeForAlsoAfterTheHeadsDeath) {
+TEST_F(Tokens, HeadRestarted_TokensKeepRoles) {
   ASSERT_TRUE(create("observer", 'o', "eyes").ok);
   ASSERT_TRUE(create("driver", 'd', "wheel").ok);
   ASSERT_TRUE(create("agent", 'a', "hands").ok);
@@ -62,7 +62,7 @@ TEST_F(Tokens, AreWhatTheyWereMadeForAlsoAfterTheHeadsDeath) {
   }
 }
 
-TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
+TEST_F(Tokens, JoinToken_AdmitsOneMachineOnce) {
   ASSERT_TRUE(create("agent", 'a', "hands").ok);
   const Principal ticket = who('a').value();
   ASSERT_TRUE(join(ticket, 'm', "host-1").ok);
@@ -84,7 +84,7 @@ TEST_F(Tokens, ATicketLetsOneMachineInOnce) {
   EXPECT_THAT(who('a').error().text, HasSubstr("revoked"));
 }
 
-TEST_F(Tokens, RevokedTwiceSayWhenItWasTheFirstTime) {
+TEST_F(Tokens, RevokedTwice_ReportsFirstTime) {
   ASSERT_TRUE(create("observer", 'o', "eyes").ok);
   ASSERT_TRUE(cluster.tool("token_revoke", "", "eyes").ok);
   const auto again = cluster.tool("token_revoke", "", "eyes");
@@ -92,7 +92,7 @@ TEST_F(Tokens, RevokedTwiceSayWhenItWasTheFirstTime) {
   EXPECT_THAT(again.json, HasSubstr("it was revoked at "));
 }
 
-TEST_F(Tokens, ThatCannotBeMadeDurableAreNotMade) {
+TEST_F(Tokens, PersistFailed_CreatesNoToken) {
   cluster.persist_at_once = false;
   (void)create("driver", 'd', "wheel");
   cluster.fail_to_persist("the disk is full");
@@ -109,7 +109,7 @@ TEST_F(Tokens, ThatCannotBeMadeDurableAreNotMade) {
   EXPECT_TRUE(create("driver", 'e', "wheel").ok);
 }
 
-TEST_F(Tokens, OfOthersKeysNobodyJoins) {
+TEST_F(Tokens, RejectsJoinWithForeignKey) {
   ASSERT_TRUE(create("agent", 'a', "hands").ok);
   ASSERT_TRUE(create("observer", 'o', "eyes").ok);
   EXPECT_FALSE(join(who('a').value(), 'o', "host").ok);
@@ -118,7 +118,7 @@ TEST_F(Tokens, OfOthersKeysNobodyJoins) {
   EXPECT_EQ(state("hands"), "VALID");
 }
 
-TEST_F(Tokens, ExpireByTheHeadsClockAndSayBothTimes) {
+TEST_F(Tokens, ExpiresByHeadClockAndReportsBothTimes) {
   ASSERT_TRUE(create("observer", 'o', "eyes", 60'000).ok);
   EXPECT_TRUE(who('o').ok());
   cluster.pass(60s + 4min);
@@ -133,7 +133,7 @@ TEST_F(Tokens, ExpireByTheHeadsClockAndSayBothTimes) {
   EXPECT_TRUE(create("observer", 'p', "eyes").ok);  // the name is free again
 }
 
-TEST_F(Tokens, ExpireWhileTheHeadsMachineSleeps) {
+TEST_F(Tokens, ExpiresWhileHeadMachineSleeps) {
   ASSERT_TRUE(create("observer", 'o', "eyes", 60'000).ok);
   const std::int64_t before_ms = cluster.core().wall_ms(cluster.now);
   cluster.step(ClockMoved{before_ms + 10 * 60'000});  // the monotonic clock does not advance
@@ -144,7 +144,7 @@ TEST_F(Tokens, ExpireWhileTheHeadsMachineSleeps) {
   EXPECT_THAT(who('o').error().text, HasSubstr("clock says"));
 }
 
-TEST_F(Tokens, AreRefusedWithTheRuleTheyBreak) {
+TEST_F(Tokens, RejectsInvalidTokensWithBrokenRule) {
   EXPECT_THAT(create("operator", 'o', "x").text, HasSubstr("--role"));
   EXPECT_THAT(create("", 'o', "x").text, HasSubstr("--role"));
   EXPECT_THAT(create("observer", ' ', "x").text, HasSubstr("key"));
@@ -159,7 +159,7 @@ TEST_F(Tokens, AreRefusedWithTheRuleTheyBreak) {
   EXPECT_EQ(cluster.tool("token_create", "", "[").code, ErrorCode::invalid_argument);
 }
 
-TEST_F(Tokens, EachRoleAsksWhatItMayAndNothingElse) {
+TEST_F(Tokens, LimitsEachRoleToItsVerbs) {
   const std::set<std::string> orders{"submit", "job_stop", "drain", "undrain", "stop", "token_create", "token_revoke", "token_list", "join"};
   for (const VerbRow& row : roles::verbs) {
     for (const Role role : all_roles) {

@@ -59,7 +59,7 @@ class TransferQuestions : public testing::Test {
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
 
-TEST_F(TransferQuestions, AreGatheredFromAllProcessesLatestFirst) {
+TEST_F(TransferQuestions, CollectsTransfersLatestFirst) {
   ask("list", "transfers");
   EXPECT_TRUE(cluster.replies.empty()) << "nobody has answered yet";
   answers(1, {3s, 5s}, 4);
@@ -88,7 +88,7 @@ TransferFact stored_object(JobId job, Duration ago) {
   return fact;
 }
 
-TEST_F(TransferQuestions, AgentsSayWhichObjectsCameToTheirNodes) {
+TEST_F(TransferQuestions, ListsObjectsTransferredToNodes) {
   agent.stored = {stored_object(JobId::of(2), 2s)};
   ask("list", "transfers");
   answers(1, {1s});
@@ -115,7 +115,7 @@ TransferFact on_its_way(TransferState state, Duration ago) {
   return fact;
 }
 
-TEST_F(TransferQuestions, WhatIsOnItsWayComesFirstWithHowFarItIs) {
+TEST_F(TransferQuestions, ListsPendingTransfersFirstWithProgress) {
   agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 30s),
                   on_its_way(static_cast<TransferState>(77), 1s), stored_object(JobId::of(2), 2s)};
   ask("list", "transfers");
@@ -138,7 +138,7 @@ TEST_F(TransferQuestions, WhatIsOnItsWayComesFirstWithHowFarItIs) {
   EXPECT_TRUE(document()["warnings"].empty()) << document()["warnings"];
 }
 
-TEST_F(TransferQuestions, FiltersOfStatesAskForWhatIsOnItsWayAlone) {
+TEST_F(TransferQuestions, StateFilter_RequestsOnlyPendingTransfers) {
   for (const auto& [name, state] : {std::pair("RUNNING", TransferState::running), std::pair("PENDING", TransferState::pending)}) {
     agent.stored = {on_its_way(TransferState::pending, 2s), on_its_way(TransferState::running, 3s), stored_object(JobId::of(2), 2s)};
     ask("list", "transfers", std::string(R"({"state": ")") + name + "\"}");
@@ -156,7 +156,7 @@ TEST_F(TransferQuestions, FiltersOfStatesAskForWhatIsOnItsWayAlone) {
   EXPECT_EQ(ask("list", "transfers", R"({"state": "ENDED"})").code, ErrorCode::invalid_argument);
 }
 
-TEST_F(TransferQuestions, OneNodeAloneIsAskedWhatComesToItAndOneObjectIsListed) {
+TEST_F(TransferQuestions, FiltersByReceivingNodeAndObject) {
   TestAgent& other = cluster.node_joins(2, SmallCluster::shape(1));
   other.stored = {on_its_way(TransferState::running, 3s)};
   agent.stored = {on_its_way(TransferState::running, 3s)};
@@ -175,7 +175,7 @@ TEST_F(TransferQuestions, OneNodeAloneIsAskedWhatComesToItAndOneObjectIsListed) 
 }
 
 // The driver of a job is a user program and may be malicious.
-TEST_F(TransferQuestions, WhoLiesTakesNoMoreOfAListThanOthers) {
+TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   TransferFact lie = on_its_way(TransferState::running, -5s);
   lie.sources.assign(100'000, NodeId::of(9));
   lie.refusals.assign(1000, "no");
@@ -197,7 +197,7 @@ TEST_F(TransferQuestions, WhoLiesTakesNoMoreOfAListThanOthers) {
   EXPECT_EQ(first["since_ms"], 0);
 }
 
-TEST_F(TransferQuestions, WhoDoesNotKnowWhatIsOnItsWayIsCounted) {
+TEST_F(TransferQuestions, CountsProcessesWithoutPendingTransfers) {
   agent.knows_under_way = false;
   agent.stored = {stored_object(JobId::of(2), 2s)};
   ask("list", "transfers");
@@ -211,7 +211,7 @@ TEST_F(TransferQuestions, WhoDoesNotKnowWhatIsOnItsWayIsCounted) {
   EXPECT_TRUE(document()["warnings"].empty()) << "nobody has asked for that: " << document();
 }
 
-TEST_F(TransferQuestions, AgentsThatCannotSayAreNamedAndThoseThatDieNotWaitedFor) {
+TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   TestAgent& older = cluster.node_joins(2, SmallCluster::shape(1));
   older.protocol = version_with_stored_transfers - 1;
   cluster.comes_back_as(older, 777);
@@ -236,7 +236,7 @@ TEST_F(TransferQuestions, AgentsThatCannotSayAreNamedAndThoseThatDieNotWaitedFor
   EXPECT_NE(document()["warnings"].dump().find("the agent of node " + silent.node.brief()), std::string::npos) << document();
 }
 
-TEST_F(TransferQuestions, FiltersGoToTheProcessesOrAreRefused) {
+TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   ask("list", "transfers", R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_EQ(asked(1).request, 0u) << "of another job";
   const AskTransfers question = asked(2);
@@ -251,7 +251,7 @@ TEST_F(TransferQuestions, FiltersGoToTheProcessesOrAreRefused) {
   EXPECT_EQ(ask("list", "transfers", R"({"colour": "red"})").code, ErrorCode::invalid_argument);
 }
 
-TEST_F(TransferQuestions, WhoIsSilentIsNamedAndWhoHasEndedIsNotWaitedFor) {
+TEST_F(TransferQuestions, NamesSilentProcessAndSkipsEndedOne) {
   ask("list", "transfers");
   cluster.driver_dies(agent, 2);
   EXPECT_TRUE(cluster.replies.empty());
@@ -261,7 +261,7 @@ TEST_F(TransferQuestions, WhoIsSilentIsNamedAndWhoHasEndedIsNotWaitedFor) {
   EXPECT_NE(list["warnings"][0].get<std::string>().find(SmallCluster::driver(1).brief()), std::string::npos);
 }
 
-TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
+TEST_F(TransferQuestions, KeepsCompleteCountsOfEndedProcesses) {
   counts(1, 3);
   counts(2, 5);
   counts(1, 4);  // replaces 3
@@ -277,7 +277,7 @@ TEST_F(TransferQuestions, CountsAreWholeAndOutliveTheirProcess) {
   EXPECT_EQ(nodes["items"][0]["transfers"][0]["transfers"], 10);
 }
 
-TEST_F(TransferQuestions, CountsOfStoresComeWithHeartbeatsAndTheLastOnesWithTheFarewell) {
+TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
   const auto heartbeat = [&](TestAgent& of, std::uint64_t transfers) {
     AgentFrame frame{of.registered->head_epoch, of.incarnation, 0, 0, {}};
     frame.stored = {{.path = DirectPath::store, .transfers = transfers, .bytes = 100 * transfers, .encrypted = transfers}};

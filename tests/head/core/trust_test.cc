@@ -61,7 +61,7 @@ class Trust : public testing::Test {
   TestAgent& home = cluster.node_joins(1, SmallCluster::shape(4), Role::agent, "agent:default");
 };
 
-TEST_F(Trust, ARevokedDriverIsCutOffEverywhereAtOnce) {
+TEST_F(Trust, TokenRevoked_DriverDisconnectedEverywhere) {
   const std::string wheel = token("driver", 'd');
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
   cluster.driver_starts_job(own, 1);
@@ -80,7 +80,7 @@ TEST_F(Trust, ARevokedDriverIsCutOffEverywhereAtOnce) {
   EXPECT_TRUE(cluster.view().jobs[0].ended);
 }
 
-TEST_F(Trust, WhoComesLaterHearsOfItAlsoFromAHeadThatWasStartedAnew) {
+TEST_F(Trust, LateNode_ReceivesRevokedKeysAfterRestart) {
   const std::string wheel = token("driver", 'd');
   revoke('d');
   cluster.restart_head();
@@ -94,7 +94,7 @@ TEST_F(Trust, WhoComesLaterHearsOfItAlsoFromAHeadThatWasStartedAnew) {
   EXPECT_THAT(last.registered->void_keys, IsEmpty());
 }
 
-TEST_F(Trust, AnExpiredDriversTokenIsCutOffLikeARevokedOne) {
+TEST_F(Trust, TokenExpired_DriverDisconnected) {
   const std::string wheel = token("driver", 'd', 60'000);
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
   // A ticket expires no later than its token.
@@ -118,7 +118,7 @@ TEST_F(Trust, ClockJumps_TicketsAreRenewed) {
   EXPECT_GT(cluster.renewed[0].expires_ms, ahead_ms + 23 * 3'600'000);
 }
 
-TEST_F(Trust, RevokedTokensStayKnownForAsLongAsTicketsMayBeOut) {
+TEST_F(Trust, KeepsRevokedTokensWhileTicketsMayExist) {
   HeadOptions options;
   options.max_ended_kept = 1;
   options.max_tokens = 4;
@@ -136,7 +136,7 @@ TEST_F(Trust, RevokedTokensStayKnownForAsLongAsTicketsMayBeOut) {
   EXPECT_TRUE(make('e').ok);
 }
 
-TEST_F(Trust, TicketsAreRenewedLongBeforeTheyRunOut) {
+TEST_F(Trust, RenewsTicketsLongBeforeExpiry) {
   EXPECT_EQ(cluster.admitted.back().expires_ms, cluster.core().wall_ms(cluster.now) + 24 * 3'600'000);
   HeadOptions options;
   options.ticket_life = 30s;
@@ -153,7 +153,7 @@ TEST_F(Trust, TicketsAreRenewedLongBeforeTheyRunOut) {
   EXPECT_EQ(small.renewed.size(), 2u);
 }
 
-TEST_F(Trust, ANodeBelongsToTheKeyThatRegisteredItFirst) {
+TEST_F(Trust, BindsNodeToFirstRegisteredKey) {
   const std::string hands = token("agent", 'a');
   const std::string others = token("agent", 'b');
   cluster.node_joins(2, SmallCluster::shape(1), Role::agent, hands);
@@ -188,7 +188,7 @@ TEST_F(Trust, ANodeBelongsToTheKeyThatRegisteredItFirst) {
   EXPECT_EQ(state(2), NodeState::alive);
 }
 
-TEST_F(Trust, NobodyTakesAProcessOfAnotherNode) {
+TEST_F(Trust, RejectsProcessOfAnotherNode) {
   cluster.driver_starts_job(home, 1);
   auto& thief = cluster.node_joins(2, SmallCluster::shape(1), Role::agent, token("agent", 'a'));
   thief.incarnation = ProcessId::of(555);
@@ -203,7 +203,7 @@ TEST_F(Trust, NobodyTakesAProcessOfAnotherNode) {
   EXPECT_THAT(cluster.take<ToProcess>(thief), IsEmpty());
 }
 
-TEST_F(Trust, ADriversTokenEndsItsOwnJobsAlone) {
+TEST_F(Trust, DriverToken_StopsOnlyItsSubmittedJobs) {
   const std::string wheel = token("driver", 'd');
   const std::string other = token("driver", 'o');
   const std::string id(32, 'a');
@@ -219,7 +219,7 @@ TEST_F(Trust, ADriversTokenEndsItsOwnJobsAlone) {
   EXPECT_THAT(ask(Role::operator_, "operator:default", "list", "events").json, HasSubstr("JOB_STOP"));
 }
 
-TEST_F(Trust, ADriversTokenEndsTheJobsOfItsOwnDriversAlone) {
+TEST_F(Trust, DriverToken_StopsOnlyJobsOfItsDrivers) {
   const std::string wheel = token("driver", 'd');
   cluster.driver_starts_job(home, 1);
   auto& own = cluster.node_joins(2, {}, Role::driver_agent, wheel);
@@ -229,7 +229,7 @@ TEST_F(Trust, ADriversTokenEndsTheJobsOfItsOwnDriversAlone) {
   EXPECT_TRUE(ask(Role::operator_, "operator:default", "job_stop", "", JobId::of(1).hex()).ok);
 }
 
-TEST_F(Trust, EachKeyAsksSoOftenAndNotMore) {
+TEST_F(Trust, LimitsQueryRatePerKey) {
   HeadOptions options;
   options.questions_at_once = 10;
   options.questions_per_second = 2;

@@ -39,12 +39,12 @@ class EvictionTest : public ::testing::Test {
   std::uint64_t stored_ = 0;
 };
 
-TEST_F(EvictionTest, NothingLeavesForNothing) {
+TEST_F(EvictionTest, NoGoal_EvictsNothing) {
   store(1, 1, Departure::at_once);
   EXPECT_TRUE(choose({}).nothing());
 }
 
-TEST_F(EvictionTest, WholeSlabLeavesOfWhichTheLatestUseIsLongestAgo) {
+TEST_F(EvictionTest, EvictsLeastRecentlyUsedSlab) {
   store(1, 1, Departure::written);
   store(1, 50, Departure::written);
   const ObjectId a = store(2, 20, Departure::written);
@@ -54,7 +54,7 @@ TEST_F(EvictionTest, WholeSlabLeavesOfWhichTheLatestUseIsLongestAgo) {
   EXPECT_EQ(choice.slab_bytes, slab_bytes);
 }
 
-TEST_F(EvictionTest, WhatNeedsNoWritingLeavesFirst) {
+TEST_F(EvictionTest, EvictsReplicasBeforePrimaries) {
   store(1, 1, Departure::written);
   const ObjectId copy = store(2, 90, Departure::at_once);
   const auto choice = choose({.used_bytes = 1, .slab_bytes = 0, .own = {}});
@@ -62,7 +62,7 @@ TEST_F(EvictionTest, WhatNeedsNoWritingLeavesFirst) {
   EXPECT_THAT(choice.written, IsEmpty());
 }
 
-TEST_F(EvictionTest, SlabWithAnObjectThatIsReadIsLeftAlone) {
+TEST_F(EvictionTest, SparesSlabWithReadObject) {
   store(1, 1, Departure::never);
   store(1, 1, Departure::written);
   const ObjectId other = store(2, 90, Departure::asked);
@@ -71,7 +71,7 @@ TEST_F(EvictionTest, SlabWithAnObjectThatIsReadIsLeftAlone) {
   EXPECT_THAT(choice.written, IsEmpty());
 }
 
-TEST_F(EvictionTest, BesideWhatIsReadObjectsLeaveForTheSlabsOwnWriter) {
+TEST_F(EvictionTest, SlabWithReadObject_EvictsForItsWriter) {
   store(1, 1, Departure::never);
   store(1, 9, Departure::written);
   const ObjectId oldest = store(1, 2, Departure::written);
@@ -82,7 +82,7 @@ TEST_F(EvictionTest, BesideWhatIsReadObjectsLeaveForTheSlabsOwnWriter) {
   EXPECT_TRUE(choose(goal).nothing());
 }
 
-TEST_F(EvictionTest, WhatIsComingCounts) {
+TEST_F(EvictionTest, CountsPendingDepartures) {
   store(1, 1, Departure::coming);
   store(2, 2, Departure::written);
   const auto choice = choose({.used_bytes = 0, .slab_bytes = 1, .own = {}});
@@ -90,7 +90,7 @@ TEST_F(EvictionTest, WhatIsComingCounts) {
   EXPECT_EQ(choice.slab_bytes, slab_bytes);
 }
 
-TEST_F(EvictionTest, SomeOfTheCapacityIsLeftToTheAgent) {
+TEST_F(EvictionTest, ReservesCapacityForAgent) {
   space_.keep_for_agent(slab_bytes);
   for (std::uint64_t writer = 1; writer <= 3; ++writer) {
     EXPECT_TRUE(space_.place(job, ProcessId::of(writer), 4000)->place);
@@ -99,7 +99,7 @@ TEST_F(EvictionTest, SomeOfTheCapacityIsLeftToTheAgent) {
   EXPECT_TRUE(space_.place(job, options().incarnation, 4000)->place);
 }
 
-TEST_F(EvictionTest, EmptySlabOfAWriterMayBeWhatIsLeftToTheAgent) {
+TEST_F(EvictionTest, EmptySlab_CountsAsReserveOfAgent) {
   std::vector<Place> places;
   for (int i = 0; i < 4; ++i) places.push_back(*space_.place(job, ProcessId::of(1), 4000)->place);
   SlabChanges changes;
@@ -110,7 +110,7 @@ TEST_F(EvictionTest, EmptySlabOfAWriterMayBeWhatIsLeftToTheAgent) {
   EXPECT_TRUE(space_.place(job, ProcessId::of(1), 4000));
 }
 
-TEST(SpillFilesTest, FileGoesWithTheLastObjectInIt) {
+TEST(SpillFilesTest, RemovesFileWithItsLastObject) {
   SpillFiles files;
   const SpillFileId file = files.new_file();
   files.add(ObjectId::of(1), {file, 0, 100, {}});

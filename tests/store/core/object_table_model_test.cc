@@ -362,7 +362,7 @@ class RandomLife {
   std::uint64_t next_process_ = 10;
 };
 
-TEST(ObjectTableModel, RandomLivesAgreeWithASetModel) {
+TEST(ObjectTableModel, RandomHistories_MatchSetModel) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     RandomLife(seed).play(1500);

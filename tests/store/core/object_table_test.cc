@@ -54,7 +54,7 @@ class ObjectTableTest : public testing::Test {
   ObjectTable table{options()};
 };
 
-TEST_F(ObjectTableTest, TheFirstReservationNamesTheSlabToCreate) {
+TEST_F(ObjectTableTest, FirstReservation_NamesSlabToCreate) {
   const auto placement = table.reserve(request(one, 100 * kib));
   ASSERT_TRUE(placement.ok());
   ASSERT_TRUE(placement->create.has_value());
@@ -71,7 +71,7 @@ TEST_F(ObjectTableTest, TheFirstReservationNamesTheSlabToCreate) {
   EXPECT_EQ(table.space().committed_bytes(), 256 * kib);
 }
 
-TEST_F(ObjectTableTest, EmptyMemoryAboveTheFloorIsRetiredWhenItHasRested) {
+TEST_F(ObjectTableTest, RetiresIdleSlabsAboveFloor) {
   put(one, 200 * kib);
   auto of_other = request(two, 100 * kib, stranger);
   of_other.job = other_job;
@@ -93,7 +93,7 @@ TEST_F(ObjectTableTest, EmptyMemoryAboveTheFloorIsRetiredWhenItHasRested) {
   EXPECT_EQ(table.space().idle_bytes(), 0u);
 }
 
-TEST_F(ObjectTableTest, AReservationThatIsRepeatedGivesTheSamePlace) {
+TEST_F(ObjectTableTest, RepeatedReservation_ReturnsSameLocation) {
   const auto first = table.reserve(request(one, kib));
   const auto again = table.reserve(request(one, kib));
   ASSERT_TRUE(again.ok());
@@ -105,14 +105,14 @@ TEST_F(ObjectTableTest, AReservationThatIsRepeatedGivesTheSamePlace) {
   EXPECT_EQ(first->place->slab.bits().high, 0u) << "messages name slabs by 64 bits";
 }
 
-TEST_F(ObjectTableTest, AHomeMayBecomeKnownLater) {
+TEST_F(ObjectTableTest, SetsHomeLater) {
   put(one, kib);
   EXPECT_TRUE(table.set_home(one, peer));
   EXPECT_FALSE(table.set_home(two, peer));
   EXPECT_EQ(table.release(writer, one).gone[0].home, peer);
 }
 
-TEST_F(ObjectTableTest, AnObjectIsReadableOnceItsWriterSealsIt) {
+TEST_F(ObjectTableTest, SealedObject_IsReadable) {
   ASSERT_TRUE(table.reserve(request(one, 70 * kib)).ok());
   EXPECT_EQ(table.seal(one, reader).error().code, ErrorCode::permission_denied);
   EXPECT_TRUE(table.seal(one, writer).ok());
@@ -124,7 +124,7 @@ TEST_F(ObjectTableTest, AnObjectIsReadableOnceItsWriterSealsIt) {
   EXPECT_EQ((*row)->place.size_bytes, 70 * kib);
 }
 
-TEST_F(ObjectTableTest, TheLastReleaseFreesTheBytes) {
+TEST_F(ObjectTableTest, LastRelease_FreesBytes) {
   put(one, 100 * kib);
   ASSERT_TRUE(table.hold(reader, one).ok());
   EXPECT_THAT(table.release(writer, one).gone, IsEmpty());
@@ -137,7 +137,7 @@ TEST_F(ObjectTableTest, TheLastReleaseFreesTheBytes) {
   EXPECT_THAT(table.jobs(), IsEmpty());
 }
 
-TEST_F(ObjectTableTest, HoldingAndReleasingMayBeRepeated) {
+TEST_F(ObjectTableTest, RepeatedHoldAndRelease_AreAccepted) {
   put(one, kib);
   ASSERT_TRUE(table.hold(reader, one).ok());
   ASSERT_TRUE(table.hold(reader, one).ok());
@@ -148,7 +148,7 @@ TEST_F(ObjectTableTest, HoldingAndReleasingMayBeRepeated) {
   EXPECT_THAT(table.release(writer, one).gone, IsEmpty());
 }
 
-TEST_F(ObjectTableTest, ADeathFreesWhatWasUnsealedAndKeepsWhatOthersHold) {
+TEST_F(ObjectTableTest, WriterDied_FreesUnsealedAndKeepsHeld) {
   const Place kept = put(one, kib);
   ASSERT_TRUE(table.reserve(request(two, kib)).ok());
   ASSERT_TRUE(table.hold(reader, one).ok());
@@ -163,7 +163,7 @@ TEST_F(ObjectTableTest, ADeathFreesWhatWasUnsealedAndKeepsWhatOthersHold) {
   EXPECT_EQ(table.space().committed_bytes(), 0u);
 }
 
-TEST_F(ObjectTableTest, AReservedObjectThatOthersAwaitIsWantedAgainWhenItsWriterDies) {
+TEST_F(ObjectTableTest, WriterDied_AwaitedObjectIsWantedAgain) {
   ASSERT_TRUE(table.reserve(request(one, kib)).ok());
   ASSERT_TRUE(table.hold(reader, one).ok());
   const Consequences death = table.drop_process(writer);
@@ -173,7 +173,7 @@ TEST_F(ObjectTableTest, AReservedObjectThatOthersAwaitIsWantedAgainWhenItsWriter
   EXPECT_EQ(table.find(one)->state, ObjectState::wanted);
 }
 
-TEST_F(ObjectTableTest, AWantedObjectIsPulledOnceAndSealedForAllWhoWaited) {
+TEST_F(ObjectTableTest, WantedObject_IsPulledOnceForAll) {
   const auto first = table.hold(reader, one);
   ASSERT_TRUE(first.ok());
   EXPECT_TRUE(first->newly_wanted);
@@ -191,7 +191,7 @@ TEST_F(ObjectTableTest, AWantedObjectIsPulledOnceAndSealedForAllWhoWaited) {
   EXPECT_EQ(last.gone[0].upstream, peer) << "who must hear that we rely on its copy no more";
 }
 
-TEST_F(ObjectTableTest, AFailureReachesReadersAndAnotherAttemptMayFollow) {
+TEST_F(ObjectTableTest, Failure_ReachesReadersAndAllowsRetry) {
   ASSERT_TRUE(table.hold(reader, one).ok());
   ASSERT_TRUE(table.reserve(request(one, kib, agent)).ok());
   table.fail(one, failure(ErrorCode::unavailable, "node 7 died while sending"));
@@ -204,7 +204,7 @@ TEST_F(ObjectTableTest, AFailureReachesReadersAndAnotherAttemptMayFollow) {
   EXPECT_TRUE(table.lookup(reader, one).ok());
 }
 
-TEST_F(ObjectTableTest, OtherJobsReadOnlyWhatIsExported) {
+TEST_F(ObjectTableTest, OtherJobs_ReadOnlyExportedObjects) {
   put(one, kib);
   EXPECT_EQ(table.hold(stranger, one).error().code, ErrorCode::permission_denied);
   EXPECT_EQ(table.lookup(stranger, one).error().code, ErrorCode::permission_denied);
@@ -215,7 +215,7 @@ TEST_F(ObjectTableTest, OtherJobsReadOnlyWhatIsExported) {
   EXPECT_TRUE(table.lookup(stranger, one).ok());
 }
 
-TEST_F(ObjectTableTest, WantingAnotherJobsObjectFirstGivesNoRightToIt) {
+TEST_F(ObjectTableTest, EarlyHoldOfOtherJob_GivesNoAccess) {
   ASSERT_TRUE(table.hold(stranger, one).ok());
   EXPECT_TRUE(table.hold(reader, one).ok()) << "and takes none from its owners";
   put(one, kib);
@@ -223,13 +223,13 @@ TEST_F(ObjectTableTest, WantingAnotherJobsObjectFirstGivesNoRightToIt) {
   EXPECT_TRUE(table.lookup(reader, one).ok());
 }
 
-TEST_F(ObjectTableTest, UnknownProcessesAreRefused) {
+TEST_F(ObjectTableTest, RejectsUnknownProcesses) {
   EXPECT_EQ(table.hold(ProcessId::of(99), one).error().code, ErrorCode::not_found);
   EXPECT_EQ(table.reserve(request(one, kib, ProcessId::of(99))).error().code, ErrorCode::not_found);
   EXPECT_EQ(table.lookup(ProcessId::of(99), one).error().code, ErrorCode::not_found);
 }
 
-TEST_F(ObjectTableTest, AProcessMayHoldOnlySoMany) {
+TEST_F(ObjectTableTest, LimitsHoldsPerProcess) {
   TableOptions few = options();
   few.max_holds_per_process = 1;
   ObjectTable small(few);
@@ -239,7 +239,7 @@ TEST_F(ObjectTableTest, AProcessMayHoldOnlySoMany) {
   EXPECT_EQ(small.hold(reader, two).error().code, ErrorCode::resource_exhausted);
 }
 
-TEST_F(ObjectTableTest, AFullStoreSaysWhatIsUsedByWhom) {
+TEST_F(ObjectTableTest, StoreFull_ReportsUsageByHolder) {
   put(one, 900 * kib);
   const auto refused = table.reserve(request(two, 200 * kib));
   ASSERT_FALSE(refused.ok());
@@ -253,7 +253,7 @@ TEST_F(ObjectTableTest, AFullStoreSaysWhatIsUsedByWhom) {
   EXPECT_EQ(table.find(two), nullptr);
 }
 
-TEST_F(ObjectTableTest, UnderPressureEmptySlabsOfOthersAreRetired) {
+TEST_F(ObjectTableTest, MemoryPressure_RetiresEmptySlabsOfOthers) {
   const Place small = put(one, 100 * kib);
   table.release(writer, one);
   ReserveRequest large = request(two, 900 * kib, reader);
@@ -270,7 +270,7 @@ TEST_F(ObjectTableTest, UnderPressureEmptySlabsOfOthersAreRetired) {
   EXPECT_TRUE(table.reserve(large)->place.has_value());
 }
 
-TEST_F(ObjectTableTest, AWriterKeepsOneEmptySlab) {
+TEST_F(ObjectTableTest, KeepsOneEmptySlabPerWriter) {
   const Place first = put(one, 200 * kib);
   const Place second = put(two, 300 * kib);
   ASSERT_NE(first.slab, second.slab);
@@ -282,7 +282,7 @@ TEST_F(ObjectTableTest, AWriterKeepsOneEmptySlab) {
   EXPECT_EQ(table.space().slab_count(), 0u);
 }
 
-TEST_F(ObjectTableTest, ASlabThatCannotBeCreatedFailsItsObjects) {
+TEST_F(ObjectTableTest, SlabCreationFailed_FailsItsObjects) {
   const auto placement = table.reserve(request(one, kib));
   ASSERT_TRUE(table.hold(reader, one).ok());
   table.slab_failed(placement->create->slab, failure(ErrorCode::resource_exhausted, "no memory"));
@@ -291,7 +291,7 @@ TEST_F(ObjectTableTest, ASlabThatCannotBeCreatedFailsItsObjects) {
   EXPECT_EQ(table.space().used_bytes(), 0u);
 }
 
-TEST_F(ObjectTableTest, NodesHoldLikeProcesses) {
+TEST_F(ObjectTableTest, Nodes_HoldLikeProcesses) {
   put(one, kib);
   EXPECT_EQ(table.hold_node(peer, two).error().code, ErrorCode::not_found);
   const Hash128 before = table.shared_digest();
@@ -305,7 +305,7 @@ TEST_F(ObjectTableTest, NodesHoldLikeProcesses) {
   EXPECT_EQ(table.shared_digest(), before);
 }
 
-TEST_F(ObjectTableTest, EqualHoldsHaveEqualDigestsWhateverTheirOrder) {
+TEST_F(ObjectTableTest, EqualHolds_HaveEqualDigests) {
   ObjectTable twin(options());
   twin.add_process(writer, job);
   put(one, kib);
@@ -322,7 +322,7 @@ TEST_F(ObjectTableTest, EqualHoldsHaveEqualDigestsWhateverTheirOrder) {
   EXPECT_EQ(table.shared_digest(), twin.shared_digest());
 }
 
-TEST_F(ObjectTableTest, TheEndOfAJobLeavesOnlyWhatItExported) {
+TEST_F(ObjectTableTest, JobEnded_KeepsOnlyExportedObjects) {
   const Place kept = put(one, kib);
   table.export_object(one);
   ASSERT_TRUE(table.hold(stranger, one).ok());
@@ -351,7 +351,7 @@ class AdoptionTest : public ObjectTableTest {
   }
 };
 
-TEST_F(AdoptionTest, ADriverHandsItsObjectsToAnAgentThatStartedLater) {
+TEST_F(AdoptionTest, LaterAgent_AdoptsObjectsOfDriver) {
   ASSERT_TRUE(table.hold(reader, one).ok());
   ASSERT_TRUE(table.adopt(offer()).ok());
   EXPECT_EQ(table.lookup(reader, one).value()->place, (Place{SlabId::of(900), 0, 10 * kib}));
@@ -362,7 +362,7 @@ TEST_F(AdoptionTest, ADriverHandsItsObjectsToAnAgentThatStartedLater) {
   EXPECT_EQ(next->place->offset, 11 * kib);
 }
 
-TEST_F(AdoptionTest, AnOfferThatDoesNotHoldTogetherIsRefusedWhole) {
+TEST_F(AdoptionTest, RejectsInconsistentOfferAsAWhole) {
   Adoption overlap = offer();
   overlap.objects[1].offset = 9 * kib;
   EXPECT_EQ(table.adopt(overlap).error().code, ErrorCode::invalid_argument);
@@ -387,7 +387,7 @@ TEST_F(AdoptionTest, AnOfferThatDoesNotHoldTogetherIsRefusedWhole) {
   EXPECT_EQ(table.adopt(foreign).error().code, ErrorCode::permission_denied);
 }
 
-TEST_F(AdoptionTest, ASlabThatNobodyWritesIsReleasedWithItsLastObject) {
+TEST_F(AdoptionTest, ReleasesUnwrittenSlabWithLastObject) {
   Adoption read_only = offer();
   read_only.process_writes = false;
   ASSERT_TRUE(table.adopt(read_only).ok());
@@ -395,7 +395,7 @@ TEST_F(AdoptionTest, ASlabThatNobodyWritesIsReleasedWithItsLastObject) {
   EXPECT_THAT(table.release(writer, two).slabs.released, ElementsAre(SlabId::of(900)));
 }
 
-TEST(ByteText, ReadsLikePeopleWriteSizes) {
+TEST(ByteText, PrintsSizesWithUnits) {
   EXPECT_EQ(byte_text(0), "0 B");
   EXPECT_EQ(byte_text(1023), "1023 B");
   EXPECT_EQ(byte_text(1536), "1.5 KiB");

@@ -11,7 +11,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(SlabAllocator, OffsetsAreAlignedAndTheEmptyObjectHasAPlace) {
+TEST(SlabAllocator, AlignsOffsetsAndPlacesEmptyObject) {
   SlabAllocator slab(1000);  // 15 lines
   EXPECT_EQ(slab.size_bytes(), 960u);
   EXPECT_EQ(slab.allocate(0), 0u);
@@ -21,7 +21,7 @@ TEST(SlabAllocator, OffsetsAreAlignedAndTheEmptyObjectHasAPlace) {
   EXPECT_EQ(slab.extent_count(), 3u);
 }
 
-TEST(SlabAllocator, TheLatestFreedExtentOfTheSameSizeComesFirst) {
+TEST(SlabAllocator, ReusesLatestFreedExtentOfSameSize) {
   SlabAllocator slab(64 * 64);
   const auto a = slab.allocate(256);
   const auto b = slab.allocate(256);
@@ -36,7 +36,7 @@ TEST(SlabAllocator, TheLatestFreedExtentOfTheSameSizeComesFirst) {
   EXPECT_FALSE(slab.has_warm(256));
 }
 
-TEST(SlabAllocator, TheSmallestRunThatFitsIsTaken) {
+TEST(SlabAllocator, TakesSmallestSufficientRun) {
   SlabAllocator slab(64 * 16);
   const auto big = slab.allocate(64 * 6);
   slab.allocate(64);
@@ -48,7 +48,7 @@ TEST(SlabAllocator, TheSmallestRunThatFitsIsTaken) {
   EXPECT_EQ(slab.allocate(64 * 5), 64u * 11);
 }
 
-TEST(SlabAllocator, FreedNeighboursBecomeOneRun) {
+TEST(SlabAllocator, JoinsAdjacentFreeRuns) {
   SlabAllocator slab(64 * 8);
   std::vector<std::uint64_t> offsets;
   for (int i = 0; i < 8; ++i) offsets.push_back(*slab.allocate(64));
@@ -58,7 +58,7 @@ TEST(SlabAllocator, FreedNeighboursBecomeOneRun) {
   EXPECT_EQ(slab.allocate(256), 0u);
 }
 
-TEST(SlabAllocator, AClaimIsRefusedWhereBytesAreTakenOrOutside) {
+TEST(SlabAllocator, RejectsClaimOfUsedOrOutsideBytes) {
   SlabAllocator slab(64 * 8);
   EXPECT_TRUE(slab.claim(128, 100));
   EXPECT_FALSE(slab.claim(192, 64));
@@ -74,7 +74,7 @@ TEST(SlabAllocator, AClaimIsRefusedWhereBytesAreTakenOrOutside) {
   EXPECT_TRUE(slab.claim(192, 64));
 }
 
-TEST(SlabAllocatorDeathTest, FreeingWhereNoExtentBeginsIsABrokenInvariant) {
+TEST(SlabAllocatorDeathTest, FreeOfUnknownExtent_Aborts) {
   SlabAllocator slab(640);
   slab.allocate(128);
   EXPECT_DEATH(slab.free(64), "no extent begins");
@@ -105,7 +105,7 @@ struct BruteForce {
   }
 };
 
-TEST(SlabAllocator, AgreesWithABruteForceModel) {
+TEST(SlabAllocator, MatchesBruteForceModel) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Random random(seed);

@@ -190,10 +190,10 @@ double copies_of(const char* what, Broadcast plan) {
 }
 
 // 256 MiB to three and to fifteen readers. The producer sends a whole tensor to each reader.
-TEST(TensorBroadcast, AWholeTensorIsSentToEach) { EXPECT_NEAR(copies_of("whole", {}), 3, 0.1); }
+TEST(TensorBroadcast, SendsWholeTensorToEachReader) { EXPECT_NEAR(copies_of("whole", {}), 3, 0.1); }
 
 // With chunks, each reader starts at different chunks, and readers relay the chunks that they have.
-TEST(TensorBroadcast, APartedTensorTakesLittleMoreThanOneCopy) {
+TEST(TensorBroadcast, ChunkedTensor_NeedsLittleMoreThanOneCopy) {
   EXPECT_LT(copies_of("parts of 8 MiB", {.part_bytes = 8 * mib}), 1.3);
   EXPECT_LT(copies_of("parts of 8 MiB", {.readers = 15, .part_bytes = 8 * mib}), 2.3);
   EXPECT_LT(copies_of("a GiB", {.size_bytes = 1024 * mib, .part_bytes = 8 * mib}), 1.3);

@@ -48,7 +48,7 @@ std::string refusal_of(const PathChoice& choice, DirectPath path) {
   return "not refused";
 }
 
-TEST(PathChoice, TheSameProcessHasTheSameMemory) {
+TEST(PathChoice, SameProcess_SharesMemory) {
   auto question = between("a", "a", host, host);
   question.to.process = question.from.process;
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(inproc));
@@ -56,7 +56,7 @@ TEST(PathChoice, TheSameProcessHasTheSameMemory) {
   EXPECT_THAT(choose_paths(question).paths, ElementsAre(inproc));
 }
 
-TEST(PathChoice, HostMemoryOfOneMachine) {
+TEST(PathChoice, ChoosesPathsForHostMemoryOfOneHost) {
   const auto choice = choose_paths(between("a", "a", host, host));
   EXPECT_THAT(choice.paths, ElementsAre(shm, store));
   EXPECT_EQ(refusal_of(choice, cuda_ipc), "one end is not in device memory");
@@ -64,7 +64,7 @@ TEST(PathChoice, HostMemoryOfOneMachine) {
   EXPECT_FALSE(choice.sealed);
 }
 
-TEST(PathChoice, HostMemoryOfTwoMachines) {
+TEST(PathChoice, ChoosesPathsForHostMemoryOfTwoHosts) {
   auto question = between("a", "b", host, host);
   auto choice = choose_paths(question);
   EXPECT_THAT(choice.paths, ElementsAre(tcp, store));
@@ -80,7 +80,7 @@ TEST(PathChoice, HostMemoryOfTwoMachines) {
   EXPECT_EQ(refusal_of(choose_paths(question), ucx), "fabric not trusted");
 }
 
-TEST(PathChoice, DevicesOfOneMachine) {
+TEST(PathChoice, ChoosesPathsForDevicesOfOneHost) {
   auto question = between("a", "a", gpu0, gpu0);
   auto choice = choose_paths(question);
   EXPECT_THAT(choice.paths, ElementsAre(cuda_ipc, staged, store));
@@ -95,7 +95,7 @@ TEST(PathChoice, DevicesOfOneMachine) {
   EXPECT_EQ(refusal_of(choose_paths(question), cuda_ipc), "the memory is not of the runtime's device arena");
 }
 
-TEST(PathChoice, DevicesOfTwoMachines) {
+TEST(PathChoice, ChoosesPathsForDevicesOfTwoHosts) {
   belongs_to(Part::untrusted, Column::nccl, Proof::real);
   belongs_to(Part::missing, Column::staged, Proof::real);
   auto question = between("a", "b", gpu0, gpu1);
@@ -111,7 +111,7 @@ TEST(PathChoice, DevicesOfTwoMachines) {
   EXPECT_EQ(refusal_of(choose_paths(question), nccl), "the holder does not have it");
 }
 
-TEST(PathChoice, WhatIsNamedIsTakenAloneUnlessOthersMayStandIn) {
+TEST(PathChoice, NamedPath_IsUsedAloneUnlessFallbackAllowed) {
   belongs_to(Part::strict, Column::cuda_ipc, Proof::real);
   auto question = between("a", "a", host, host);
   question.named = nccl;
@@ -132,7 +132,7 @@ TEST(PathChoice, WhatIsNamedIsTakenAloneUnlessOthersMayStandIn) {
   EXPECT_THAT(choose_paths(question).refusals, ElementsAre(PathRefusal{cuda_ipc, "the receiver: libcuda.so.1 is not there"}));
 }
 
-TEST(PathChoice, GlooIsTakenByNameAlone) {
+TEST(PathChoice, Gloo_IsUsedOnlyByName) {
   auto question = between("a", "b", host, host);
   question.trusted = true;
   EXPECT_EQ(refusal_of(choose_paths(question), gloo), "not refused") << "it is not considered";
@@ -144,7 +144,7 @@ TEST(PathChoice, GlooIsTakenByNameAlone) {
 
 // For any query: without a named path, the list ends with the store or with the same memory. No
 // path is both chosen and rejected. No unencrypted path crosses machines over an untrusted fabric.
-TEST(PathChoice, HoldsItsRulesForEveryQuestion) {
+TEST(PathChoice, KeepsRulesForEveryQuery) {
   Random random(7);
   const BytePlace places[] = {host, gpu0, gpu1, {"GPU-0", true, false}};
   for (int i = 0; i < 20'000; ++i) {

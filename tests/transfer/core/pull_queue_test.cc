@@ -112,7 +112,7 @@ class PullQueueTest : public ::testing::Test {
   std::vector<FetchChunk> flying_;
 };
 
-TEST_F(PullQueueTest, PlacesThenAsksThenReadsEveryChunkOnceThenEnds) {
+TEST_F(PullQueueTest, AllocatesRequestsAndReadsEachChunkOnce) {
   const PullId pull = queue_.want(now_, {.key = object(7), .size_bytes = 250, .sources = {node_a}}, out_).value();
   EXPECT_EQ(take<BeginPull>().at(0), (BeginPull{pull, object(7), 250}));
   EXPECT_TRUE(take<AskSource>().empty()) << "nothing is asked for before there is room";
@@ -134,7 +134,7 @@ TEST_F(PullQueueTest, PlacesThenAsksThenReadsEveryChunkOnceThenEnds) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, TheEndSaysWhoGaveWhatAndWhen) {
+TEST_F(PullQueueTest, ReportsSourcesAndTimesAtEnd) {
   const Time wanted = now_;
   want(7, 800, {node_a, node_b, node_c});
   now_ = now_ + 1s;
@@ -165,7 +165,7 @@ TEST_F(PullQueueTest, TheEndSaysWhoGaveWhatAndWhen) {
   EXPECT_EQ(done.shares[0].bytes + done.shares[1].bytes, 800u);
 }
 
-TEST_F(PullQueueTest, NothingIsReadAsOneEmptyChunk) {
+TEST_F(PullQueueTest, EmptyObject_IsOneEmptyChunk) {
   want(7, 0, {node_a});
   ready(node_a, 0);
   const auto chunks = fetches();
@@ -175,7 +175,7 @@ TEST_F(PullQueueTest, NothingIsReadAsOneEmptyChunk) {
   EXPECT_FALSE(take<PullDone>().at(0).failure);
 }
 
-TEST_F(PullQueueTest, FileIsCheckedBeforeItIsDone) {
+TEST_F(PullQueueTest, ChecksFileBeforeCompletion) {
   const PullId pull = queue_.want(now_, {.key = {{}, Hash128{1, 2}}, .size_bytes = 10, .sources = {node_a}}, out_).value();
   place();
   ready(node_a, 10);
@@ -187,7 +187,7 @@ TEST_F(PullQueueTest, FileIsCheckedBeforeItIsDone) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, SharesOnePullAmongSeveralWishes) {
+TEST_F(PullQueueTest, SharesOnePullAmongRequests) {
   const PullId first = want(7, 10, {node_a});
   EXPECT_EQ(want(7, 10, {node_b}), first);
   EXPECT_EQ(take<AskSource>().size(), 2u) << "the second wish knows one more";
@@ -212,21 +212,21 @@ TEST_F(PullQueueTest, ReadsFromSeveralNodesAtOnce) {
   EXPECT_EQ(offsets.size(), 5u) << "none twice";
 }
 
-TEST_F(PullQueueTest, GoesOnWithTheNextNodeWhenOneHasItNot) {
+TEST_F(PullQueueTest, SourceLacksObject_UsesNext) {
   want(7, 10, {node_a, node_b});
   refuse(node_a, ErrorCode::not_found);
   ready(node_b, 10);
   EXPECT_EQ(fetches().at(0).from, node_b);
 }
 
-TEST_F(PullQueueTest, EndsWithTheFailureOfTheLastNode) {
+TEST_F(PullQueueTest, FailsWithErrorOfLastNode) {
   want(7, 10, {node_a});
   refuse(node_a, ErrorCode::not_found);
   EXPECT_EQ(take<PullDone>().at(0).failure->code, ErrorCode::not_found);
   expect_idle();
 }
 
-TEST_F(PullQueueTest, ANodeThatDoesNotAnswerIsNotWaitedForByOthers) {
+TEST_F(PullQueueTest, SilentNode_DelaysNoOtherSource) {
   want(7, 10, {node_a, node_b});
   ready(node_b, 10);
   arrived(fetches().at(0));
@@ -235,7 +235,7 @@ TEST_F(PullQueueTest, ANodeThatDoesNotAnswerIsNotWaitedForByOthers) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, IgnoresALateAnswer) {
+TEST_F(PullQueueTest, IgnoresLateReply) {
   want(7, 10, {node_a});
   const PullReady late = answer_of(node_a, 10);
   tick();
@@ -246,7 +246,7 @@ TEST_F(PullQueueTest, IgnoresALateAnswer) {
 
 // Chunks 0 and 2 of a pull from two nodes are complete; a second pull waits for memory, a third for
 // admission.
-TEST_F(PullQueueTest, WhatIsUnderWayIsToldWithHowFarItIs) {
+TEST_F(PullQueueTest, ReportsPendingPullsWithProgress) {
   const Time wanted = now_;
   want(7, 250, {node_a, node_b});
   EXPECT_EQ(under_way().at(0).wait, PullProgress::Wait::sources);
@@ -284,7 +284,7 @@ TEST_F(PullQueueTest, WhatIsUnderWayIsToldWithHowFarItIs) {
   EXPECT_EQ(all[3].wait, PullProgress::Wait::turn);
 }
 
-TEST_F(PullQueueTest, WhatIsOverIsNotUnderWayAndWhatHasFailedOnceSaysWhy) {
+TEST_F(PullQueueTest, EndedPull_IsRemovedAndFailureReported) {
   const PullId pull = want(7, 250, {node_a});
   ready(node_a, 250);
   const auto chunks = fetches();
@@ -296,14 +296,14 @@ TEST_F(PullQueueTest, WhatIsOverIsNotUnderWayAndWhatHasFailedOnceSaysWhy) {
   EXPECT_TRUE(under_way().empty()) << "it only waits for what is written";
 }
 
-TEST_F(PullQueueTest, RefusesBytesOfAnotherSize) {
+TEST_F(PullQueueTest, RejectsBytesOfAnotherSize) {
   want(7, 10, {node_a});
   ready(node_a, 11);
   EXPECT_EQ(take<ReleaseSource>().size(), 1u);
   EXPECT_EQ(take<PullDone>().at(0).failure->code, ErrorCode::corrupt);
 }
 
-TEST_F(PullQueueTest, AsksABusyNodeAgainAfterAPause) {
+TEST_F(PullQueueTest, SourceBusy_RetriesAfterBackoff) {
   want(7, 10, {node_a});
   refuse(node_a, ErrorCode::resource_exhausted);
   EXPECT_TRUE(take<AskSource>().empty());
@@ -311,7 +311,7 @@ TEST_F(PullQueueTest, AsksABusyNodeAgainAfterAPause) {
   EXPECT_EQ(take<AskSource>().at(0).from, node_a);
 }
 
-TEST_F(PullQueueTest, BoundsBytesInFlightAndWhatComesFromOneNode) {
+TEST_F(PullQueueTest, LimitsBytesInFlightAndPerNode) {
   want(1, 10'000, {node_a});
   ready(node_a, 10'000);
   EXPECT_EQ(fetches().size(), 4u) << "from one node";
@@ -326,7 +326,7 @@ TEST_F(PullQueueTest, BoundsBytesInFlightAndWhatComesFromOneNode) {
   EXPECT_EQ(second[0].from, node_b) << "the other node is at its limit";
 }
 
-TEST_F(PullQueueTest, ATooLargeChunkGoesAlone) {
+TEST_F(PullQueueTest, OversizedChunk_TransfersAlone) {
   matrix::belongs_to(matrix::Part::budget, matrix::Column::staged, matrix::Proof::real);
   PullQueue small({.chunk_bytes = 1000, .max_bytes = 10});
   const PullId pull = small.want(now_, {.key = object(1), .size_bytes = 3000, .sources = {node_a}}, out_).value();
@@ -336,7 +336,7 @@ TEST_F(PullQueueTest, ATooLargeChunkGoesAlone) {
   EXPECT_EQ(take<FetchChunk>().size(), 1u);
 }
 
-TEST_F(PullQueueTest, EachPullHasOneChunkUnderWayBeforeAnyHasASecond) {
+TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
   want(1, 10'000, {node_a}, true);
   want(2, 10'000, {node_a});
   ready(node_a, 10'000);
@@ -353,7 +353,7 @@ TEST_F(PullQueueTest, EachPullHasOneChunkUnderWayBeforeAnyHasASecond) {
   EXPECT_NE(next[0].pull, first[0].pull) << "the other has none yet";
 }
 
-TEST_F(PullQueueTest, ArgumentsComeBeforeTheRest) {
+TEST_F(PullQueueTest, ArgumentsPrecedeOtherPulls) {
   want(1, 10, {node_a});
   want(2, 10, {node_a});
   const PullId other = want(3, 10, {node_a});
@@ -366,7 +366,7 @@ TEST_F(PullQueueTest, ArgumentsComeBeforeTheRest) {
   EXPECT_EQ(take<BeginPull>().at(0).pull, other);
 }
 
-TEST_F(PullQueueTest, TheOldestHasItsTurnAtTimesWhateverIsMoreUrgent) {
+TEST_F(PullQueueTest, ServesOldestPullAtTimes) {
   PullQueue one({.max_pulls = 1});
   for (std::uint64_t i = 1; i <= 10; ++i) {
     std::ignore = one.want(now_, {.key = object(i), .size_bytes = 1, .sources = {node_a}, .argument = i != 2}, out_);
@@ -380,7 +380,7 @@ TEST_F(PullQueueTest, TheOldestHasItsTurnAtTimesWhateverIsMoreUrgent) {
   EXPECT_LT(std::ranges::find(order, 2u) - order.begin(), 5);
 }
 
-TEST_F(PullQueueTest, WhoWaitsForRoomLeavesItsTurnToOthers) {
+TEST_F(PullQueueTest, WaitingForMemory_GivesTurnToOthers) {
   const PullId waits = queue_.want(now_, {.key = object(1), .size_bytes = 10, .sources = {node_a}}, out_).value();
   take<BeginPull>();
   queue_.waits_for_room(now_, waits, out_);
@@ -392,7 +392,7 @@ TEST_F(PullQueueTest, WhoWaitsForRoomLeavesItsTurnToOthers) {
   EXPECT_EQ(queue_.running(), 3u) << "its room is there now";
 }
 
-TEST_F(PullQueueTest, ABrokenConnectionCostsItsChunksOnly) {
+TEST_F(PullQueueTest, ConnectionCut_RetriesOnlyItsChunks) {
   want(7, 400, {node_a});
   ready(node_a, 400);
   const auto chunks = fetches();
@@ -408,7 +408,7 @@ TEST_F(PullQueueTest, ABrokenConnectionCostsItsChunksOnly) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, WhatANodeCannotGiveComesFromAnother) {
+TEST_F(PullQueueTest, ChunkFailedAtNode_UsesAnother) {
   want(7, 800, {node_a, node_b});
   ready(node_a, 800);
   ready(node_b, 800);
@@ -423,7 +423,7 @@ TEST_F(PullQueueTest, WhatANodeCannotGiveComesFromAnother) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, ANodeThatFailsAgainAndAgainIsGivenUp) {
+TEST_F(PullQueueTest, NodeFailsRepeatedly_PullFails) {
   want(7, 10, {node_a});
   ready(node_a, 10);
   int attempts = 0;
@@ -442,7 +442,7 @@ TEST_F(PullQueueTest, ANodeThatFailsAgainAndAgainIsGivenUp) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, AStoppedNodeIsPassedOver) {
+TEST_F(PullQueueTest, NodeStopped_UsesAnother) {
   want(7, 400, {node_a, node_b});
   ready(node_a, 400);
   ready(node_b, 400);
@@ -466,7 +466,7 @@ TEST_F(PullQueueTest, AStoppedNodeIsPassedOver) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, TheRestOfADeadNodesChunksComesFromAnother) {
+TEST_F(PullQueueTest, SourceDied_RestComesFromAnother) {
   want(7, 400, {node_a, node_b});
   ready(node_a, 400);
   const auto first = fetches();
@@ -483,7 +483,7 @@ TEST_F(PullQueueTest, TheRestOfADeadNodesChunksComesFromAnother) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, EndsAWaitingPullWhoseOnlyNodeDies) {
+TEST_F(PullQueueTest, OnlySourceDied_EndsWaitingPull) {
   want(1, 10, {node_b});
   want(2, 10, {node_b});
   want(3, 10, {node_a});
@@ -492,7 +492,7 @@ TEST_F(PullQueueTest, EndsAWaitingPullWhoseOnlyNodeDies) {
   EXPECT_EQ(queue_.size(), 2u);
 }
 
-TEST_F(PullQueueTest, OfANodeThatStillFetchesOnlyWhatItHasIsRead) {
+TEST_F(PullQueueTest, PartialSource_ProvidesOnlyItsChunks) {
   want(7, 400, {node_a});
   partly_ready(node_a, 400, {2});
   auto chunks = fetches();
@@ -504,7 +504,7 @@ TEST_F(PullQueueTest, OfANodeThatStillFetchesOnlyWhatItHasIsRead) {
   EXPECT_EQ(fetches().size(), 2u);
 }
 
-TEST_F(PullQueueTest, WhatOnlyOneNodeHasIsReadFromItFirst) {
+TEST_F(PullQueueTest, PullsChunksOfSingleSourceFirst) {
   want(7, 400, {node_a, node_b});
   partly_ready(node_b, 400, {0, 1});
   auto from_b = fetches();
@@ -517,7 +517,7 @@ TEST_F(PullQueueTest, WhatOnlyOneNodeHasIsReadFromItFirst) {
   EXPECT_TRUE(from_a.contains(300));
 }
 
-TEST_F(PullQueueTest, NobodyWaitsForEverForWhatNobodyHas) {
+TEST_F(PullQueueTest, MissingChunk_FailsAfterTimeout) {
   want(7, 400, {node_a});
   partly_ready(node_a, 400, {1});
   arrived(fetches().at(0));
@@ -526,7 +526,7 @@ TEST_F(PullQueueTest, NobodyWaitsForEverForWhatNobodyHas) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, ANodeThatTakesItsLeaveBackIsReleasedWhenNothingIsReadAnyMore) {
+TEST_F(PullQueueTest, LeavingSource_IsReleasedAfterReads) {
   matrix::belongs_to(matrix::Part::dropped_midway, matrix::Column::staged, matrix::Proof::real);
   want(7, 400, {node_a});
   partly_ready(node_a, 400, {0, 1});
@@ -541,7 +541,7 @@ TEST_F(PullQueueTest, ANodeThatTakesItsLeaveBackIsReleasedWhenNothingIsReadAnyMo
   expect_idle();
 }
 
-TEST_F(PullQueueTest, CancelledPullEndsOnlyWhenNobodyWrites) {
+TEST_F(PullQueueTest, CancelledPull_EndsAfterLastWrite) {
   const PullId pull = want(7, 10, {node_a});
   ready(node_a, 10);
   const auto chunks = fetches();
@@ -553,11 +553,11 @@ TEST_F(PullQueueTest, CancelledPullEndsOnlyWhenNobodyWrites) {
   expect_idle();
 }
 
-TEST_F(PullQueueTest, RefusesWithoutASource) {
+TEST_F(PullQueueTest, RejectsPullWithoutSource) {
   EXPECT_EQ(queue_.want(now_, {.key = object(1), .size_bytes = 1}, out_).error().code, ErrorCode::invalid_argument);
 }
 
-TEST_F(PullQueueTest, DifferentReadersBeginWithDifferentChunks) {
+TEST_F(PullQueueTest, Readers_StartWithDifferentChunks) {
   std::set<std::uint64_t> first;
   for (const std::uint64_t spread : {0u, 1u, 2u}) {
     PullQueue queue({.chunk_bytes = 100, .chunks_per_source = 1});

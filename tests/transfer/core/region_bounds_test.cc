@@ -55,7 +55,7 @@ class RegionBounds : public testing::Test {
   std::vector<ProcessId> refused;
 };
 
-TEST_F(RegionBounds, OneReaderDoesNotTakeAllPlaces) {
+TEST_F(RegionBounds, OneReader_DoesNotTakeAllOffers) {
   std::size_t ready = 0;
   for (std::uint64_t object = 1; object <= 40; ++object) ready += pulls(1, object);
   EXPECT_EQ(ready, RegionOptions().max_serves_of_peer);
@@ -64,7 +64,7 @@ TEST_F(RegionBounds, OneReaderDoesNotTakeAllPlaces) {
   EXPECT_TRUE(refused.empty());
 }
 
-TEST_F(RegionBounds, OneThatIsStoppedInTheMiddleGivesItsPlace) {
+TEST_F(RegionBounds, StoppedReader_LosesItsOffer) {
   EXPECT_EQ(pulls(1, 7), 1u);
   EXPECT_EQ(pulls(2, 7), 1u);
   EXPECT_EQ(pulls(3, 7), 0u) << "two at a time have a large one";
@@ -79,7 +79,7 @@ TEST_F(RegionBounds, OneThatIsStoppedInTheMiddleGivesItsPlace) {
   EXPECT_EQ(core.serves(), 2u);
 }
 
-TEST_F(RegionBounds, APartHasOneReaderAtATimeAndAReaderFewParts) {
+TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   RegionOptions options;
   const std::uint64_t size = 10 * options.part_bytes;
   step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
@@ -102,7 +102,7 @@ TEST_F(RegionBounds, APartHasOneReaderAtATimeAndAReaderFewParts) {
   EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
 }
 
-TEST_F(RegionBounds, ManyStoppedReadersDoNotKeepOthersFromThePlaces) {
+TEST_F(RegionBounds, StoppedReaders_DoNotBlockOthers) {
   std::size_t ready = 0;
   for (std::uint64_t reader = 1; reader <= 8; ++reader) {
     for (std::uint64_t each = 0; each < 8; ++each) ready += pulls(reader, 1 + (reader - 1) * 8 + each);
@@ -119,7 +119,7 @@ TEST_F(RegionBounds, ManyStoppedReadersDoNotKeepOthersFromThePlaces) {
   EXPECT_LE(core.serves(), 8u * 8 + 5) << "what each may have is bounded still";
 }
 
-TEST_F(RegionBounds, WhoAsksForTooMuchIsRefused) {
+TEST_F(RegionBounds, RejectsReaderBeyondLimit) {
   const auto bound = RegionOptions().max_serves_of_peer + RegionOptions().max_waiting_of_peer;
   for (std::size_t i = 0; i < bound; ++i) pulls(1, 1 + i % 100);
   EXPECT_TRUE(refused.empty());
@@ -174,7 +174,7 @@ class RegionParts : public testing::Test {
   std::vector<RegionPullId> pulls;
 };
 
-TEST_F(RegionParts, OneHolderThatIsSilentHoldsUpItsOwnAlone) {
+TEST_F(RegionParts, SilentHolder_BlocksOnlyItsOwnTensors) {
   want(7, 1);
   EXPECT_EQ(asked(1).size(), RegionOptions().max_parts_asked);
   want(8, 2);
@@ -183,7 +183,7 @@ TEST_F(RegionParts, OneHolderThatIsSilentHoldsUpItsOwnAlone) {
   EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
 }
 
-TEST_F(RegionParts, AllThatIsNotWantedEndsAndLeavesNothing) {
+TEST_F(RegionParts, CancelAll_LeavesNothing) {
   want(7, 1);
   for (const auto each : pulls) core.unwant(now, each, out);
   EXPECT_EQ(count<PullEnded>(), 200u);
@@ -191,7 +191,7 @@ TEST_F(RegionParts, AllThatIsNotWantedEndsAndLeavesNothing) {
   EXPECT_TRUE(core.is_idle());
 }
 
-TEST_F(RegionParts, AKeeperThatIsNotReachedIsLeftAloneForAWhile) {
+TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
   want(7, 1);
   const auto all = asked(1);
   core.heard(now, ProcessId::of(1), sends_to(all[0], {5}), out);
@@ -208,7 +208,7 @@ TEST_F(RegionParts, AKeeperThatIsNotReachedIsLeftAloneForAWhile) {
   EXPECT_EQ(count<Reach>(), 1u);
 }
 
-TEST_F(RegionParts, WhoIsSentInCirclesComesBack) {
+TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   want(7, 1);
   auto pull = asked(1)[0];
   core.heard(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);

@@ -31,7 +31,7 @@ class Claims : public testing::Test {
   std::vector<RegionCommand> out_;
 };
 
-TEST_F(Claims, HaveTheirTurnsOneByOneAndInLine) {
+TEST_F(Claims, Turns_FollowQueueOrder) {
   claim(0, 7);
   EXPECT_EQ(taken(), Numbers{7});
   claim(0, 8);
@@ -47,13 +47,13 @@ TEST_F(Claims, HaveTheirTurnsOneByOneAndInLine) {
   EXPECT_TRUE(exchange_.is_idle());
 }
 
-TEST_F(Claims, OfOtherDevicesDoNotWait) {
+TEST_F(Claims, OtherDevice_DoesNotWait) {
   claim(0, 1);
   claim(1, 2);
   EXPECT_EQ(taken(), (Numbers{1, 2}));
 }
 
-TEST_F(Claims, WhoLeavesTheLineIsPassedOver) {
+TEST_F(Claims, SkipsClaimThatLeftQueue) {
   claim(0, 1);
   claim(0, 2);
   claim(0, 3);
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Regions, RegionExchangeTest, testing::ValuesIn(cases())
 
 // Many readers of one large object get its chunks from each other: the producer sends each chunk
 // only a few times.
-TEST(RegionBroadcast, ReadersBecomeHolders) {
+TEST(RegionBroadcast, ReadersBecomeHolders_ProducerSendsFew) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto plan = plan_of(Pattern::broadcast, 16, 1, one_sided);
     plan.parts = true;
@@ -271,7 +271,7 @@ std::vector<Mutated> mutations() {
 
 class RegionMutationTest : public testing::TestWithParam<Mutated> {};
 
-TEST_P(RegionMutationTest, IsSeen) {
+TEST_P(RegionMutationTest, DetectsMutation) {
   for (const auto& each : cases()) {
     if (GetParam().of_parts && !each.plan.parts) continue;
     if (GetParam().of_idles && (!each.plan.idles || each.plan.crashes)) continue;

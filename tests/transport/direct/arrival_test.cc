@@ -7,7 +7,7 @@ namespace {
 
 using Data = PairConformance;
 
-TEST_P(Data, EverySizeArrivesFromEvenAndOddPlaces) {
+TEST_P(Data, TransfersEverySizeAtAnyAlignment) {
   belongs_to(Part::sizes);
   open();
   std::uint64_t seed = 0;
@@ -24,14 +24,14 @@ TEST_P(Data, EverySizeArrivesFromEvenAndOddPlaces) {
 
 using LargeData = PairConformance;
 
-TEST_P(LargeData, AGibibyteArrives) {
+TEST_P(LargeData, TransfersOneGibibyte) {
   belongs_to(Part::gibibyte);
   open();
   transfer(holder(), receiver(), 1, {{1024 * mib, 7, 0, true}});
   transfer(holder(), receiver(), 1, {{1024 * mib, 8, 1, false}});
 }
 
-TEST_P(Data, ManyRegionsOfAllKindsArriveTogether) {
+TEST_P(Data, TransfersManyRegionsTogether) {
   belongs_to(Part::regions);
   open();
   Random random(17);
@@ -45,7 +45,7 @@ TEST_P(Data, ManyRegionsOfAllKindsArriveTogether) {
   transfer(holder(), receiver(), 1, {});
 }
 
-TEST_P(Data, WhatIsCopiedWhenItIsOfferedArrives) {
+TEST_P(Data, TransfersDataCopiedAtOffer) {
   belongs_to(Part::copied_offer);
   open();
   for (const std::uint64_t size : {100 * kib, 20 * mib}) {
@@ -62,7 +62,7 @@ TEST_P(Data, WhatIsCopiedWhenItIsOfferedArrives) {
 
 using ClosedData = PairConformance;
 
-TEST_P(ClosedData, WhereProcessesMayNotReadEachOther) {
+TEST_P(ClosedData, ProcessesUnreadable_CopiesData) {
   belongs_to(Part::copied_offer);
   NodeOptions closed = options();
   closed.read_processes = false;
@@ -74,7 +74,7 @@ TEST_P(ClosedData, WhereProcessesMayNotReadEachOther) {
   }
 }
 
-TEST_P(Data, OneSourceGoesToTwoPlacesAtOnce) {
+TEST_P(Data, TransfersOneSourceToTwoTargets) {
   belongs_to(Part::several_readers);
   open();
   const auto other = within() ? nullptr : node();
@@ -92,7 +92,7 @@ TEST_P(Data, OneSourceGoesToTwoPlacesAtOnce) {
   expect_right(receiver(), first_id, regions);
 }
 
-TEST_P(Data, WhileTheHolderIsBusyInUserCode) {
+TEST_P(Data, HolderBusy_TransferContinues) {
   belongs_to(Part::busy_holder);
   open();
   holder().keep_busy(10'000);
@@ -103,7 +103,7 @@ TEST_P(Data, WhileTheHolderIsBusyInUserCode) {
 
 using DataInPlace = PairConformance;
 
-TEST_P(DataInPlace, IsSeenWhereItLies) {
+TEST_P(DataInPlace, MapsDataInPlace) {
   belongs_to(Part::in_place);
   open();
   const std::vector<RegionSpec> regions{{3 * mib, 1, 0, true}, {0, 2, 0, true}, {77, 3, 0, true}};
@@ -154,7 +154,7 @@ class Traffic {
   std::vector<std::unique_ptr<Node>>& nodes_;
 };
 
-TEST_P(Graph, OppositePairsRingsAndRandomGraphsDrain) {
+TEST_P(Graph, DrainsPairsRingsAndRandomGraphs) {
   belongs_to(Part::graphs);
   constexpr std::size_t count = 8;
   std::vector<std::unique_ptr<Node>> nodes;

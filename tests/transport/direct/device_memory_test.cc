@@ -39,7 +39,7 @@ class DeviceBytesBetween : public PairConformance {
   }
 };
 
-TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
+TEST_P(DeviceBytesBetween, HolderKilled_ReceiverUnmapsItsMemory) {
   belongs_to(Part::reachable_bytes);
   open();
   const std::vector<RegionSpec> regions{{40 * mib - 600, 1}};
@@ -54,7 +54,7 @@ TEST_P(DeviceBytesBetween, WhatAKilledHolderHadIsLetGoOf) {
   receiver().drop(id);
 }
 
-TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
+TEST_P(DeviceBytesBetween, HolderFreesMemory_ReadersUnmapIt) {
   belongs_to(Part::reachable_bytes);
   open();
   // Each one in a chunk of its size. The holder keeps 128 MiB of empty chunks.
@@ -68,7 +68,7 @@ TEST_P(DeviceBytesBetween, WhatTheHolderGivesUpIsGivenUpByItsReaders) {
   expect_taken(2 * context + 2 * 66 * mib);
 }
 
-TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
+TEST_P(DeviceBytesBetween, ImportFailed_IsTypedAndNextWorks) {
   belongs_to(Part::failing_driver);
   make(options(), with("fail=cuMemImportFromShareableHandle@1:1,cuMemSetAccess@2:801"));
   open();
@@ -84,7 +84,7 @@ TEST_P(DeviceBytesBetween, AnImportThatFailsIsTypedAndTheNextOneWorks) {
   transfer(holder(), receiver(), 1, {{mib, 3}});
 }
 
-TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
+TEST_P(DeviceBytesBetween, ContextLost_IsNamedAndHolderContinues) {
   belongs_to(Part::sticky_error);
   // The test itself makes the first copy.
   make(options(), with("fail=cuMemcpyAsync@2:719"));
@@ -101,7 +101,7 @@ TEST_P(DeviceBytesBetween, ALostContextIsNamedAndTheHolderGoesOn) {
   transfer(holder(), *successor, 1, {{mib, 2}});
 }
 
-TEST_P(DeviceBytesBetween, UnderMasksOfUuidsAndSlicesTheDeviceThatIsMeantIsUsed) {
+TEST_P(DeviceBytesBetween, UsesMeantDeviceUnderMasks) {
   belongs_to(Part::masks);
   const std::string words = "count=3 mig=2";
   const auto uuids = device_uuids(machine_, words);  // three devices and two slices
@@ -120,7 +120,7 @@ TEST_P(DeviceBytesBetween, UnderMasksOfUuidsAndSlicesTheDeviceThatIsMeantIsUsed)
   }
 }
 
-TEST(GpuTransports, WithoutTheirLibrariesThereIsAReason) {
+TEST(GpuTransports, LibraryMissing_HasReason) {
   for (const auto way : {matrix::Column::cuda_ipc, matrix::Column::nccl}) {
     matrix::belongs_to(Part::missing, way, matrix::Proof::real);
   }

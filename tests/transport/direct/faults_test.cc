@@ -21,7 +21,7 @@ const auto with_descriptors = testing::ValuesIn(but_devices());
 
 using Cancel = PairConformance;
 
-TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
+TEST_P(Cancel, CancelAnytime_WritesNothingLate) {
   belongs_to(Part::cancelled);
   open();
   int midway = 0;
@@ -58,7 +58,7 @@ TEST_P(Cancel, BeforeDuringAndAfterLeavesNothingWrittenLate) {
   EXPECT_EQ(figures.offers + figures.arena_used, 0u);
 }
 
-TEST_P(Cancel, OfAChannelAPeerAndEverything) {
+TEST_P(Cancel, CancelsByChannelPeerAndShutdown) {
   belongs_to(Part::closing);
   open();
   const TransferId id = begin(holder(), receiver(), 1, large(GetParam()));
@@ -81,7 +81,7 @@ TEST_P(Cancel, OfAChannelAPeerAndEverything) {
   EXPECT_EQ(holder().figures().offers, 0u);
 }
 
-TEST_P(Cancel, WhatIsReleasedWhileItIsReadNeverArrivesAsSomethingElse) {
+TEST_P(Cancel, ReleasedWhileRead_DeliversNoWrongData) {
   belongs_to(Part::dropped_midway);
   open();
   int failed = 0;
@@ -99,7 +99,7 @@ TEST_P(Cancel, WhatIsReleasedWhileItIsReadNeverArrivesAsSomethingElse) {
 
 using Refused = PairConformance;
 
-TEST_P(Refused, SizesThatDifferBeforeAByteIsWritten) {
+TEST_P(Refused, SizeMismatch_FailsBeforeWriting) {
   belongs_to(Part::size_mismatch);
   open();
   const TransferId id = next();
@@ -121,7 +121,7 @@ TEST_P(Refused, SizesThatDifferBeforeAByteIsWritten) {
   expect_right(receiver(), id, {{mib, 1}, {mib, 2}});
 }
 
-TEST_P(Refused, ATicketThatWasChangedAnywhere) {
+TEST_P(Refused, RejectsChangedOfferHandle) {
   belongs_to(Part::lying_ticket);
   open();
   const std::vector<RegionSpec> regions{{3 * kib, 1, 0, true}, {5 * kib, 2, 0, false}};
@@ -158,7 +158,7 @@ TEST_P(Refused, ATicketThatWasChangedAnywhere) {
   EXPECT_TRUE(late.poison);
 }
 
-TEST_P(Refused, StaleEpochsAbsentPeersAndOtherVersions) {
+TEST_P(Refused, StaleEpochsAndForeignEndpoints_Fail) {
   belongs_to(Part::strangers);
   open(5);
   const TransferId id = next();
@@ -225,7 +225,7 @@ TEST_P(Fabric, CarriesPlainBytesOnlyIfBothTrustIt) {
 
 using Death = PairConformance;
 
-TEST_P(Death, OfTheHolderBeforeDuringAndAfter) {
+TEST_P(Death, HolderKilled_ReceiverFailsCleanly) {
   belongs_to(Part::killed_holder);
   for (const int when : {0, 1, 2, 3, 4}) {
     SCOPED_TRACE(when);
@@ -257,7 +257,7 @@ TEST_P(Death, OfTheHolderBeforeDuringAndAfter) {
   }
 }
 
-TEST_P(Death, OfTheReceiver) {
+TEST_P(Death, ReceiverKilled_HolderReleasesOffers) {
   belongs_to(Part::killed_receiver);
   open();
   const auto other = node();
@@ -277,7 +277,7 @@ TEST_P(Death, OfTheReceiver) {
   EXPECT_EQ(figures.offers + figures.arena_used, 0u);
 }
 
-TEST_P(Death, AStoppedHolderIsGivenUpAndWritesNothingLate) {
+TEST_P(Death, HolderStopped_TimesOutWithoutLateWrites) {
   belongs_to(Part::stopped);
   open();
   const auto regions = large(GetParam(), false);
@@ -296,7 +296,7 @@ TEST_P(Death, AStoppedHolderIsGivenUpAndWritesNothingLate) {
   EXPECT_EQ(receiver().look(id).sum, quiet.sum) << "written late";
 }
 
-TEST_P(Death, AStoppedReceiverFindsOutThatTheOfferIsGone) {
+TEST_P(Death, ReceiverStopped_LearnsThatOfferEnded) {
   belongs_to(Part::stopped_receiver);
   open();
   int failed = 0;
@@ -318,7 +318,7 @@ TEST_P(Death, AStoppedReceiverFindsOutThatTheOfferIsGone) {
 
 using Bounds = PairConformance;
 
-TEST_P(Bounds, AThousandTransfersLeaveNothing) {
+TEST_P(Bounds, ThousandTransfers_LeaveNothing) {
   belongs_to(Part::cycles);
   open();
   const std::vector<RegionSpec> regions{{600 * kib, 1, 0, true}, {3 * kib, 2, 1, false}};
@@ -363,7 +363,7 @@ TEST_P(Bounds, AThousandTransfersLeaveNothing) {
 
 using FewDescriptors = PairConformance;
 
-TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
+TEST_P(FewDescriptors, Fails_AndWorksAgain) {
   belongs_to(Part::descriptor_limit);
   NodeOptions few = options();
   // UCX needs a larger reserve of descriptors.
@@ -401,7 +401,7 @@ TEST_P(FewDescriptors, ItFailsAndWorksAgain) {
 
 using LittleMemory = PairConformance;
 
-TEST_P(LittleMemory, ItFailsAndWorksAgain) {
+TEST_P(LittleMemory, Fails_AndWorksAgain) {
   belongs_to(Part::memory_limit);
   NodeOptions small = options();
   small.max_arena = 64 * mib;

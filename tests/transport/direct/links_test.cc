@@ -63,7 +63,7 @@ class Link : public Conformance {
   std::uint64_t epoch_ = 0;
 };
 
-TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
+TEST_P(Link, Cut_EndsPendingTransfer) {
   belongs_to(Part::link_cut);
   for (const bool sealed : {false, true}) {
     make(sealed);
@@ -78,7 +78,7 @@ TEST_P(Link, ThatIsCutOrResetEndsWhatIsUnderWay) {
   }
 }
 
-TEST_P(Link, ThatStallsIsGivenUpAtTheLimitAndNotBefore) {
+TEST_P(Link, Stalled_TimesOutAtLimit) {
   belongs_to(Part::link_cut);
   for (const bool sealed : {false, true}) {
     make(sealed);
@@ -90,7 +90,7 @@ TEST_P(Link, ThatStallsIsGivenUpAtTheLimitAndNotBefore) {
   }
 }
 
-TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
+TEST_P(Link, Trickling_CompletesWithoutTimeout) {
   belongs_to(Part::link_slow);
   for (const bool sealed : {false, true}) {
     make(sealed);
@@ -100,7 +100,7 @@ TEST_P(Link, ThatTricklesIsSlowAndNotSilent) {
   }
 }
 
-TEST_P(Link, ThatChangesAByteIsFoundOut) {
+TEST_P(Link, CorruptByte_IsDetected) {
   belongs_to(Part::link_loss);
   for (const bool sealed : {false, true}) {
     make(sealed);
@@ -121,7 +121,7 @@ TEST_P(Link, ThatChangesAByteIsFoundOut) {
   }
 }
 
-TEST_P(Link, WithADelayCarriesAll) {
+TEST_P(Link, Delay_CarriesAll) {
   belongs_to(Part::link_slow);
   for (const bool sealed : {false, true}) {
     make(sealed);
@@ -162,7 +162,7 @@ class OwnNetwork {
 
 using Network = PairConformance;
 
-TEST_P(Network, ThatGoesDownEndsWhatIsUnderWayAndServesAgain) {
+TEST_P(Network, Down_EndsTransferAndRecovers) {
   belongs_to(Part::link_cut);
   OwnNetwork network;
   if (!network.own()) GTEST_SKIP() << no_rights;
@@ -222,7 +222,7 @@ class Hosts : public Conformance {
 
 };
 
-TEST_P(Hosts, BetweenWhichPacketsAreLostAndLateShareEverything) {
+TEST_P(Hosts, PacketLossAndDelay_TransfersComplete) {
   belongs_to(Part::link_slow);
   belongs_to(Part::link_loss);
   if (!start()) GTEST_SKIP() << no_rights;
@@ -233,7 +233,7 @@ TEST_P(Hosts, BetweenWhichPacketsAreLostAndLateShareEverything) {
   EXPECT_GT(network_.passed(), 1'000u) << "they went by another way";
 }
 
-TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
+TEST_P(Hosts, LinkCut_EndsTransferAndRecovers) {
   belongs_to(Part::link_cut);
   if (!start()) GTEST_SKIP() << no_rights;
   network_.set({.lost_per_mille = 0, .delay_us = 1'000, .cut = false});
@@ -257,7 +257,7 @@ TEST_P(Hosts, WhoseLinkIsCutMidwayEndWhatIsUnderWayAndServeAgain) {
 }
 
 // A library that waits without end is abandoned.
-TEST_P(Hosts, WhoseLinkNeverAnswersEndAllTheSame) {
+TEST_P(Hosts, LinkNeverAnswers_ShutdownCompletes) {
   belongs_to(Part::endless_abort);
   if (!start()) GTEST_SKIP() << no_rights;
   const std::vector<RegionSpec> regions{{64 * mib, 3, 0, true}};

@@ -51,7 +51,7 @@ class TwoSided : public Conformance {
   std::unique_ptr<Node> holder_, receiver_;
 };
 
-TEST_P(TwoSided, EverySizeArrivesFromEvenAndOddPlaces) {
+TEST_P(TwoSided, TransfersEverySizeAtAnyAlignment) {
   belongs_to(Part::sizes);
   make();
   open();
@@ -67,14 +67,14 @@ TEST_P(TwoSided, EverySizeArrivesFromEvenAndOddPlaces) {
 
 using LargeTwoSided = TwoSided;
 
-TEST_P(LargeTwoSided, AGibibyteArrives) {
+TEST_P(LargeTwoSided, TransfersOneGibibyte) {
   belongs_to(Part::gibibyte);
   make();
   open();
   step(*holder_, *receiver_, 1, {{1024 * mib, 7, 1}});
 }
 
-TEST_P(TwoSided, WhileTheHolderIsBusyInUserCode) {
+TEST_P(TwoSided, HolderBusy_TransferContinues) {
   belongs_to(Part::busy_holder);
   make();
   open();
@@ -83,7 +83,7 @@ TEST_P(TwoSided, WhileTheHolderIsBusyInUserCode) {
   EXPECT_TRUE(holder_->figures().busy) << "its user code has ended: keep it busy for longer";
 }
 
-TEST_P(TwoSided, AnOfferThatEndsMidwayNeverArrivesAsSomethingElse) {
+TEST_P(TwoSided, OfferEndsMidway_DeliversNoWrongData) {
   belongs_to(Part::dropped_midway);
   make();
   for (std::uint64_t epoch = 1; epoch <= 8; ++epoch) {
@@ -99,7 +99,7 @@ TEST_P(TwoSided, AnOfferThatEndsMidwayNeverArrivesAsSomethingElse) {
   step(*holder_, *receiver_, 20, {{mib, 3}});
 }
 
-TEST_P(TwoSided, UnderMasksOfUuidsTheDeviceThatIsMeantIsUsed) {
+TEST_P(TwoSided, UsesMeantDeviceUnderUuidMasks) {
   belongs_to(Part::masks);
   const auto uuids = device_uuids(machine_, "count=4");
   ASSERT_EQ(uuids.size(), 4u);
@@ -116,7 +116,7 @@ TEST_P(TwoSided, UnderMasksOfUuidsTheDeviceThatIsMeantIsUsed) {
   EXPECT_FALSE(same->open(*receiver_, 1)) << "one device under two masks";
 }
 
-TEST_P(TwoSided, ManyRegionsGoInGroupsOfAFew) {
+TEST_P(TwoSided, TransfersManyRegionsInGroups) {
   belongs_to(Part::regions);
   make();
   open();
@@ -128,7 +128,7 @@ TEST_P(TwoSided, ManyRegionsGoInGroupsOfAFew) {
   step(*holder_, *receiver_, 1, {});
 }
 
-TEST_P(TwoSided, CrossingOpensMeetInOneChannelAndGraphsDrainUnderTurns) {
+TEST_P(TwoSided, OpensOneChannelWhenBothSidesConnect) {
   belongs_to(Part::graphs);
   std::vector<std::unique_ptr<Node>> nodes;
   for (int i = 0; i < 4; ++i) nodes.push_back(node(on(i)));
@@ -163,7 +163,7 @@ TEST_P(TwoSided, CrossingOpensMeetInOneChannelAndGraphsDrainUnderTurns) {
   }
 }
 
-TEST_P(TwoSided, ASecondStepWithoutATurnIsRefused) {
+TEST_P(TwoSided, RejectsSecondStepWithoutTurn) {
   belongs_to(Part::one_step);
   make();
   open();
@@ -174,7 +174,7 @@ TEST_P(TwoSided, ASecondStepWithoutATurnIsRefused) {
   expect_right(*receiver_, first, {{mib, 1}});
 }
 
-TEST_P(TwoSided, ACancelCostsTheChannelAndNothingIsWrittenLate) {
+TEST_P(TwoSided, Cancel_ClosesChannelWithoutLateWrites) {
   belongs_to(Part::cancelled);
   make();
   std::uint64_t epoch = 0;
@@ -199,7 +199,7 @@ TEST_P(TwoSided, ACancelCostsTheChannelAndNothingIsWrittenLate) {
   EXPECT_FALSE(holder_->figures().lost || receiver_->figures().lost);
 }
 
-TEST_P(TwoSided, AHolderThatIsKilledCostsTheChannelAlone) {
+TEST_P(TwoSided, HolderKilled_ClosesOnlyItsChannel) {
   belongs_to(Part::killed_holder);
   make();
   const auto third = node(on(2));
@@ -221,7 +221,7 @@ TEST_P(TwoSided, AHolderThatIsKilledCostsTheChannelAlone) {
   step(*third, *receiver_, 1, {{mib, 3}});
 }
 
-TEST_P(TwoSided, APeerThatNeverComesTimesOut) {
+TEST_P(TwoSided, PeerNeverConnects_TimesOut) {
   belongs_to(Part::strangers);
   make();
   for (Node* const alone : {holder_.get(), receiver_.get()}) {
@@ -239,7 +239,7 @@ TEST_P(TwoSided, APeerThatNeverComesTimesOut) {
   EXPECT_FALSE(receiver_->seen(id).ok) << "the channel is gone";
 }
 
-TEST_P(TwoSided, WhatNcclWouldRefuseIsKnownBefore) {
+TEST_P(TwoSided, RejectsPairsThatNcclRejects) {
   belongs_to(Part::strangers);
   const auto first = node(on(0)), same = node(on(0)), newer = node(on(1, "nccl=23007"));
   const auto refused = first->open(*same, 1);
@@ -258,7 +258,7 @@ TEST_P(TwoSided, WhatNcclWouldRefuseIsKnownBefore) {
   step(*one, *two, 1, {{3 * mib, 1}});
 }
 
-TEST_P(TwoSided, AnUntrustedFabricIsRefused) {
+TEST_P(TwoSided, RejectsUntrustedFabric) {
   belongs_to(Part::untrusted);
   NodeOptions sealed = on(0);
   sealed.sealed = true;
@@ -269,7 +269,7 @@ TEST_P(TwoSided, AnUntrustedFabricIsRefused) {
       << opened.error().text;
 }
 
-TEST_P(TwoSided, AKernelThatHangsIsRevokedAndTheNextChannelWorks) {
+TEST_P(TwoSided, KernelHangs_RevokedAndNextChannelWorks) {
   belongs_to(Part::hanging_kernel);
   belongs_to(Part::link_cut);
   make("hang=kernel@1", "hang=kernel@1");
@@ -284,7 +284,7 @@ TEST_P(TwoSided, AKernelThatHangsIsRevokedAndTheNextChannelWorks) {
   EXPECT_FALSE(holder_->figures().lost || receiver_->figures().lost);
 }
 
-TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
+TEST_P(TwoSided, AbortHangs_IsReportedLost) {
   belongs_to(Part::endless_abort);
   make("", "hang=connect@1,abort@1");
   open();
@@ -299,7 +299,7 @@ TEST_P(TwoSided, AnAbortThatNeverEndsIsReported) {
   EXPECT_FALSE(holder_->figures().lost);
 }
 
-TEST_P(TwoSided, AThousandCyclesLeaveNothing) {
+TEST_P(TwoSided, ThousandCycles_LeaveNothing) {
   belongs_to(Part::cycles);
   make();
   open(1);

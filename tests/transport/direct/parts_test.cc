@@ -19,7 +19,7 @@
 namespace mobula::internal {
 namespace {
 
-TEST(DirectArena, GivesAgainWhatCameBackAndClosesBlocksBeyondItsLimit) {
+TEST(DirectArena, ReusesReturnedMemoryAndClosesBlocks) {
   int closed = 0;
   Arena arena({.block_bytes = 2u << 20, .max_bytes = 8u << 20, .kept_bytes = 2u << 20},
               [&](FileKey) { ++closed; });
@@ -46,7 +46,7 @@ TEST(DirectArena, GivesAgainWhatCameBackAndClosesBlocksBeyondItsLimit) {
   EXPECT_TRUE(arena.take(2u << 20)) << "in one piece again";
 }
 
-TEST(DirectArena, NobodyElseCanWriteOrShrinkIt) {
+TEST(DirectArena, RejectsForeignWriteAndShrink) {
   Arena arena;
   const auto bytes = arena.take(100).value();
   const int fd = bytes.file().fd;
@@ -61,7 +61,7 @@ TEST(DirectArena, NobodyElseCanWriteOrShrinkIt) {
   EXPECT_FALSE(ReadMapping::map(other.get(), 4096));
 }
 
-TEST(DirectLedger, TellsAReaderWhenAnOfferHasEnded) {
+TEST(DirectLedger, OfferEnded_ReaderLearnsIt) {
   auto ledger = OfferLedger::create(2).value();
   const auto reader = ReadMapping::map(ledger.fd(), ledger.size_bytes()).value();
   const OfferMark first = ledger.take(), second = ledger.take();
@@ -78,7 +78,7 @@ TEST(DirectLedger, TellsAReaderWhenAnOfferHasEnded) {
   EXPECT_FALSE(offer_stands(*reader, {~0ull, 0}));
 }
 
-TEST(DirectReceivePool, GivesTouchedMemoryAgainUpToItsLimit) {
+TEST(DirectReceivePool, ReusesTouchedMemoryUpToLimit) {
   ReceivePool pool({.kept_bytes = 8u << 20, .max_bytes = 32u << 20});
   const std::byte* place = nullptr;
   {
@@ -104,7 +104,7 @@ TEST(DirectReceivePool, GivesTouchedMemoryAgainUpToItsLimit) {
   EXPECT_TRUE(pool.take(1u << 20).value().warm());
 }
 
-TEST(DirectCopies, TakeTurnsAndStopBetweenSlices) {
+TEST(DirectCopies, AlternatesAndStopsBetweenSlices) {
   const auto loop = make_loop();
   const auto copies = CopyThreads::create(*loop, {.threads = 1, .slice_bytes = 4096}).value();
   std::vector<std::byte> from(40u << 20, std::byte{7}), to(from.size()), small(100);
@@ -131,7 +131,7 @@ TEST(DirectCopies, TakeTurnsAndStopBetweenSlices) {
   EXPECT_NE(to.back(), std::byte{7});
 }
 
-TEST(DirectCopies, OfAnotherProcessSayWhatIsWrong) {
+TEST(DirectCopies, ReportsErrorOfCrossProcessCopy) {
   Copy copy;
   std::byte here{};
   copy.pieces.push_back({&here, reinterpret_cast<const std::byte*>(16), 1});
@@ -160,7 +160,7 @@ void survives(const Blob& honest, const Decode& decode) {
   EXPECT_FALSE(decode(longer));
 }
 
-TEST(DirectWire, RefusesWhatIsCutOffOrTooLong) {
+TEST(DirectWire, RejectsTruncatedOrOversizedFrames) {
   const DirectLimits limits;
   ShmTicket shm;
   shm.pieces = {{ShmFileRef{3, DirectToken::random()}, 5, 7}, {std::nullopt, 1, 2}};

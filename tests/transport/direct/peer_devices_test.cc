@@ -24,7 +24,7 @@ class DeviceBytesElsewhere : public PairConformance {
   }
 };
 
-TEST_P(DeviceBytesElsewhere, InHostMemoryAreWholeAndNothingBesideIsWritten) {
+TEST_P(DeviceBytesElsewhere, CopiesToHostMemoryWithinBounds) {
   belongs_to(Part::mixed_devices);
   NodeOptions receiving = options();
   receiving.to_host = true;
@@ -36,7 +36,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryAreWholeAndNothingBesideIsWritten) {
   transfer(holder(), receiver(), 1, {{5, 1, 3}, {9 * mib, 2, 1}, {0, 3}, {4 * mib, 4}, {100, 5, 5}});
 }
 
-TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
+TEST_P(DeviceBytesElsewhere, Cancelled_HostMemoryIsNotWritten) {
   belongs_to(Part::cancelled);
   NodeOptions receiving = options();
   receiving.to_host = true;
@@ -54,7 +54,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryAreNotWrittenAfterACancel) {
   transfer(holder(), receiver(), 1, {{16 * mib, 9}});
 }
 
-TEST_P(DeviceBytesElsewhere, InHostMemoryOfAReaderThatCannotPinAnyAreRightAsWell) {
+TEST_P(DeviceBytesElsewhere, PinFailed_CopiesToHostMemory) {
   belongs_to(Part::failing_driver);
   NodeOptions receiving = options();
   receiving.to_host = true;
@@ -64,7 +64,7 @@ TEST_P(DeviceBytesElsewhere, InHostMemoryOfAReaderThatCannotPinAnyAreRightAsWell
   transfer(holder(), receiver(), 1, {{13 * mib + 1, 1, 1}});
 }
 
-TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
+TEST_P(DeviceBytesElsewhere, PeerReachable_CopiesAndMapsInPlace) {
   belongs_to(Part::mixed_devices);
   const SimulatedMachine machine("count=2 memory=8589934592 late_us=50");
   NodeOptions receiving = on_device(1, machine);
@@ -79,7 +79,7 @@ TEST_P(DeviceBytesElsewhere, OnADeviceThatReachesThemAreCopiedAndSeenInPlace) {
   EXPECT_TRUE(receiver().map(id, holder(), 1, *ticket, region).right);
 }
 
-TEST_P(DeviceBytesElsewhere, OnADeviceThatDoesNotReachThemFailTypedAndNothingIsWritten) {
+TEST_P(DeviceBytesElsewhere, PeerUnreachable_FailsTypedWithoutWrites) {
   belongs_to(Part::failing_driver);
   // The agent reported peer access, but the driver denies it: NVML and CUDA may disagree.
   const SimulatedMachine machine("count=2 memory=8589934592 peers=");

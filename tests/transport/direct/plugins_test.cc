@@ -13,7 +13,7 @@ std::string faulty(const std::string& fault) {
 }
 std::string carried() { return direct_test::plugin_of(direct_test::Way::carried); }
 
-TEST(TransportPlugins, AreRefusedWithWhatIsWrong) {
+TEST(TransportPlugins, RejectsInvalidPluginsWithReason) {
   const std::vector<std::tuple<std::string, ErrorCode, std::string>> wrong{
       {"/nowhere/at_all.so", ErrorCode::not_found, "/nowhere/at_all.so"},
       {faulty("symbol"), ErrorCode::invalid_argument, "no function mobula_open_transport_plugin"},
@@ -33,7 +33,7 @@ TEST(TransportPlugins, AreRefusedWithWhatIsWrong) {
   }
 }
 
-TEST(TransportPlugins, AreOpenedFromAListOnceEach) {
+TEST(TransportPlugins, OpensEachListedPluginOnce) {
   const std::string folder = MOBULA_BINARY_DIR "/lib/mobula";
   const auto opened = open_transport_plugins(
       carried() + "::mobula_transport_carried.so:/nowhere:" + faulty("version"), folder);
@@ -47,7 +47,7 @@ TEST(TransportPlugins, AreOpenedFromAListOnceEach) {
   EXPECT_TRUE(open_transport_plugins("", folder).empty());
 }
 
-TEST(TransportPlugins, ThatFindNoLibraryOrDeviceAreNotAvailable) {
+TEST(TransportPlugins, LibraryOrDeviceMissing_IsUnavailable) {
   const auto plugin = TransportPlugin::open(faulty("no_library")).value();
   const Availability probed = PluginTransport::probe(plugin);
   EXPECT_FALSE(probed.available);
@@ -87,7 +87,7 @@ TransferEnd pull_by(const std::string& path, std::vector<std::byte>& target) {
   return *end;
 }
 
-TEST(TransportPlugins, ThatThrowEndWhatTheyCarryAndNothingElse) {
+TEST(TransportPlugins, PluginThrows_FailsOnlyItsTransfers) {
   std::vector<std::byte> target(3'000'000);
   const TransferEnd failed = pull_by(faulty("throws_later"), target);
   ASSERT_FALSE(failed.result);
@@ -99,7 +99,7 @@ TEST(TransportPlugins, ThatThrowEndWhatTheyCarryAndNothingElse) {
   EXPECT_EQ(target, std::vector<std::byte>(target.size(), std::byte{7}));
 }
 
-TEST(TransportPlugins, OfAnotherNameDoNotReachEachOther) {
+TEST(TransportPlugins, RejectsEndpointOfAnotherPlugin) {
   const auto loop = make_loop();
   const auto one =
       PluginTransport::create(*loop, ProcessId::of(1), TransportPlugin::open(carried()).value())

@@ -27,7 +27,7 @@ GpuMemorySampled sampled(std::vector<std::pair<std::uint64_t, std::int64_t>> use
   return {{use}};
 }
 
-TEST(GpuGuardTest, MoreThanTheShareIsToldOnceUntilItIsNoMore) {
+TEST(GpuGuardTest, ReportsExceededShareOnceUntilItEnds) {
   const WorkerOptions options;
   GpuGuard guard(options);
   const std::vector<GpuHolder> holders{holder(1, 500), holder(2, 500)};
@@ -48,7 +48,7 @@ TEST(GpuGuardTest, MoreThanTheShareIsToldOnceUntilItIsNoMore) {
   EXPECT_EQ(guard.look(sampled({{2, 600}}), holders).size(), 1u) << "of the next generation nothing was told";
 }
 
-TEST(GpuGuardTest, NobodyEndsForWhatAnotherMayHaveTaken) {
+TEST(GpuGuardTest, SharedDevice_KillsNothing) {
   WorkerOptions options;
   options.gpu_reacts = Reacts::kill;
   GpuGuard guard(options);
@@ -60,7 +60,7 @@ TEST(GpuGuardTest, NobodyEndsForWhatAnotherMayHaveTaken) {
   EXPECT_THAT(over[0].text, HasSubstr("f1, f2 share 600 MiB of it"));
 }
 
-TEST(GpuGuardTest, WhatHasNoCountedShareIsLeftAlone) {
+TEST(GpuGuardTest, NoCountedShare_SparesProcess) {
   const WorkerOptions options;
   GpuGuard guard(options);
   EXPECT_TRUE(guard.look(sampled({{1, 5000}}), std::vector{holder(1, 0)}).empty());
@@ -104,7 +104,7 @@ class GpuBytesTest : public ::testing::Test {
   StartExecutor started_;
 };
 
-TEST_F(GpuBytesTest, TheExecutorIsToldAndThePeopleAreToo) {
+TEST_F(GpuBytesTest, NotifiesExecutorAndLogsWarning) {
   look(400);
   const auto heard = agent_.heard<OverShare>(executor_link);
   ASSERT_EQ(heard.size(), 1u);

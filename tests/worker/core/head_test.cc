@@ -31,7 +31,7 @@ class HeadTest : public ::testing::Test {
   Agent& agent_;
 };
 
-TEST_F(HeadTest, RegistersAgainWithGrowingPausesUntilAnswered) {
+TEST_F(HeadTest, RetriesRegistrationWithGrowingBackoff) {
   agent_.head_answers = false;
   restart_head();
   world_.advance(10s);
@@ -44,7 +44,7 @@ TEST_F(HeadTest, RegistersAgainWithGrowingPausesUntilAnswered) {
   EXPECT_TRUE(agent_.core().registered());
 }
 
-TEST_F(HeadTest, HeartbeatsKeepComingAndASilentHeadIsNoticed) {
+TEST_F(HeadTest, SendsHeartbeatsAndDetectsSilentHead) {
   const ProcessId driver = agent_.driver(1, job);
   world_.settle();
   EXPECT_FALSE(driver.empty());
@@ -59,7 +59,7 @@ TEST_F(HeadTest, HeartbeatsKeepComingAndASilentHeadIsNoticed) {
   EXPECT_EQ(agent_.heard<HeadStatus>(1), (std::vector<HeadStatus>{{true, 1}}));
 }
 
-TEST_F(HeadTest, NewEpochIsToldToProcessesAndGetsFullFacts) {
+TEST_F(HeadTest, NewEpoch_NotifiesProcessesAndSendsFacts) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, driver));
   world_.settle();
@@ -76,7 +76,7 @@ TEST_F(HeadTest, NewEpochIsToldToProcessesAndGetsFullFacts) {
   EXPECT_EQ(agent_.heard<HeadStatus>(1).back(), (HeadStatus{true, 2}));
 }
 
-TEST_F(HeadTest, WhatHappensBetweenRegisteringAndTheAnswerIsToldAfterwards) {
+TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, driver));
   world_.settle();
@@ -102,7 +102,7 @@ TEST_F(HeadTest, WhatHappensBetweenRegisteringAndTheAnswerIsToldAfterwards) {
   EXPECT_EQ(ended[0].process, driver);
 }
 
-TEST_F(HeadTest, ANewHeadIsToldOfTheDeathsThatTheEarlierOneMayNotHavePublished) {
+TEST_F(HeadTest, NewHead_ReceivesRecentDeaths) {
   const ProcessId gone = agent_.driver(1, job);
   agent_.driver(2, job);
   world_.settle();
@@ -122,7 +122,7 @@ TEST_F(HeadTest, ANewHeadIsToldOfTheDeathsThatTheEarlierOneMayNotHavePublished) 
   EXPECT_EQ(agent_.told<ProcessEnded>().size(), 1u);
 }
 
-TEST_F(HeadTest, OlderEpochsAreIgnored) {
+TEST_F(HeadTest, IgnoresOlderEpochs) {
   restart_head();
   agent_.forget();
   Registered old;
@@ -135,7 +135,7 @@ TEST_F(HeadTest, OlderEpochsAreIgnored) {
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
 
-TEST_F(HeadTest, SlotsTheHeadDoesNotKnowAreEnded) {
+TEST_F(HeadTest, EndsSlotsUnknownToHead) {
   agent_.head_says(slot_of(1, job, ProcessId::of(1)));
   world_.settle();
   ++world_.epoch;
@@ -147,7 +147,7 @@ TEST_F(HeadTest, SlotsTheHeadDoesNotKnowAreEnded) {
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
 
-TEST_F(HeadTest, RelaysWithThePrincipalOfTheLink) {
+TEST_F(HeadTest, RelaysWithPrincipalOfLink) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.say(1, ForHead{FindActor{3, "name", ""}});
   world_.settle();
@@ -160,7 +160,7 @@ TEST_F(HeadTest, RelaysWithThePrincipalOfTheLink) {
   EXPECT_EQ(agent_.heard<FromHead>(1).size(), 1u);
 }
 
-TEST_F(HeadTest, KeysThatAreVoidReachEveryProcessThatIsThereAndThatComes) {
+TEST_F(HeadTest, SendsRevokedKeysToOldAndNewProcesses) {
   agent_.driver(1, job);
   agent_.forget();
   agent_.head_says(KeysVoided{{"token:aa", "token:bb"}});
@@ -178,7 +178,7 @@ TEST_F(HeadTest, KeysThatAreVoidReachEveryProcessThatIsThereAndThatComes) {
   EXPECT_EQ(greeted[0].void_keys, told[0].void_keys);
 }
 
-TEST_F(HeadTest, ATicketThatIsRenewedIsShownByItsProcessesToo) {
+TEST_F(HeadTest, SendsRenewedTicketToProcesses) {
   agent_.driver(1, job);
   agent_.forget();
   agent_.step(HeadSaid{TicketRenewed{world_.epoch, agent_.address().incarnation, "newer"}});
@@ -193,7 +193,7 @@ TEST_F(HeadTest, ATicketThatIsRenewedIsShownByItsProcessesToo) {
   EXPECT_EQ(told[0].agent_ticket, "newer");
 }
 
-TEST_F(HeadTest, AProcessSaysWhatItsRoleMayAlone) {
+TEST_F(HeadTest, RejectsMessagesOutsideProcessRole) {
   agent_.driver(1, job);
   agent_.forget();
   // A driver is no executor, and relays only its own messages.
@@ -207,7 +207,7 @@ TEST_F(HeadTest, AProcessSaysWhatItsRoleMayAlone) {
   EXPECT_EQ(agent_.told<FromProcess>().size(), 1u);
 }
 
-TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
+TEST_F(HeadTest, DriverBeforeRegistration_Waits) {
   Agents world;
   Agent agent(world, NodeId::of(9), 9, Agents::small());
   agent.head_answers = false;
@@ -223,7 +223,7 @@ TEST_F(HeadTest, DriverThatComesBeforeTheFirstRegistrationWaits) {
   EXPECT_EQ(agent.did<WelcomeDriver>().size(), 1u);
 }
 
-TEST_F(HeadTest, DriverOfAnotherVersionIsRefused) {
+TEST_F(HeadTest, RejectsDriverOfAnotherVersion) {
   agent_.step(ProcessConnected{1, "user", 7});
   AttachDriver attach;
   attach.version = attach.oldest = 99;
@@ -232,13 +232,13 @@ TEST_F(HeadTest, DriverOfAnotherVersionIsRefused) {
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);
 }
 
-TEST_F(HeadTest, ConnectionThatSaysNothingIsClosed) {
+TEST_F(HeadTest, SilentConnection_IsClosed) {
   agent_.step(ProcessConnected{1, "user", 7});
   world_.advance(11s);
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 1u);
 }
 
-TEST_F(HeadTest, DeathOfADriverIsTold) {
+TEST_F(HeadTest, DriverDied_HeadIsNotified) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.step(ProcessLinkLost{1});
   world_.settle();
@@ -246,7 +246,7 @@ TEST_F(HeadTest, DeathOfADriverIsTold) {
   expect_empty(world_, 1);
 }
 
-TEST_F(HeadTest, WhatAProcessSaidInVainItIsAskedToSayAgain) {
+TEST_F(HeadTest, BacklogFull_RequestsResendFromProcess) {
   WorkerOptions options = Agents::small();
   options.max_head_backlog = 4;
   Agents world(options);
@@ -265,7 +265,7 @@ TEST_F(HeadTest, WhatAProcessSaidInVainItIsAskedToSayAgain) {
   EXPECT_EQ(status.back(), (HeadStatus{true, 1}));
 }
 
-TEST_F(HeadTest, HeartbeatsStateADigestOfWhatWasAppliedAndTold) {
+TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, driver));
   world_.settle();
@@ -286,7 +286,7 @@ TEST_F(HeadTest, HeartbeatsStateADigestOfWhatWasAppliedAndTold) {
   EXPECT_EQ(agent_.heartbeat->applied_through, 2u);
 }
 
-TEST_F(HeadTest, FactsAreStatedWhenAskedForWithTheCommandsTheyFollow) {
+TEST_F(HeadTest, ReportsFactsWithAppliedCommandNumber) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, driver));
   agent_.head_says(ReportFacts{});
@@ -299,7 +299,7 @@ TEST_F(HeadTest, FactsAreStatedWhenAskedForWithTheCommandsTheyFollow) {
   EXPECT_EQ(stated[0].facts.processes.size(), 1u);
 }
 
-TEST_F(HeadTest, FencedAgentEndsEverythingAndAsksForANewIncarnation) {
+TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
   agent_.driver(1, job);
   agent_.head_says(actor_slot(1, job));
   world_.settle();
@@ -313,13 +313,13 @@ TEST_F(HeadTest, FencedAgentEndsEverythingAndAsksForANewIncarnation) {
   EXPECT_FALSE(agent_.core().next_deadline());
 }
 
-TEST_F(HeadTest, FinalRefusalEndsTheAgent) {
+TEST_F(HeadTest, FinalRejection_EndsAgent) {
   agent_.step(
       HeadSaid{Refused{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 1);
 }
 
-TEST_F(HeadTest, StopHasTheHeadMoveTheWorkAwayThenSaysFarewell) {
+TEST_F(HeadTest, Stop_DrainsThenNotifiesHead) {
   agent_.head_says(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
@@ -344,7 +344,7 @@ TEST_F(HeadTest, StopHasTheHeadMoveTheWorkAwayThenSaysFarewell) {
   EXPECT_TRUE(std::holds_alternative<Farewell>(agent_.did<SendHead>().back().message));
 }
 
-TEST_F(HeadTest, StopWithoutAHeadEndsSlotsItself) {
+TEST_F(HeadTest, StopWithoutHead_EndsSlots) {
   agent_.head_says(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
@@ -357,7 +357,7 @@ TEST_F(HeadTest, StopWithoutAHeadEndsSlotsItself) {
   EXPECT_TRUE(agent_.heard<EndExecutor>(2).at(0).graceful) << "it has not answered";
 }
 
-TEST_F(HeadTest, DrainThatTakesTooLongEndsByForce) {
+TEST_F(HeadTest, DrainTimeout_KillsExecutors) {
   agent_.head_says(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
@@ -367,7 +367,7 @@ TEST_F(HeadTest, DrainThatTakesTooLongEndsByForce) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
-TEST_F(HeadTest, OutputGoesToTheDriverHereOrElseToTheHead) {
+TEST_F(HeadTest, SendsOutputToLocalDriverElseHead) {
   agent_.head_says(actor_slot(1, job));
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
@@ -396,7 +396,7 @@ TEST_F(HeadTest, OutputGoesToTheDriverHereOrElseToTheHead) {
   EXPECT_TRUE(agent_.heard<LogLines>(3).empty()) << "another job's driver";
 }
 
-TEST_F(HeadTest, OutputThatAHeadDoesNotTakeIsDroppedAndCounted) {
+TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
   StartSlot start = actor_slot(1, job);
   agent_.head_says(start);
   world_.settle();
@@ -415,7 +415,7 @@ TEST_F(HeadTest, OutputThatAHeadDoesNotTakeIsDroppedAndCounted) {
                 "... 744 lines of executors of this node were left out here", "last"}));
 }
 
-TEST_F(HeadTest, OutputIsNotSentWhereTheDriverDoesNotShowIt) {
+TEST_F(HeadTest, OutputHidden_IsNotSent) {
   StartSlot start = actor_slot(1, job);
   start.show_output = false;
   agent_.head_says(start);
@@ -427,7 +427,7 @@ TEST_F(HeadTest, OutputIsNotSentWhereTheDriverDoesNotShowIt) {
   EXPECT_TRUE(agent_.told<JobPrinted>().empty());
 }
 
-TEST_F(HeadTest, ObjectsAreListedUpToALimit) {
+TEST_F(HeadTest, ListsObjectsUpToLimit) {
   const ProcessId driver = agent_.driver(1, job);
   store(world_, agent_, 1, ObjectId::of(1), 100, driver, agent_.node());
   store(world_, agent_, 1, ObjectId::of(2), 200, driver, agent_.node());
@@ -444,7 +444,7 @@ TEST_F(HeadTest, ObjectsAreListedUpToALimit) {
   EXPECT_EQ(listed[0].objects[0].processes, 1u);
 }
 
-TEST_F(HeadTest, JobsOfOneProgramKeepTheirOwnArguments) {
+TEST_F(HeadTest, KeepsArgumentsOfJobsSeparate) {
   for (const std::uint64_t number : {1u, 2u}) {
     StartSlot start = slot_of(number, JobId::of(number), ProcessId::of(number));
     start.program.arguments = {"program", std::to_string(number)};
@@ -460,7 +460,7 @@ TEST_F(HeadTest, JobsOfOneProgramKeepTheirOwnArguments) {
   EXPECT_EQ(starts[1].working_folder, "/folder/2");
 }
 
-TEST_F(HeadTest, RecordedEventsReplayToTheSameCommands) {
+TEST_F(HeadTest, ReplaysRecordedEventsToSameCommands) {
   agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, ProcessId::of(100'001)));
   world_.settle();

@@ -33,23 +33,23 @@ std::uint64_t chosen(const std::vector<MemoryCandidate>& candidates, bool last_r
   return index ? candidates[*index].order : 0;
 }
 
-TEST(ChooseToEnd, TheNewestOfTheJobThatUsesMost) {
+TEST(ChooseToEnd, ChoosesNewestOfLargestJob) {
   EXPECT_EQ(chosen({candidate(one, 1, 200), candidate(one, 2, 100), candidate(two, 3, 250)}), 2u);
   EXPECT_EQ(chosen({candidate(one, 1, 200), candidate(one, 2, 100), candidate(two, 3, 350)}), 3u);
 }
 
-TEST(ChooseToEnd, WhatDoesNotRunAgainCountsForItsJobAndIsLeftAlone) {
+TEST(ChooseToEnd, SparesNonRetryableButCountsItForJob) {
   EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(one, 2, 900, false), candidate(two, 3, 250)}), 1u);
   EXPECT_EQ(chosen({candidate(one, 2, 900, false)}), 0u);
 }
 
-TEST(ChooseToEnd, TasksGoBeforeActors) {
+TEST(ChooseToEnd, PrefersTasksToActors) {
   EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(two, 2, 900, true, true)}), 1u);
   EXPECT_EQ(chosen({candidate(two, 2, 900, true, true)}), 2u);
   EXPECT_EQ(chosen({candidate(two, 2, 900, false, true)}), 0u);
 }
 
-TEST(ChooseToEnd, AsALastResortWhatCannotRunAgain) {
+TEST(ChooseToEnd, LastResort_ChoosesNonRetryable) {
   const std::vector<MemoryCandidate> all{candidate(one, 1, 50, false), candidate(two, 2, 900, false, true),
                                          candidate(two, 3, 20, true, true)};
   EXPECT_EQ(chosen(all, true), 3u) << "still what may first";
@@ -57,7 +57,7 @@ TEST(ChooseToEnd, AsALastResortWhatCannotRunAgain) {
   EXPECT_EQ(chosen({all[1]}, true), 2u);
 }
 
-TEST(ChooseToEnd, NobodyForNextToNothingNorTwice) {
+TEST(ChooseToEnd, SkipsSmallAndEndingProcesses) {
   EXPECT_EQ(chosen({candidate(one, 1, 15)}), 0u);
   auto ends = candidate(one, 2, 900);
   ends.ends_already = true;
@@ -68,7 +68,7 @@ MemorySampled sampled(std::int64_t used_mib, std::vector<ExecutorMemory> executo
   return {"memory of the node", used_mib * mib, 1000 * mib, std::move(executors)};
 }
 
-TEST(MemoryGuardTest, EndsOneAtATimeWithAPause) {
+TEST(MemoryGuardTest, KillsOneAtATimeWithBackoff) {
   const WorkerOptions options;
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 500)};
@@ -82,7 +82,7 @@ TEST(MemoryGuardTest, EndsOneAtATimeWithAPause) {
   EXPECT_TRUE(guard.look(now + Duration(500ms), sampled(990), candidates));
 }
 
-TEST(MemoryGuardTest, WaitsForNobodyForEver) {
+TEST(MemoryGuardTest, StopsWaitingAfterTimeout) {
   const WorkerOptions options;
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 500)};
@@ -91,7 +91,7 @@ TEST(MemoryGuardTest, WaitsForNobodyForEver) {
   EXPECT_TRUE(guard.look(now + options.memory_end_within, sampled(951), candidates));
 }
 
-TEST(MemoryGuardTest, WaitsForTheMemoryOfOneThatOthersHaveEnded) {
+TEST(MemoryGuardTest, WaitsForMemoryOfExitedProcess) {
   const WorkerOptions options;
   MemoryGuard guard(options);
   std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 0)};
@@ -102,7 +102,7 @@ TEST(MemoryGuardTest, WaitsForTheMemoryOfOneThatOthersHaveEnded) {
   EXPECT_TRUE(guard.look(now, sampled(999), candidates));
 }
 
-TEST(MemoryGuardTest, TakesFromWhatRunsOnceOnlyWhenTheKernelWould) {
+TEST(MemoryGuardTest, KillsNonRetryableOnlyNearKernelLimit) {
   const WorkerOptions options;
   MemoryGuard guard(options);
   const std::vector<MemoryCandidate> once{candidate(one, 1, 500, false)};
@@ -111,7 +111,7 @@ TEST(MemoryGuardTest, TakesFromWhatRunsOnceOnlyWhenTheKernelWould) {
   EXPECT_TRUE(guard.look(now, sampled(981), once));
 }
 
-TEST(WhyEnded, HasTheNumbers) {
+TEST(WhyEnded, StatesNumbers) {
   const WorkerOptions options;
   const std::vector<MemoryCandidate> all{candidate(one, 1, 300), candidate(one, 2, 600)};
   const std::string why = why_ended_for_memory(sampled(960), all, 0, 40 * mib, options);
@@ -162,7 +162,7 @@ EndCause signal(int number) {
   return cause;
 }
 
-TEST_F(MemoryTest, WhatIsEndedIsToldWithTheNumbers) {
+TEST_F(MemoryTest, ReportsNumbersOfKilledExecutor) {
   const auto once = running(slot_of(1, job, driver_), 2, false);
   const auto again = running(slot_of(2, job, driver_), 3, true);
   look(960, {{once, 500}, {again, 300}});
@@ -182,7 +182,7 @@ TEST_F(MemoryTest, WhatIsEndedIsToldWithTheNumbers) {
 }
 
 // The memory of the killed executor is counted for a moment. No other one is terminated for it.
-TEST_F(MemoryTest, WhatTheKernelHasEndedIsGivenTimeToComeBack) {
+TEST_F(MemoryTest, KernelOomKill_WaitsForMemoryToReturn) {
   const auto first = running(slot_of(1, job, driver_), 2, true);
   const auto second = running(slot_of(2, job, driver_), 3, true);
   EndCause by_the_kernel = signal(9);
@@ -196,7 +196,7 @@ TEST_F(MemoryTest, WhatTheKernelHasEndedIsGivenTimeToComeBack) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u) << "it was not enough";
 }
 
-TEST_F(MemoryTest, OneThatEndsByItselfMeanwhileDidNotDieOfIt) {
+TEST_F(MemoryTest, ExitedByItself_IsNotReportedAsOom) {
   const auto again = running(slot_of(2, job, driver_), 3, true);
   look(960, {{again, 300}});
   agent_.executor_exits(again, signal(11));
@@ -205,7 +205,7 @@ TEST_F(MemoryTest, OneThatEndsByItselfMeanwhileDidNotDieOfIt) {
   EXPECT_NE(std::get<GenerationEnded>(told[0].message).cause.kind, EndKind::out_of_memory);
 }
 
-TEST_F(MemoryTest, AnActorThatMayBeRestartedIsEndedAfterTasks) {
+TEST_F(MemoryTest, KillsRestartableActorAfterTasks) {
   StartSlot slot = actor_slot(1, job);
   slot.actor.max_restarts = 1;
   const auto actor = running(std::move(slot), 2, false);
@@ -213,7 +213,7 @@ TEST_F(MemoryTest, AnActorThatMayBeRestartedIsEndedAfterTasks) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
-TEST_F(MemoryTest, AnActorWithoutRestartsIsLeftAlone) {
+TEST_F(MemoryTest, SparesActorWithoutRestarts) {
   const auto actor = running(actor_slot(1, job), 2, false);
   look(960, {{actor, 500}});
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
@@ -221,7 +221,7 @@ TEST_F(MemoryTest, AnActorWithoutRestartsIsLeftAlone) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u) << "but for the last resort";
 }
 
-TEST_F(MemoryTest, TheHeadHearsWhenItBeginsAndEnds) {
+TEST_F(MemoryTest, NotifiesHeadOfPressureStartAndEnd) {
   look(940, {});
   world_.settle();
   EXPECT_TRUE(agent_.told<MemoryPressure>().empty());

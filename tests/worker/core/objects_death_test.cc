@@ -71,7 +71,7 @@ class ObjectDeathsTest : public ::testing::Test {
 };
 
 // Elements of a tensor are in the store before any reader is sent there.
-TEST_F(ObjectDeathsTest, ElementsThatAreNotStoredAreNotWaitedFor) {
+TEST_F(ObjectDeathsTest, TensorElementsNotStored_FailsAtOnce) {
   home_.say(1, ExportObject{value, true});
   for (Agent* agent : {&home_, &other_}) {
     const auto heard = fetch(*agent);
@@ -87,7 +87,7 @@ TEST_F(ObjectDeathsTest, ElementsThatAreNotStoredAreNotWaitedFor) {
   EXPECT_FALSE(heard[0].failure);
 }
 
-TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
+TEST_F(ObjectDeathsTest, OwnerDied_UnmadeObjectsFail) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_).empty());
   home_.step(ProcessLinkLost{1});
@@ -99,7 +99,7 @@ TEST_F(ObjectDeathsTest, OwnerThatDiesFailsWhatItHadNotMade) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhoseTheyAre) {
+TEST_F(ObjectDeathsTest, UnsealedBytes_StayUntilSecondSealerReplies) {
   // A replica, held by a reader only.
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
@@ -122,7 +122,7 @@ TEST_F(ObjectDeathsTest, BytesThatWaitForTheirSecondSealerStayUntilItHasSaidWhos
   expect_empty(world_, 3, 2);
 }
 
-TEST_F(ObjectDeathsTest, SealerIsAnsweredWhenTheHomeItNamedDies) {
+TEST_F(ObjectDeathsTest, NamedHomeDied_RepliesToSealer) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   world_.die(third_);
@@ -134,7 +134,7 @@ TEST_F(ObjectDeathsTest, SealerIsAnsweredWhenTheHomeItNamedDies) {
   EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
 }
 
-TEST_F(ObjectDeathsTest, WhatAnExecutorHadPassedOnBeforeItCrashedIsThereForItsNewHolder) {
+TEST_F(ObjectDeathsTest, ExecutorCrashed_ForwardedResultsStay) {
   const ProcessId executor = run_executor();
   const RefRecord made = ref_of(value, home_, executor);
   store(world_, home_, 2, value, 1000, executor, home_.node());
@@ -154,7 +154,7 @@ TEST_F(ObjectDeathsTest, WhatAnExecutorHadPassedOnBeforeItCrashedIsThereForItsNe
   EXPECT_EQ(home_.core().census().objects, 0u);
 }
 
-TEST_F(ObjectDeathsTest, WhatAnExecutorHadBorrowedOutlivesItsCrashForAMoment) {
+TEST_F(ObjectDeathsTest, ExecutorCrashed_BorrowsOutliveItBriefly) {
   store(world_, other_, 1, value, 1000, borrowed_from_, other_.node());
   other_.say(1, ExportObject{value});
   run_executor();
@@ -168,7 +168,7 @@ TEST_F(ObjectDeathsTest, WhatAnExecutorHadBorrowedOutlivesItsCrashForAMoment) {
   EXPECT_EQ(home_.core().census().objects, 0u);
 }
 
-TEST_F(ObjectDeathsTest, WhatAnExecutorHeldGoesWithItsPlannedEnd) {
+TEST_F(ObjectDeathsTest, ExecutorRetired_ReleasesItsHolds) {
   const ProcessId executor = run_executor();
   store(world_, home_, 2, value, 1000, executor, home_.node());
   home_.say(2, ExportObject{value});
@@ -177,7 +177,7 @@ TEST_F(ObjectDeathsTest, WhatAnExecutorHeldGoesWithItsPlannedEnd) {
   EXPECT_EQ(home_.core().census().objects, 0u);
 }
 
-TEST_F(ObjectDeathsTest, OwnerThatDiesLosesNoBytesThatOthersHold) {
+TEST_F(ObjectDeathsTest, OwnerDied_HeldBytesStay) {
   put_and_export();
   other_.say(1, HoldObject{ref()});
   settle();
@@ -188,7 +188,7 @@ TEST_F(ObjectDeathsTest, OwnerThatDiesLosesNoBytesThatOthersHold) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, BorrowerThatDiesReleasesExactlyItsOwnHolds) {
+TEST_F(ObjectDeathsTest, BorrowerDied_ReleasesOnlyItsHolds) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   EXPECT_EQ(fetch(third_).size(), 1u);
@@ -201,7 +201,7 @@ TEST_F(ObjectDeathsTest, BorrowerThatDiesReleasesExactlyItsOwnHolds) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, DeadNodeHoldsNothing) {
+TEST_F(ObjectDeathsTest, DeadNode_HoldsNothing) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   release(home_);
@@ -210,7 +210,7 @@ TEST_F(ObjectDeathsTest, DeadNodeHoldsNothing) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, ReaderDiesWhileItReads) {
+TEST_F(ObjectDeathsTest, ReaderDiedWhileReading_LeavesNothing) {
   put_and_export();
   world_.bytes_flow = false;
   EXPECT_TRUE(fetch(other_).empty());
@@ -219,7 +219,7 @@ TEST_F(ObjectDeathsTest, ReaderDiesWhileItReads) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, LastCopyLostIsToldToTheOwnerWhoMakesItAgain) {
+TEST_F(ObjectDeathsTest, LastReplicaLost_OwnerRecomputes) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   world_.die(third_);
@@ -239,7 +239,7 @@ TEST_F(ObjectDeathsTest, LastCopyLostIsToldToTheOwnerWhoMakesItAgain) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, LastCopyLostWithoutAnOwnerFailsWithItsCause) {
+TEST_F(ObjectDeathsTest, LastReplicaLostWithoutOwner_FailsWithCause) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   other_.say(1, HoldObject{ref()});
@@ -254,7 +254,7 @@ TEST_F(ObjectDeathsTest, LastCopyLostWithoutAnOwnerFailsWithItsCause) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, CopyOfAHolderServesWhenTheKeeperHasDied) {
+TEST_F(ObjectDeathsTest, HolderDied_OtherReplicaServes) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   EXPECT_EQ(fetch(other_).size(), 1u);
@@ -268,7 +268,7 @@ TEST_F(ObjectDeathsTest, CopyOfAHolderServesWhenTheKeeperHasDied) {
 }
 
 // The holder of the last replica releases it while another node holds the object without its bytes.
-TEST_F(ObjectDeathsTest, LastCopyReleased_OwnerRecomputes) {
+TEST_F(ObjectDeathsTest, LastReplicaReleased_OwnerRecomputes) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   EXPECT_EQ(fetch(other_).size(), 1u);
@@ -288,7 +288,7 @@ TEST_F(ObjectDeathsTest, LastCopyReleased_OwnerRecomputes) {
 
 // A replica is reported while the home searches for replicas: the search ends without a reply to
 // the askers.
-TEST_F(ObjectDeathsTest, CopyReportedDuringSearch_AskersRead) {
+TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   other_.say(1, HoldObject{ref()});
@@ -341,7 +341,7 @@ TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
 }
 
 // The asker has learned of a death before the home: not a loss yet.
-TEST_F(ObjectDeathsTest, AskerKnowsOfDeathFirst_ReaderWaits) {
+TEST_F(ObjectDeathsTest, ReaderKnowsOfDeathFirst_Waits) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   world_.die(third_);
@@ -356,7 +356,7 @@ TEST_F(ObjectDeathsTest, AskerKnowsOfDeathFirst_ReaderWaits) {
 }
 
 // A failure that was recorded while the home was dead is void once its node has another agent.
-TEST_F(ObjectDeathsTest, HomeReplaced_ReaderAsksAgain) {
+TEST_F(ObjectDeathsTest, HomeReplaced_ReaderRetries) {
   put_and_export();
   other_.say(1, HoldObject{ref()});
   settle();
@@ -374,7 +374,7 @@ TEST_F(ObjectDeathsTest, HomeReplaced_ReaderAsksAgain) {
   EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
 }
 
-TEST_F(ObjectDeathsTest, CopyStaysReadableWhenTheHomeDies) {
+TEST_F(ObjectDeathsTest, HomeDied_ReplicaStaysReadable) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   kill(home_);
@@ -383,7 +383,7 @@ TEST_F(ObjectDeathsTest, CopyStaysReadableWhenTheHomeDies) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, HolderWithoutACopyFindsOneWhenTheHomeDies) {
+TEST_F(ObjectDeathsTest, HomeDied_HolderFindsReplica) {
   put_and_export();
   EXPECT_EQ(fetch(third_).size(), 1u);
   other_.say(1, HoldObject{ref()});
@@ -397,7 +397,7 @@ TEST_F(ObjectDeathsTest, HolderWithoutACopyFindsOneWhenTheHomeDies) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, KeeperKeepsBytesForUnknownHoldersForAWhile) {
+TEST_F(ObjectDeathsTest, KeepsBytesForUnknownHoldersForAWhile) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   other_.say(1, HoldObject{ref()});
@@ -410,7 +410,7 @@ TEST_F(ObjectDeathsTest, KeeperKeepsBytesForUnknownHoldersForAWhile) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, NobodyHasACopyOfWhatTheHomeTookWithIt) {
+TEST_F(ObjectDeathsTest, HomeDied_OnlyReplicaIsLost) {
   put_and_export();
   other_.say(1, HoldObject{ref()});
   settle();
@@ -426,7 +426,7 @@ TEST_F(ObjectDeathsTest, NobodyHasACopyOfWhatTheHomeTookWithIt) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, HeadThatDoesNotLocateIsNotWaitedForForEver) {
+TEST_F(ObjectDeathsTest, HeadDoesNotLocate_FailsAfterTimeout) {
   put_and_export();
   other_.say(1, HoldObject{ref()});
   settle();
@@ -436,7 +436,7 @@ TEST_F(ObjectDeathsTest, HeadThatDoesNotLocateIsNotWaitedForForEver) {
   EXPECT_TRUE(other_.heard<ObjectReadable>(1).at(0).failure);
 }
 
-TEST_F(ObjectDeathsTest, ExecutorIsAnsweredWhenTheHomeDiesBeforeItTookTheResult) {
+TEST_F(ObjectDeathsTest, HomeDied_RepliesToStoringExecutor) {
   world_.die(home_);
   other_.say(1, ReserveObject{value, 1000});
   other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
@@ -448,7 +448,7 @@ TEST_F(ObjectDeathsTest, ExecutorIsAnsweredWhenTheHomeDiesBeforeItTookTheResult)
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, HolderIsConfirmedWhenTheHomeDiesFirst) {
+TEST_F(ObjectDeathsTest, HomeDied_HolderIsConfirmed) {
   world_.die(home_);
   other_.say(1, HoldObject{ref()});
   settle();
@@ -457,7 +457,7 @@ TEST_F(ObjectDeathsTest, HolderIsConfirmedWhenTheHomeDiesFirst) {
   EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
 }
 
-TEST_F(ObjectDeathsTest, NodeTheHeadNeverMentionsCountsAsDead) {
+TEST_F(ObjectDeathsTest, NodeUnknownToHead_CountsAsDead) {
   RefRecord strange = ref();
   strange.home = NodeId::of(99);
   other_.say(1, FetchObject{strange, NodeId{}});
@@ -468,7 +468,7 @@ TEST_F(ObjectDeathsTest, NodeTheHeadNeverMentionsCountsAsDead) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectDeathsTest, NewIncarnationOfANodeMeansTheDeathOfTheOneBefore) {
+TEST_F(ObjectDeathsTest, NewIncarnation_MeansDeathOfPreviousOne) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   world_.die(other_);
@@ -481,7 +481,7 @@ TEST_F(ObjectDeathsTest, NewIncarnationOfANodeMeansTheDeathOfTheOneBefore) {
   EXPECT_EQ(home_.heard<PeersDead>(1).at(0).nodes, (std::vector<NodeId>{other_.node()}));
 }
 
-TEST_F(ObjectDeathsTest, CopiesAndOpenQuestionsAreStatedToANewHead) {
+TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   world_.advance(20ms);

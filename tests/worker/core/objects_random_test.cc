@@ -187,7 +187,7 @@ class RandomHistory {
   int deaths_ = 0;
 };
 
-TEST(ObjectHistories, EveryReaderIsAnsweredAndNothingIsLeft) {
+TEST(ObjectHistories, AnswersEveryReaderAndLeavesNothing) {
   for (std::uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomHistory history(seed);

@@ -55,7 +55,7 @@ class ObjectsSavingTest : public ::testing::Test {
   ProcessId borrower_;
 };
 
-TEST_F(ObjectsSavingTest, AKeptResultComesHomeAndIsForgottenByItsKeeper) {
+TEST_F(ObjectsSavingTest, Drain_ReturnsResultHomeAndDropsReplica) {
   keep_at_other();
   drain(other_);
   EXPECT_EQ(store_of(other_).used_bytes, 0) << "it has moved";
@@ -68,7 +68,7 @@ TEST_F(ObjectsSavingTest, AKeptResultComesHomeAndIsForgottenByItsKeeper) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsSavingTest, AResultThatIsMadeWhileItsNodeIsDrainedComesHomeToo) {
+TEST_F(ObjectsSavingTest, ResultMadeDuringDrain_MovesHome) {
   drain(other_);
   keep_at_other();
   settle();
@@ -76,7 +76,7 @@ TEST_F(ObjectsSavingTest, AResultThatIsMadeWhileItsNodeIsDrainedComesHomeToo) {
   EXPECT_FALSE(fetch(home_).at(0).failure);
 }
 
-TEST_F(ObjectsSavingTest, WhatTheHomeHasReadAlreadyIsForgottenByItsKeeperAtOnce) {
+TEST_F(ObjectsSavingTest, HomeHasReplica_DrainDropsOther) {
   keep_at_other();
   EXPECT_FALSE(fetch(home_).at(0).failure);
   EXPECT_GT(store_of(other_).used_bytes, 0);
@@ -84,7 +84,7 @@ TEST_F(ObjectsSavingTest, WhatTheHomeHasReadAlreadyIsForgottenByItsKeeperAtOnce)
   EXPECT_EQ(store_of(other_).used_bytes, 0);
 }
 
-TEST_F(ObjectsSavingTest, WhatOthersHoldOfADrainedHomeComesToThemAndIsFoundWhenItHasGone) {
+TEST_F(ObjectsSavingTest, HomeDrained_HoldersReceiveReplicas) {
   store(world_, home_, 1, value, 1000, owner_, home_.node());
   home_.say(1, ExportObject{value});
   other_.say(1, HoldObject{ref_of(value, home_, owner_)});
@@ -100,7 +100,7 @@ TEST_F(ObjectsSavingTest, WhatOthersHoldOfADrainedHomeComesToThemAndIsFoundWhenI
   EXPECT_FALSE(fetch(other_).at(0).failure);
 }
 
-TEST_F(ObjectsSavingTest, AHoldThatComesWhileItsHomeIsDrainedBringsTheBytes) {
+TEST_F(ObjectsSavingTest, HoldDuringDrain_CopiesBytes) {
   store(world_, home_, 1, value, 1000, owner_, home_.node());
   home_.say(1, ExportObject{value});
   drain(home_);
@@ -110,7 +110,7 @@ TEST_F(ObjectsSavingTest, AHoldThatComesWhileItsHomeIsDrainedBringsTheBytes) {
   EXPECT_FALSE(fetch(other_).at(0).failure);
 }
 
-TEST_F(ObjectsSavingTest, APullThatFailsIsTriedAgainAndNotForEver) {
+TEST_F(ObjectsSavingTest, PullFailed_RetriesFinitely) {
   keep_at_other();
   world_.bytes_flow = false;
   drain(other_);
@@ -124,7 +124,7 @@ TEST_F(ObjectsSavingTest, APullThatFailsIsTriedAgainAndNotForEver) {
   EXPECT_FALSE(fetch(home_).at(0).failure) << "who wants it gets it all the same";
 }
 
-TEST_F(ObjectsSavingTest, NothingIsCopiedToANodeThatIsDrainedItself) {
+TEST_F(ObjectsSavingTest, CopiesNothingToDrainedNode) {
   keep_at_other();
   world_.bytes_flow = false;
   drain(home_);
@@ -133,14 +133,14 @@ TEST_F(ObjectsSavingTest, NothingIsCopiedToANodeThatIsDrainedItself) {
   EXPECT_EQ(store_of(other_).leaving_objects, 0) << "nobody is left who would have it";
 }
 
-TEST_F(ObjectsSavingTest, ANodeThatIsTakenBackKeepsItsResults) {
+TEST_F(ObjectsSavingTest, NodeUndrained_KeepsResults) {
   drain(other_);
   drain(other_, false);
   keep_at_other();
   EXPECT_GT(store_of(other_).used_bytes, 0);
 }
 
-TEST_F(ObjectsSavingTest, AnAgentThatEndsGivesOthersTheTimeToCopy) {
+TEST_F(ObjectsSavingTest, AgentStopping_WaitsForCopies) {
   keep_at_other();
   world_.bytes_flow = false;
   other_.step(Stop{true});
@@ -155,7 +155,7 @@ TEST_F(ObjectsSavingTest, AnAgentThatEndsGivesOthersTheTimeToCopy) {
   EXPECT_EQ(other_.did<Exit>().size(), 1u);
 }
 
-TEST_F(ObjectsSavingTest, ButNotBeyondItsGraceNorWhereTheHeadHasNobodyCopy) {
+TEST_F(ObjectsSavingTest, AgentStopping_WaitsAtMostItsGrace) {
   keep_at_other();
   store(world_, third_, 1, ObjectId::of(78), 1000, owner_, home_.node());
   world_.bytes_flow = false;

@@ -103,7 +103,7 @@ class SpillTest : public ::testing::Test {
   ProcessId owner_, borrower_;
 };
 
-TEST_F(SpillTest, WhoWaitsForRoomIsRefusedWhereTheDiskTakesTooLong) {
+TEST_F(SpillTest, DiskSlow_RejectsWaitingReservation) {
   fill_while_the_disk_waits();
   world_.now = world_.now + 100s;
   home_.step(Tick{});
@@ -145,7 +145,7 @@ TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
   EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
 }
 
-TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRefused) {
+TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRejected) {
   put_many(1, 8);
   map_all(1, 8);
   home_.say(1, ReserveObject{ObjectId::of(9), big});
@@ -162,7 +162,7 @@ TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRefused) {
 }
 
 // As after a suspend of the machine, or a stop of all its processes.
-TEST_F(SpillTest, APauseOfTheAgentItselfIsNoTimeInWhichRoomCouldCome) {
+TEST_F(SpillTest, AgentPaused_ExtendsReservationTimeout) {
   fill_while_the_disk_waits();
   world_.now = world_.now + 100s;
   home_.step(Paused{100s});
@@ -177,7 +177,7 @@ TEST_F(SpillTest, APauseOfTheAgentItselfIsNoTimeInWhichRoomCouldCome) {
   EXPECT_FALSE(reserved[0].failure);
 }
 
-TEST_F(SpillTest, MoreThanTheStoreHoldsIsKeptAndComesBack) {
+TEST_F(SpillTest, SpillsBeyondCapacityAndRestores) {
   put_many(1, 20);
   EXPECT_EQ(state(home_, 1), ObjectState::spilled);
   EXPECT_EQ(state(home_, 20), ObjectState::sealed);
@@ -195,7 +195,7 @@ TEST_F(SpillTest, MoreThanTheStoreHoldsIsKeptAndComesBack) {
   expect_empty(world_, 2, 1);
 }
 
-TEST_F(SpillTest, OldestLeaveFirstAndWhatIsUsedStays) {
+TEST_F(SpillTest, SpillsOldestAndKeepsUsed) {
   put_many(1, 6);
   fetch(home_, 1);
   home_.say(1, PlaceReturned{ObjectId::of(1), 7});
@@ -204,7 +204,7 @@ TEST_F(SpillTest, OldestLeaveFirstAndWhatIsUsedStays) {
   EXPECT_EQ(state(home_, 2), ObjectState::spilled);
 }
 
-TEST_F(SpillTest, WhatIsReadStaysAndTheProcessIsAskedOnce) {
+TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   put_many(1, 6);
   home_.say(1, FetchObject{ref(1), NodeId{}, 3});
   settle();
@@ -237,7 +237,7 @@ TEST_F(SpillTest, WhatIsReadStaysAndTheProcessIsAskedOnce) {
             static_cast<std::uint64_t>(place.offset));
 }
 
-TEST_F(SpillTest, ReturnOfAnEarlierFetchCountsForNothing) {
+TEST_F(SpillTest, IgnoresUnpinOfEarlierFetch) {
   put(1);
   home_.say(1, FetchObject{ref(1), NodeId{}, 3});
   home_.say(1, PlaceReturned{ObjectId::of(1), 2});
@@ -246,7 +246,7 @@ TEST_F(SpillTest, ReturnOfAnEarlierFetchCountsForNothing) {
   EXPECT_FALSE(home_.core().in_place(owner_, ObjectId::of(1)));
 }
 
-TEST_F(SpillTest, ReserveWaitsWhileADiskWritesAndIsAnsweredThen) {
+TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
   put_many(1, 6);
   home_.disk_waits = true;
   home_.say(1, ReserveObject{ObjectId::of(7), big});
@@ -268,7 +268,7 @@ TEST_F(SpillTest, ReserveWaitsWhileADiskWritesAndIsAnsweredThen) {
   EXPECT_FALSE(answer[0].failure) << answer[0].failure->text;
 }
 
-TEST_F(SpillTest, FullDiskIsSaidInTheErrorAndLosesNothing) {
+TEST_F(SpillTest, DiskFull_ReportsErrorAndLosesNothing) {
   home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
   put_many(1, 8);
   home_.say(1, ReserveObject{ObjectId::of(9), big});
@@ -287,7 +287,7 @@ TEST_F(SpillTest, FullDiskIsSaidInTheErrorAndLosesNothing) {
   put(10);
 }
 
-TEST_F(SpillTest, DiskThatIsFullLeavesRoomToReadWhatIsOnIt) {
+TEST_F(SpillTest, DiskFull_SpilledObjectsStayReadable) {
   put_many(1, 10);
   ASSERT_EQ(state(home_, 1), ObjectState::spilled);
   home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
@@ -315,7 +315,7 @@ TEST_F(SpillTest, DiskThatIsFullLeavesRoomToReadWhatIsOnIt) {
   }
 }
 
-TEST_F(SpillTest, DamagedObjectIsLostAndItsOwnerIsTold) {
+TEST_F(SpillTest, SpillFileDamaged_OwnerIsNotified) {
   put_many(1, 12);
   ASSERT_EQ(state(home_, 1), ObjectState::spilled);
   home_.damaged.insert(ObjectId::of(1));
@@ -332,7 +332,7 @@ TEST_F(SpillTest, DamagedObjectIsLostAndItsOwnerIsTold) {
   expect_empty(world_, 2, 1);
 }
 
-TEST_F(SpillTest, PeerReadsWhatIsSpilled) {
+TEST_F(SpillTest, Peer_ReadsSpilledObject) {
   put_many(1, 12);
   ASSERT_EQ(state(home_, 2), ObjectState::spilled);
   const auto read = fetch(other_, 2);
@@ -340,7 +340,7 @@ TEST_F(SpillTest, PeerReadsWhatIsSpilled) {
   EXPECT_FALSE(read[0].failure) << read[0].failure->text;
 }
 
-TEST_F(SpillTest, CopiesGoBeforeAnythingIsWritten) {
+TEST_F(SpillTest, EvictsReplicasBeforeSpilling) {
   put_many(1, 5);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     fetch(other_, i, i);
@@ -362,7 +362,7 @@ TEST_F(SpillTest, CopiesGoBeforeAnythingIsWritten) {
   EXPECT_FALSE(read[0].failure) << read[0].failure->text;
 }
 
-TEST_F(SpillTest, CopyWhoseOriginIsGoneIsWritten) {
+TEST_F(SpillTest, SpillsReplicaWithoutOrigin) {
   // A result of a task on `other_` is stored there for its owner at the home, and pulled to the
   // home.
   store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
@@ -375,7 +375,7 @@ TEST_F(SpillTest, CopyWhoseOriginIsGoneIsWritten) {
   EXPECT_EQ(state(home_, 1), ObjectState::spilled);
 }
 
-TEST_F(SpillTest, KeeperThatLosesItsBytesTellsTheHome) {
+TEST_F(SpillTest, ReplicaLost_HomeIsNotified) {
   store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
   for (std::uint64_t i = 21; i <= 28; ++i) {
     world_.advance(1ms);
@@ -390,7 +390,7 @@ TEST_F(SpillTest, KeeperThatLosesItsBytesTellsTheHome) {
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
 }
 
-TEST_F(SpillTest, WithoutSpillingAFullStoreRefusesAtOnce) {
+TEST_F(SpillTest, SpillingDisabled_FullStoreRejectsAtOnce) {
   WorkerOptions off = options();
   off.spill = false;
   Agents world(off);
@@ -406,7 +406,7 @@ TEST_F(SpillTest, WithoutSpillingAFullStoreRefusesAtOnce) {
   EXPECT_TRUE(agent.files.empty());
 }
 
-TEST_F(SpillTest, StoreSaysWhatIsInItTheLargestFirst) {
+TEST_F(SpillTest, ListsLargestObjectsFirst) {
   put_many(1, 12);
   const auto size_of = [](const ObjectFact& fact) { return fact.size_bytes; };
   home_.head_says(ListObjects{7, 3, true});

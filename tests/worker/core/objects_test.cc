@@ -58,14 +58,14 @@ class ObjectsTest : public ::testing::Test {
   ProcessId owner_, borrower_, third_process_;
 };
 
-TEST_F(ObjectsTest, PutIsHeldByItsOwnerUntilItIsReleased) {
+TEST_F(ObjectsTest, KeepsPutUntilOwnerReleases) {
   put();
   EXPECT_EQ(home_.core().objects().objects().size(), 1u);
   release(home_);
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, NewSlabTravelsWithTheFirstPlaceInIt) {
+TEST_F(ObjectsTest, SendsNewSlabWithFirstReservation) {
   home_.say(1, ReserveObject{value, 100});
   EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).new_slab);
   EXPECT_EQ(home_.did<CreateSlab>().size(), 1u);
@@ -75,19 +75,19 @@ TEST_F(ObjectsTest, NewSlabTravelsWithTheFirstPlaceInIt) {
   EXPECT_FALSE(home_.heard<ObjectReserved>(1).at(0).new_slab);
 }
 
-TEST_F(ObjectsTest, ReserveOfASealedObjectSaysSo) {
+TEST_F(ObjectsTest, ReserveOfSealedObject_AlreadyExists) {
   put();
   home_.say(1, ReserveObject{value, 1000});
   EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::already_exists);
 }
 
-TEST_F(ObjectsTest, FullStoreRefusesAndGoesOn) {
+TEST_F(ObjectsTest, StoreFull_RejectsAndContinues) {
   home_.say(1, ReserveObject{value, 2 << 20});
   EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::resource_exhausted);
   put();
 }
 
-TEST_F(ObjectsTest, EmptySlabOfAnotherProcessIsGivenBackUnderPressure) {
+TEST_F(ObjectsTest, MemoryPressure_UnmapsEmptySlabOfAnother) {
   const ProcessId second = home_.driver(2, job);
   settle();
   store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
@@ -104,7 +104,7 @@ TEST_F(ObjectsTest, EmptySlabOfAnotherProcessIsGivenBackUnderPressure) {
   EXPECT_FALSE(second.empty());
 }
 
-TEST_F(ObjectsTest, EmptySlabsAreGivenBackWhenTheyHaveRested) {
+TEST_F(ObjectsTest, UnmapsIdleEmptySlabs) {
   store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
   release(home_);
   home_.forget();
@@ -124,7 +124,7 @@ TEST_F(ObjectsTest, EmptySlabsAreGivenBackWhenTheyHaveRested) {
   EXPECT_TRUE(home_.heard<RetireSlab>(1).empty()) << "so little stays";
 }
 
-TEST_F(ObjectsTest, ProcessThatKeepsAnEmptySlabCannotMakeOthersWaitForEver) {
+TEST_F(ObjectsTest, SlabNotUnmapped_ReservationFailsAfterTimeout) {
   home_.driver(2, job);
   settle();
   store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
@@ -136,7 +136,7 @@ TEST_F(ObjectsTest, ProcessThatKeepsAnEmptySlabCannotMakeOthersWaitForEver) {
   EXPECT_EQ(home_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::resource_exhausted);
 }
 
-TEST_F(ObjectsTest, SlabThatCannotBeHadFailsItsReservation) {
+TEST_F(ObjectsTest, SlabCreationFailed_ReservationFails) {
   home_.say(1, ReserveObject{value, 100});
   const SlabId slab = home_.did<CreateSlab>().at(0).slab;
   home_.forget();
@@ -145,7 +145,7 @@ TEST_F(ObjectsTest, SlabThatCannotBeHadFailsItsReservation) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, OtherProcessOfTheNodeReadsInPlace) {
+TEST_F(ObjectsTest, ReadsInPlaceFromOtherProcessOfNode) {
   home_.driver(2, job);
   put();
   const auto heard = fetch(home_, ref(), 2);
@@ -157,7 +157,7 @@ TEST_F(ObjectsTest, OtherProcessOfTheNodeReadsInPlace) {
   expect_empty(world_, 3, 2);
 }
 
-TEST_F(ObjectsTest, ResultOfAnotherNodeIsHeldBeforeTheExecutorIsAnswered) {
+TEST_F(ObjectsTest, RemoteResult_HeldBeforeExecutorReply) {
   other_.say(1, ReserveObject{value, 1000});
   other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
   EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
@@ -170,7 +170,7 @@ TEST_F(ObjectsTest, ResultOfAnotherNodeIsHeldBeforeTheExecutorIsAnswered) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, OwnerFetchesAResultThatAnotherNodeKeeps) {
+TEST_F(ObjectsTest, ResultOnAnotherNode_OwnerFetchesIt) {
   store(world_, other_, 1, value, 1000, owner_, home_.node());
   expect_readable(fetch(home_, ref()));
   EXPECT_EQ(other_.did<OfferObject>().size(), 1u);
@@ -178,14 +178,14 @@ TEST_F(ObjectsTest, OwnerFetchesAResultThatAnotherNodeKeeps) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, ResultWhoseOwnerIsGoneIsDroppedAndTheExecutorAnswered) {
+TEST_F(ObjectsTest, OwnerDied_ResultDroppedAndExecutorAnswered) {
   home_.step(ProcessLinkLost{1});
   settle();
   store(world_, other_, 1, value, 1000, owner_, home_.node());
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, BorrowerHoldsReadsAndReleases) {
+TEST_F(ObjectsTest, Borrower_HoldsReadsAndReleases) {
   put();
   home_.say(1, ExportObject{value});
   other_.say(1, HoldObject{ref()});
@@ -201,7 +201,7 @@ TEST_F(ObjectsTest, BorrowerHoldsReadsAndReleases) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, SecondProcessOfANodeIsConfirmedWithoutAskingAgain) {
+TEST_F(ObjectsTest, ConfirmsSecondHoldOfNodeLocally) {
   put();
   home_.say(1, ExportObject{value});
   other_.say(1, HoldObject{ref()});
@@ -215,7 +215,7 @@ TEST_F(ObjectsTest, SecondProcessOfANodeIsConfirmedWithoutAskingAgain) {
   EXPECT_TRUE(home_.core().objects().find(value)->nodes.empty());
 }
 
-TEST_F(ObjectsTest, HoldReleasedAndTakenAgainIsConfirmedByTheLastAnswerOnly) {
+TEST_F(ObjectsTest, ConfirmsRetakenHoldOnlyOnLastReply) {
   put();
   home_.say(1, ExportObject{value});
   other_.say(1, HoldObject{ref()});
@@ -226,7 +226,7 @@ TEST_F(ObjectsTest, HoldReleasedAndTakenAgainIsConfirmedByTheLastAnswerOnly) {
   EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
 }
 
-TEST_F(ObjectsTest, FetchOfAPendingExportWaitsUntilItIsSealed) {
+TEST_F(ObjectsTest, FetchOfPendingExport_WaitsForSeal) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(third_, ref()).empty());
@@ -239,7 +239,7 @@ TEST_F(ObjectsTest, FetchOfAPendingExportWaitsUntilItIsSealed) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, FetchOfAPendingExportIsAnsweredByAResultOfAThirdNode) {
+TEST_F(ObjectsTest, ResultOnThirdNode_CompletesPendingFetch) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_, ref()).empty());
   store(world_, third_, 1, value, 1000, owner_, home_.node());
@@ -250,7 +250,7 @@ TEST_F(ObjectsTest, FetchOfAPendingExportIsAnsweredByAResultOfAThirdNode) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, ReadersOfOneNodeShareOnePull) {
+TEST_F(ObjectsTest, SharesOnePullAmongReadersOfNode) {
   put();
   home_.say(1, ExportObject{value});
   other_.driver(2, job);
@@ -264,7 +264,7 @@ TEST_F(ObjectsTest, ReadersOfOneNodeShareOnePull) {
   expect_readable(other_.heard<ObjectReadable>(2));
 }
 
-TEST_F(ObjectsTest, CancelledFetchCutsThePullAndFreesItsPlace) {
+TEST_F(ObjectsTest, FetchCancelled_CutsPullAndFreesMemory) {
   put();
   home_.say(1, ExportObject{value});
   world_.bytes_flow = false;
@@ -277,7 +277,7 @@ TEST_F(ObjectsTest, CancelledFetchCutsThePullAndFreesItsPlace) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, FetchIntoAFullStoreWaitsForRoomButNotForEver) {
+TEST_F(ObjectsTest, StoreFull_FetchWaitsUntilTimeout) {
   put();
   home_.say(1, ExportObject{value});
   store(world_, other_, 1, ObjectId::of(2), 1 << 20, borrower_, other_.node());
@@ -291,7 +291,7 @@ TEST_F(ObjectsTest, FetchIntoAFullStoreWaitsForRoomButNotForEver) {
   expect_readable(other_.heard<ObjectReadable>(1));
 }
 
-TEST_F(ObjectsTest, FailedPullIsTriedAgainAndThenReported) {
+TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
   put();
   home_.say(1, ExportObject{value});
   world_.bytes_flow = false;
@@ -308,7 +308,7 @@ TEST_F(ObjectsTest, FailedPullIsTriedAgainAndThenReported) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, RefThatOvertakesItsExportFindsIt) {
+TEST_F(ObjectsTest, RefArrivesBeforeExport_IsFound) {
   other_.say(1, HoldObject{ref()});
   settle();
   EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty());
@@ -320,7 +320,7 @@ TEST_F(ObjectsTest, RefThatOvertakesItsExportFindsIt) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, RefToNothingFailsAfterAMoment) {
+TEST_F(ObjectsTest, UnknownRef_FailsAfterDelay) {
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(home_, ref()).empty());
   world_.advance(2s);
@@ -331,7 +331,7 @@ TEST_F(ObjectsTest, RefToNothingFailsAfterAMoment) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, StoredValueHoldsTheReferencesInsideIt) {
+TEST_F(ObjectsTest, StoredValue_HoldsItsRefs) {
   const ObjectId outer = ObjectId::of(78);
   put();
   home_.say(1, ExportObject{value});
@@ -347,7 +347,7 @@ TEST_F(ObjectsTest, StoredValueHoldsTheReferencesInsideIt) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, HandleObjectNeverSealedTellsItsOwnerWhenUnheld) {
+TEST_F(ObjectsTest, HandleObjectReleased_NotifiesOwner) {
   const ObjectId handles = handle_id(ActorId::of(3));
   home_.say(1, ExportObject{handles});
   other_.say(1, HoldObject{ref(handles)});
@@ -360,14 +360,14 @@ TEST_F(ObjectsTest, HandleObjectNeverSealedTellsItsOwnerWhenUnheld) {
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, WriterThatDiesBeforeSealingLeavesNothing) {
+TEST_F(ObjectsTest, WriterDiedBeforeSeal_LeavesNothing) {
   home_.say(1, ReserveObject{value, 1000});
   home_.step(ProcessLinkLost{1});
   settle();
   expect_empty(world_, 3, 1);
 }
 
-TEST_F(ObjectsTest, EndOfTheJobFreesEverythingOfIt) {
+TEST_F(ObjectsTest, JobEnded_FreesItsObjects) {
   put();
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, ObjectId::of(2), 1000, owner_, home_.node());
@@ -381,7 +381,7 @@ TEST_F(ObjectsTest, EndOfTheJobFreesEverythingOfIt) {
 
 // A head may crash after it sent JobEnded: the next head learns from the facts which nodes to
 // notify.
-TEST_F(ObjectsTest, JobOfAnEmptySlabIsStatedUntilItHasEnded) {
+TEST_F(ObjectsTest, ReportsJobOfEmptySlabUntilItEnds) {
   put();
   expect_readable(fetch(other_, ref()));
   other_.step(ProcessLinkLost{1});

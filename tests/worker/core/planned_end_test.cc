@@ -38,7 +38,7 @@ class PlannedEndTest : public ::testing::Test {
   StartExecutor executor_;
 };
 
-TEST_F(PlannedEndTest, HasTimeWhileCallsArePending) {
+TEST_F(PlannedEndTest, CallsPending_DelaysKill) {
   agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
   agent_.say(executor_link, departing(false));
@@ -47,7 +47,7 @@ TEST_F(PlannedEndTest, HasTimeWhileCallsArePending) {
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
 }
 
-TEST_F(PlannedEndTest, DepartedExecutorReturnsTheSlot) {
+TEST_F(PlannedEndTest, DepartedExecutor_ReturnsSlot) {
   agent_.say(executor_link, departing(true));
   world_.settle();
   const auto lent = agent_.told<SlotLent>();
@@ -65,7 +65,7 @@ TEST_F(PlannedEndTest, DepartedExecutorReturnsTheSlot) {
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
-TEST_F(PlannedEndTest, HasTimeWhenTheSlotReturnsLater) {
+TEST_F(PlannedEndTest, SlotReturnedLater_DelaysKill) {
   agent_.say(executor_link, departing(false));
   world_.settle();
   agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
@@ -87,7 +87,7 @@ TEST_F(PlannedEndTest, AwaitsCallsWhenStoppedAfterDeparture) {
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
 }
 
-TEST_F(PlannedEndTest, ReportsCallsThatAreCut) {
+TEST_F(PlannedEndTest, ReportsUnfinishedCalls) {
   agent_.head_says(StopSlot{SlotId::of(1), false, "returned by its lessee", 30s});
   world_.settle();
   agent_.say(executor_link, departing(true));
@@ -103,7 +103,7 @@ TEST_F(PlannedEndTest, ReportsCallsThatAreCut) {
   EXPECT_NE(ended[0].cause.text.find("not finished: 2, one of them log"), std::string::npos) << ended[0].cause.text;
 }
 
-TEST_F(PlannedEndTest, JobEndLetsActorsBeDestroyed) {
+TEST_F(PlannedEndTest, JobEnded_ActorsAreDestroyed) {
   agent_.head_says(JobEnded{job, {}, false});
   world_.settle();
   const auto end = agent_.heard<EndExecutor>(executor_link);
@@ -112,7 +112,7 @@ TEST_F(PlannedEndTest, JobEndLetsActorsBeDestroyed) {
   EXPECT_TRUE(end[0].orderly);
 }
 
-TEST_F(PlannedEndTest, ReportsTheLastHandleOfAnEntrustedActor) {
+TEST_F(PlannedEndTest, ReportsLastHandleOfEntrustedActor) {
   const ObjectId handles = ObjectId::of(70);
   const ProcessId owner = executor_.assign.process;
   agent_.say(executor_link, ExportObject{handles, false});

@@ -44,7 +44,7 @@ class EntryTest : public ::testing::Test {
   Agent& agent_;
 };
 
-TEST_F(EntryTest, ItsCodeIsToldAndTheSlotGoes) {
+TEST_F(EntryTest, ReportsExitCodeAndEndsSlot) {
   const auto started = running();
   exits(started, 0, 7);
   const auto ended = agent_.told<SlotGenerationEnded>();
@@ -54,7 +54,7 @@ TEST_F(EntryTest, ItsCodeIsToldAndTheSlotGoes) {
   EXPECT_TRUE(agent_.did<StartExecutor>().empty()) << "whether it runs again the head decides";
 }
 
-TEST_F(EntryTest, HowItEndedIsAmongTheFactsAfterwards) {
+TEST_F(EntryTest, KeepsEndAmongFacts) {
   exits(running(), 0, 7);
   agent_.forget();
   agent_.head_says(ReportFacts{});
@@ -66,7 +66,7 @@ TEST_F(EntryTest, HowItEndedIsAmongTheFactsAfterwards) {
   EXPECT_EQ(stated[0].facts.ended_entries[0].cause.exit_code, 7);
 }
 
-TEST_F(EntryTest, StoppedItIsGivenItsGrace) {
+TEST_F(EntryTest, Stopped_GetsItsGrace) {
   const auto started = running();
   agent_.head_says(StopSlot{started.slot, true, "stopped by a tool", {}});
   world_.settle();
@@ -77,7 +77,7 @@ TEST_F(EntryTest, StoppedItIsGivenItsGrace) {
   EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
 }
 
-TEST_F(EntryTest, OverItsTimeLimitItEndsAndSaysWhy) {
+TEST_F(EntryTest, TimeLimitReached_TerminatesWithReason) {
   const auto started = running(20s);
   world_.advance(19s);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
@@ -93,7 +93,7 @@ TEST_F(EntryTest, OverItsTimeLimitItEndsAndSaysWhy) {
   EXPECT_NE(ended[0].cause.text.find("time limit of 20000 ms"), std::string::npos);
 }
 
-TEST_F(EntryTest, WithoutALimitItRunsOn) {
+TEST_F(EntryTest, NoTimeLimit_RunsOn) {
   running();
   world_.advance(std::chrono::hours(1));
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());

@@ -41,7 +41,7 @@ class SlotsTest : public ::testing::Test {
   ProcessId driver_;
 };
 
-TEST_F(SlotsTest, FirstGenerationStartsWhenItsProgramIsReady) {
+TEST_F(SlotsTest, ProgramReady_FirstGenerationStarts) {
   agent_.head_says(slot_of(1, job, driver_));
   world_.settle();
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
@@ -70,13 +70,13 @@ TEST_F(SlotsTest, StepVisitsFewRowsWhenManySlotsStart) {
   }
 }
 
-TEST_F(SlotsTest, StartSaidTwiceStartsOnce) {
+TEST_F(SlotsTest, StartRepeated_StartsOnce) {
   running(slot_of(1, job, driver_));
   start(slot_of(1, job, driver_));
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
-TEST_F(SlotsTest, RetiredGenerationIsFollowedByTheNextOnlyWhenItIsGone) {
+TEST_F(SlotsTest, StartsNextGenerationAfterPreviousExited) {
   const StartExecutor first = running(slot_of(1, job, driver_));
   agent_.say(executor_link, ExecutorRetires{EndKind::retired});
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
@@ -88,7 +88,7 @@ TEST_F(SlotsTest, RetiredGenerationIsFollowedByTheNextOnlyWhenItIsGone) {
   EXPECT_EQ(agent_.told<SlotStarted>().at(0).previous.kind, EndKind::retired);
 }
 
-TEST_F(SlotsTest, CrashInARowWaitsLongerBeforeEachStart) {
+TEST_F(SlotsTest, RepeatedCrashes_DelayNextStart) {
   StartExecutor current = running(slot_of(1, job, driver_));
   agent_.executor_exits(current, exit_code(1));
   current = agent_.run_executor(3);
@@ -98,7 +98,7 @@ TEST_F(SlotsTest, CrashInARowWaitsLongerBeforeEachStart) {
   EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
 }
 
-TEST_F(SlotsTest, ThreeGenerationsThatDieBeforeTheyAreReadyEndTheSlot) {
+TEST_F(SlotsTest, ThreeFailedGenerations_EndSlot) {
   start(slot_of(1, job, driver_));
   for (int i = 0; i < 3; ++i) {
     world_.advance(1s);
@@ -113,7 +113,7 @@ TEST_F(SlotsTest, ThreeGenerationsThatDieBeforeTheyAreReadyEndTheSlot) {
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
 
-TEST_F(SlotsTest, ProgramThatCannotStartIsReportedWithTheLoadersMessage) {
+TEST_F(SlotsTest, ProgramLoadFailed_ReportsLoaderMessage) {
   agent_.head_says(slot_of(1, job, driver_));
   world_.settle();
   agent_.step(ProgramPrepared{
@@ -126,7 +126,7 @@ TEST_F(SlotsTest, ProgramThatCannotStartIsReportedWithTheLoadersMessage) {
   EXPECT_EQ(agent_.core().census().programs, 0u);
 }
 
-TEST_F(SlotsTest, ExecutorThatDoesNotEndIsKilledAndTheSlotGoesWhenItIsGone) {
+TEST_F(SlotsTest, ExecutorHangs_KilledAndSlotEndsAfterwards) {
   const StartExecutor started = running(slot_of(1, job, driver_));
   agent_.head_says(StopSlot{SlotId::of(1), false, "its lessee returned it"});
   world_.settle();
@@ -140,7 +140,7 @@ TEST_F(SlotsTest, ExecutorThatDoesNotEndIsKilledAndTheSlotGoesWhenItIsGone) {
   EXPECT_EQ(agent_.core().census().processes, 1u) << "the driver";
 }
 
-TEST_F(SlotsTest, GracefulStopLetsTheCallFinish) {
+TEST_F(SlotsTest, GracefulStop_WaitsForCall) {
   running(slot_of(1, job, driver_));
   agent_.head_says(StopSlot{SlotId::of(1), true, "drained"});
   world_.advance(60s);
@@ -150,7 +150,7 @@ TEST_F(SlotsTest, GracefulStopLetsTheCallFinish) {
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
-TEST_F(SlotsTest, WhoEndsAtOnceMayHaveBeenRunningAndIsNotCalledRetired) {
+TEST_F(SlotsTest, ForcedStop_IsNotReportedAsRetired) {
   for (const bool graceful : {true, false}) {
     const auto number = graceful ? 1u : 2u;
     const StartExecutor started = running(slot_of(number, job, driver_));
@@ -165,7 +165,7 @@ TEST_F(SlotsTest, WhoEndsAtOnceMayHaveBeenRunningAndIsNotCalledRetired) {
   }
 }
 
-TEST_F(SlotsTest, StopWhileStartingEndsTheExecutorWhenItHasStarted) {
+TEST_F(SlotsTest, StopDuringStart_EndsExecutorWhenStarted) {
   start(slot_of(1, job, driver_));
   const auto starts = agent_.did<StartExecutor>();
   agent_.head_says(StopSlot{SlotId::of(1), false, "returned"});
@@ -177,13 +177,13 @@ TEST_F(SlotsTest, StopWhileStartingEndsTheExecutorWhenItHasStarted) {
   EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
 }
 
-TEST_F(SlotsTest, StopOfAnUnknownSlotIsAnsweredWithGone) {
+TEST_F(SlotsTest, StopOfUnknownSlot_RepliesEnded) {
   agent_.head_says(StopSlot{SlotId::of(9), false, ""});
   world_.settle();
   EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
 }
 
-TEST_F(SlotsTest, ActorIsNeverRestartedByItsAgent) {
+TEST_F(SlotsTest, LeavesActorRestartsToHead) {
   const StartExecutor started = running(actor_slot(1, job));
   EXPECT_EQ(started.assign.incarnation, 1u);
   agent_.say(executor_link, ConstructorFinished{});
@@ -195,14 +195,14 @@ TEST_F(SlotsTest, ActorIsNeverRestartedByItsAgent) {
   EXPECT_TRUE(agent_.did<StartExecutor>().empty());
 }
 
-TEST_F(SlotsTest, ExitActorIsReportedAsIntended) {
+TEST_F(SlotsTest, ReportsExitActorAsIntended) {
   const StartExecutor started = running(actor_slot(1, job));
   agent_.say(executor_link, ExecutorRetires{EndKind::intended});
   agent_.executor_exits(started);
   EXPECT_EQ(agent_.told<SlotGone>().at(0).cause.kind, EndKind::intended);
 }
 
-TEST_F(SlotsTest, ExclusiveActorIsKilledAfterFenceAfterWithoutTheHead) {
+TEST_F(SlotsTest, HeadUnreachable_KillsExclusiveActorOnly) {
   StartSlot exclusive = actor_slot(1, job);
   exclusive.actor.exclusive = true;
   running(exclusive);
@@ -216,7 +216,7 @@ TEST_F(SlotsTest, ExclusiveActorIsKilledAfterFenceAfterWithoutTheHead) {
   EXPECT_EQ(killed[0].slot, SlotId::of(1));
 }
 
-TEST_F(SlotsTest, PauseOfTheAgentItselfIsNotSilenceOfTheHead) {
+TEST_F(SlotsTest, AgentPaused_HeadIsNotConsideredSilent) {
   StartSlot exclusive = actor_slot(1, job);
   exclusive.actor.exclusive = true;
   running(exclusive);
@@ -227,7 +227,7 @@ TEST_F(SlotsTest, PauseOfTheAgentItselfIsNotSilenceOfTheHead) {
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
 }
 
-TEST_F(SlotsTest, BlockedExecutorLendsAndItsEndTakesItBack) {
+TEST_F(SlotsTest, BlockedExecutorExits_CpuIsReacquired) {
   const StartExecutor started = running(slot_of(1, job, driver_));
   agent_.say(executor_link, ExecutorBlocked{true});
   world_.settle();
@@ -236,14 +236,14 @@ TEST_F(SlotsTest, BlockedExecutorLendsAndItsEndTakesItBack) {
   EXPECT_FALSE(agent_.told<SlotLent>().at(0).on);
 }
 
-TEST_F(SlotsTest, ClosedLinkOfALivingExecutorEndsIt) {
+TEST_F(SlotsTest, LinkOfExecutorClosed_ExecutorEnds) {
   running(slot_of(1, job, driver_));
   agent_.step(ProcessLinkLost{executor_link});
   world_.advance(1s);
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
 }
 
-TEST_F(SlotsTest, EndOfItsJobEndsAllButKeptSlots) {
+TEST_F(SlotsTest, JobEnded_EndsAllButKeptSlots) {
   const StartExecutor task = running(slot_of(1, job, driver_));
   running(actor_slot(2, job), 3);
   agent_.head_says(JobEnded{job, {SlotId::of(2)}});
@@ -254,7 +254,7 @@ TEST_F(SlotsTest, EndOfItsJobEndsAllButKeptSlots) {
   EXPECT_EQ(agent_.core().census().slots, 1u);
 }
 
-TEST_F(SlotsTest, MissingProgramFilesArePulledFromTheNodeThatHasThem) {
+TEST_F(SlotsTest, PullsMissingProgramFilesFromSource) {
   Agent& source = world_.add();
   StartSlot slot = slot_of(1, job, driver_);
   slot.program.source = source.node();
@@ -270,7 +270,7 @@ TEST_F(SlotsTest, MissingProgramFilesArePulledFromTheNodeThatHasThem) {
   EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
 }
 
-TEST_F(SlotsTest, ProgramWhoseSourceIsDeadEndsTheSlotButMayBeTriedAgain) {
+TEST_F(SlotsTest, ProgramSourceDied_SlotEndsButMayRetry) {
   Agent& source = world_.add();
   world_.die(source);
   StartSlot slot = slot_of(1, job, driver_);
@@ -286,7 +286,7 @@ TEST_F(SlotsTest, ProgramWhoseSourceIsDeadEndsTheSlotButMayBeTriedAgain) {
 }
 
 // Without a backoff, a slot that is placed here again would fail again at once, without end.
-TEST_F(SlotsTest, FilesThatCannotBeBroughtAreTriedAgainAfterPausesThatGrow) {
+TEST_F(SlotsTest, FilesUnavailable_RetriesWithGrowingBackoff) {
   const auto fails = [&] {  // the source is this node, which has lost the files
     agent_.step(ProgramPrepared{ProgramId::of(1), {{"app", Hash128{1, 2}, 10}}, std::nullopt});
     world_.settle();
@@ -320,7 +320,7 @@ TEST_F(SlotsTest, FilesThatCannotBeBroughtAreTriedAgainAfterPausesThatGrow) {
   EXPECT_EQ(agent_.did<StartExecutor>().size(), 1u);
 }
 
-TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
+TEST_F(SlotsTest, SendsExecutorOutputToDriversOfJob) {
   running(slot_of(1, job, driver_));
   agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}});
@@ -329,7 +329,7 @@ TEST_F(SlotsTest, LinesOfAnExecutorGoToTheDriversOfItsJob) {
   EXPECT_EQ(lines[0].source.substr(0, 14), "square pid=100");
 }
 
-TEST_F(SlotsTest, LabelNamesOutputNotTheRunningTask) {
+TEST_F(SlotsTest, LabelsOutputByItsTask) {
   running(slot_of(1, job, driver_));
   agent_.say(executor_link, RunningNow{"square", TaskId::of(1)});
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"hello"}, "cube"});

@@ -76,7 +76,7 @@ class TransfersTest : public ::testing::Test {
   ProcessId owner_;
 };
 
-TEST_F(TransfersTest, AnObjectComesInChunksAndItsOfferEndsWithIt) {
+TEST_F(TransfersTest, PullsObjectInChunksAndEndsOffer) {
   Agent& reader = world_.at(1);
   want(reader);
   EXPECT_TRUE(has_read(reader));
@@ -87,7 +87,7 @@ TEST_F(TransfersTest, AnObjectComesInChunksAndItsOfferEndsWithIt) {
   release_all();
 }
 
-TEST_F(TransfersTest, WhatHasComeIsToldWithWhoGaveIt) {
+TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   want(world_.at(1));
   Agent& reader = world_.at(2);
   want(reader);
@@ -125,7 +125,7 @@ TEST_F(TransfersTest, WhatHasComeIsToldWithWhoGaveIt) {
   release_all();
 }
 
-TEST_F(TransfersTest, WhatIsOnItsWayIsToldToWhoAsksForIt) {
+TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   world_.bytes_flow = false;
   Agent& reader = world_.at(1);
   want(reader);
@@ -169,7 +169,7 @@ TEST_F(TransfersTest, WhatIsOnItsWayIsToldToWhoAsksForIt) {
   release_all();
 }
 
-TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
+TEST_F(TransfersTest, ReportsTransferTimesForTimelines) {
   world_.bytes_flow = false;
   Agent& reader = world_.at(1);
   want(reader);
@@ -190,7 +190,7 @@ TEST_F(TransfersTest, TimesOfWhatHasComeAreToldForTimelines) {
   release_all();
 }
 
-TEST_F(TransfersTest, CountsOfWhatHasComeAreInHeartbeatsAndInTheFarewell) {
+TEST_F(TransfersTest, CountsTransfersInHeartbeatsAndFinalMessage) {
   Agent& reader = world_.at(1);
   want(reader);
   world_.advance(2s);
@@ -211,7 +211,7 @@ TEST_F(TransfersTest, CountsOfWhatHasComeAreInHeartbeatsAndInTheFarewell) {
   EXPECT_EQ(farewells[0].stored, reader.heartbeat->stored);
 }
 
-TEST_F(TransfersTest, WhatDoesNotComeIsToldWithWhy) {
+TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   world_.bytes_flow = false;
   Agent& reader = world_.at(1);
   want(reader);
@@ -230,7 +230,7 @@ TEST_F(TransfersTest, WhatDoesNotComeIsToldWithWhy) {
   world_.settle();
 }
 
-TEST_F(TransfersTest, WhatHasComeIsToldOnceMoreBeforeAPlannedEnd) {
+TEST_F(TransfersTest, SendsTransfersBeforePlannedExit) {
   want(world_.at(1));
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) world_.at(i).step(Stop{false});
   world_.settle();
@@ -244,7 +244,7 @@ TEST_F(TransfersTest, WhatHasComeIsToldOnceMoreBeforeAPlannedEnd) {
   EXPECT_EQ(world_.at(2).did<Exit>().size(), 1u);
 }
 
-TEST(OlderHead, IsNotToldWhatItCouldNotRead) {
+TEST(OlderHead, ReceivesNoSpansOfNewerProtocol) {
   Agents world(small_chunks());
   world.head_protocol = version_with_stored_transfers - 1;
   Agent& home = world.add();
@@ -265,7 +265,7 @@ TEST(OlderHead, IsNotToldWhatItCouldNotRead) {
   EXPECT_EQ(reader.did<Exit>().size(), 1u);
 }
 
-TEST_F(TransfersTest, WhoHasACopyServesOthers) {
+TEST_F(TransfersTest, ReplicaHolder_ServesOthers) {
   want(world_.at(1));
   want(world_.at(2));
   EXPECT_TRUE(has_read(world_.at(2)));
@@ -273,7 +273,7 @@ TEST_F(TransfersTest, WhoHasACopyServesOthers) {
   release_all();
 }
 
-TEST_F(TransfersTest, WhoIsStillFetchingServesWhatIsThere) {
+TEST_F(TransfersTest, PartialReplica_ServesReceivedChunks) {
   world_.bytes_flow = false;
   Agent& first = world_.at(1);
   Agent& second = world_.at(2);
@@ -292,7 +292,7 @@ TEST_F(TransfersTest, WhoIsStillFetchingServesWhatIsThere) {
   release_all();
 }
 
-TEST_F(TransfersTest, AFailedPullKeepsItsPlaceUntilNobodyReadsThere) {
+TEST_F(TransfersTest, FailedPull_KeepsMemoryWhileRead) {
   world_.bytes_flow = false;
   Agent& first = world_.at(1);
   Agent& second = world_.at(2);
@@ -314,7 +314,7 @@ TEST_F(TransfersTest, AFailedPullKeepsItsPlaceUntilNobodyReadsThere) {
   release_all();
 }
 
-TEST_F(TransfersTest, ReadersOfAPullThatFailsAreToldAndGoOnElsewhere) {
+TEST_F(TransfersTest, RelayedPullFailed_ReadersUseAnotherSource) {
   world_.bytes_flow = false;
   Agent& first = world_.at(1);
   Agent& second = world_.at(2);
@@ -333,7 +333,7 @@ TEST_F(TransfersTest, ReadersOfAPullThatFailsAreToldAndGoOnElsewhere) {
   release_all();
 }
 
-TEST_F(TransfersTest, TheRestOfADeadHoldersBytesComesFromAnother) {
+TEST_F(TransfersTest, HolderDied_RestComesFromAnother) {
   want(world_.at(1));
   world_.bytes_flow = false;
   Agent& reader = world_.at(2);
@@ -352,7 +352,7 @@ TEST_F(TransfersTest, TheRestOfADeadHoldersBytesComesFromAnother) {
 }
 
 // Both agents number their pulls from 1.
-TEST_F(TransfersTest, ANodesNextAgentMayAskByTheNumberOfTheLast) {
+TEST_F(TransfersTest, NewAgent_MayReusePullNumbers) {
   Agent& dead = world_.at(1);
   home_.serves_slowly = true;
   world_.bytes_flow = false;
@@ -372,7 +372,7 @@ TEST_F(TransfersTest, ANodesNextAgentMayAskByTheNumberOfTheLast) {
   release_all();
 }
 
-TEST_F(TransfersTest, PlainBytesAreTakenOnATrustedFabricAlone) {
+TEST_F(TransfersTest, AcceptsPlainBytesOnlyOnTrustedFabric) {
   Agent& reader = world_.at(1);
   world_.plain_against_orders = true;
   want(reader);
@@ -385,7 +385,7 @@ TEST_F(TransfersTest, PlainBytesAreTakenOnATrustedFabricAlone) {
   release_all();
 }
 
-TEST_F(TransfersTest, AtTheLimitAnArgumentComesFirst) {
+TEST_F(TransfersTest, AtLimit_ArgumentsPrecedeOthers) {
   Agent& reader = world_.at(1);
   world_.bytes_flow = false;
   for (std::uint64_t i = 1; i <= 17; ++i) {

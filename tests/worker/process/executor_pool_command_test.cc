@@ -57,7 +57,7 @@ class CommandTest : public PoolTest {
   static pid_t warden_of(ProcessStamp command) { return read_stat(command.pid)->parent; }
 };
 
-TEST_F(CommandTest, EndsWithItsOwnCodeOrSignalAndOutput) {
+TEST_F(CommandTest, ReportsExitCodeSignalAndOutput) {
   const ProcessId code = start_shell("echo to here; echo and >&2; exit 3");
   EXPECT_EQ(end_of(code).exit_code, 3);
   EXPECT_EQ(output_[code], "to here\nand\n");
@@ -68,7 +68,7 @@ TEST_F(CommandTest, EndsWithItsOwnCodeOrSignalAndOutput) {
   EXPECT_THAT(output_[absent], HasSubstr("cannot run /no/such/program: No such file"));
 }
 
-TEST_F(CommandTest, FindsItselfAsIfItHadBeenStartedAlone) {
+TEST_F(CommandTest, SeesEnvironmentOfDirectStart) {
   const ProcessId process = start_shell(
       "echo $COLOUR $MOBULA_SLOT; pwd; readlink /proc/self/fd/0; ls /proc/$$/fd | tr '\\n' ' '; grep -E 'Sig(Blk|Ign)' /proc/self/status",
       {}, {{"COLOUR", "blue"}, {"LONG", std::string(100'000, 'x')}, {"LONGER", std::string(120'000, 'y')}});
@@ -77,7 +77,7 @@ TEST_F(CommandTest, FindsItselfAsIfItHadBeenStartedAlone) {
   EXPECT_THAT(output_[process], HasSubstr("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
 }
 
-TEST_F(CommandTest, WhatItHasDetachedGoesWithItAndNoOthers) {
+TEST_F(CommandTest, KillsDetachedProcessesOfThatCommandOnly) {
   const ProcessId goes_on = start_shell(detaches("kept") + "while :; do sleep 0.05; done");
   const ProcessStamp kept = detached("kept");
   const ProcessId ends = start_shell(detaches("left") + "while ! test -e " + path("go") + "; do sleep 0.02; done; exit 4");
@@ -100,7 +100,7 @@ TEST_F(CommandTest, WhatItHasDetachedGoesWithItAndNoOthers) {
   EXPECT_FALSE(is_running(kept));
 }
 
-TEST_F(CommandTest, WhatItHasDetachedIsToldAndHasItsGrace) {
+TEST_F(CommandTest, DetachedProcesses_GetSigtermAndGrace) {
   const std::string notes = "trap 'echo told >> " + path("told") + "; exit 0' TERM";
   const auto told = [&] {
     std::ifstream file(path("told"));
@@ -122,26 +122,26 @@ TEST_F(CommandTest, WhatItHasDetachedIsToldAndHasItsGrace) {
 }
 
 // A command can signal its parent, which has the same user.
-TEST_F(CommandTest, WhoKillsItsWardenEndsItself) {
+TEST_F(CommandTest, ShimKilledByCommand_CommandEnds) {
   const ProcessId process = start_shell("kill -TERM $PPID; echo still here; kill -KILL $PPID; while :; do sleep 0.05; done");
   EXPECT_EQ(end_of(process).signal, SIGKILL);
   EXPECT_EQ(output_[process], "still here\n") << "a request to end is not for the warden";
   EXPECT_FALSE(is_running(started_.at(process)));
 }
 
-TEST_F(CommandTest, StoppedBeforeItsWardenHasSpokenItEndsAllTheSame) {
+TEST_F(CommandTest, StoppedBeforeShimReports_CommandEnds) {
   const ProcessId process = start_shell("while :; do sleep 0.05; done");
   pool().kill(process, 30s);
   EXPECT_EQ(end_of(process).signal, SIGKILL);
 }
 
-TEST_F(CommandTest, AWardenThatCannotRunFailsTheStartWithWhatItPrinted) {
+TEST_F(CommandTest, ShimCannotRun_ReportsItsOutput) {
   options_.warden = {"/no/such/warden"};
   EXPECT_THAT(failure_of(start_shell("true")), HasSubstr("cannot run /no/such/warden: No such file"));
 }
 
 // Agent and agent shim may be killed at once; then only the job shim is left.
-TEST_F(CommandTest, WithoutItsAgentAWardenEndsAllThatIsBelowIt) {
+TEST_F(CommandTest, AgentAndShimKilled_JobShimEndsTree) {
   WardenOrder order;
   order.program = "/bin/sh";
   order.argv = {"sh", "-c", detaches("orphan") + "while :; do sleep 0.05; done"};

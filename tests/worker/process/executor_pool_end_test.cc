@@ -24,7 +24,7 @@ std::vector<ProcessStamp> processes_in(const std::string& pids) {
   return processes;
 }
 
-TEST_F(PoolTest, ExitCodeIsReported) {
+TEST_F(PoolTest, ReportsExitCode) {
   const ProcessId process = run(key());
   send(process, "exit 3");
   const ExitCause cause = end_of(process);
@@ -34,7 +34,7 @@ TEST_F(PoolTest, ExitCodeIsReported) {
   EXPECT_GT(cause.ran.count(), 0);
 }
 
-TEST_F(PoolTest, CrashIsReportedWithItsSignal) {
+TEST_F(PoolTest, ReportsCrashWithItsSignal) {
   const ProcessId process = run(key());
   send(process, "crash");
   const ExitCause cause = end_of(process);
@@ -42,7 +42,7 @@ TEST_F(PoolTest, CrashIsReportedWithItsSignal) {
   EXPECT_THAT(cause.to_string(), HasSubstr("signal 11 (Segmentation fault)"));
 }
 
-TEST_F(PoolTest, KillFromOutsideIsReportedAndNotGuessedToBeLackOfMemory) {
+TEST_F(PoolTest, KilledFromOutside_IsNotReportedAsOom) {
   const ProcessId process = run(key());
   ASSERT_TRUE(signal_process(started_.at(process), SIGKILL));
   const ExitCause cause = end_of(process);
@@ -51,7 +51,7 @@ TEST_F(PoolTest, KillFromOutsideIsReportedAndNotGuessedToBeLackOfMemory) {
   EXPECT_FALSE(cause.oom);
 }
 
-TEST_F(PoolTest, KillWithGraceSendsTermFirst) {
+TEST_F(PoolTest, KillWithGrace_SendsSigtermFirst) {
   const ProcessId process = run(key());
   pool().kill(process, 60s);
   const ExitCause cause = end_of(process);
@@ -59,14 +59,14 @@ TEST_F(PoolTest, KillWithGraceSendsTermFirst) {
   EXPECT_TRUE(cause.asked);
 }
 
-TEST_F(PoolTest, ExecutorThatIgnoresTermIsKilledAfterTheGrace) {
+TEST_F(PoolTest, SigtermIgnored_KilledAfterGrace) {
   const ProcessId process = run(key());
   ASSERT_EQ(ask(process, "ignore-term"), "done");
   pool().kill(process, 30ms);
   EXPECT_EQ(end_of(process).signal, SIGKILL);
 }
 
-TEST_F(PoolTest, KillEndsEverythingTheExecutorStartedToo) {
+TEST_F(PoolTest, Kill_EndsAllDescendants) {
   for (const bool nurseries : {true, false}) {
     pool_.reset();
     options_.use_nurseries = nurseries;
@@ -80,7 +80,7 @@ TEST_F(PoolTest, KillEndsEverythingTheExecutorStartedToo) {
   }
 }
 
-TEST_F(PoolTest, CrashEndsWhatTheExecutorStartedBeforeItIsReported) {
+TEST_F(PoolTest, ExecutorCrashed_ChildrenEndBeforeReport) {
   const ProcessId process = run(key());
   const auto left = processes_in(ask(process, "leave-processes"));
   send(process, "exit 1");
@@ -88,7 +88,7 @@ TEST_F(PoolTest, CrashEndsWhatTheExecutorStartedBeforeItIsReported) {
   for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
 }
 
-TEST_F(PoolTest, ProcessesOfAnotherExecutorAreLeftAlone) {
+TEST_F(PoolTest, SparesProcessesOfAnotherExecutor) {
   const ProcessId dying = run(key());
   const ProcessId living = run(key());
   const auto left = processes_in(ask(living, "leave-processes"));
@@ -100,7 +100,7 @@ TEST_F(PoolTest, ProcessesOfAnotherExecutorAreLeftAlone) {
   for (const ProcessStamp one : left) EXPECT_FALSE(is_running(one)) << one.pid;
 }
 
-TEST_F(PoolTest, KillBeforeTheStartIsAFailedStart) {
+TEST_F(PoolTest, KillBeforeStart_FailsStart) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = start(key());
   pool().kill(process, Duration(0));
@@ -113,7 +113,7 @@ TEST_F(PoolTest, KillBeforeTheStartIsAFailedStart) {
   EXPECT_EQ(ask(ready, "print x"), "done");
 }
 
-TEST_F(PoolTest, PoolThatGoesAwayTakesEverythingAlong) {
+TEST_F(PoolTest, PoolDestroyed_EndsAllProcesses) {
   const ProcessId process = run(key());
   const auto left = processes_in(ask(process, "leave-processes"));
   pool_.reset();
@@ -122,13 +122,13 @@ TEST_F(PoolTest, PoolThatGoesAwayTakesEverythingAlong) {
   EXPECT_TRUE(children_of(::getpid()).empty());
 }
 
-TEST_F(PoolTest, ExecutorEndsWhenItsLinkCloses) {
+TEST_F(PoolTest, LinkClosed_ExecutorEnds) {
   const ProcessId process = run(key());
   links_.erase(process);
   EXPECT_EQ(end_of(process).exit_code, 0);
 }
 
-TEST_F(PoolTest, LastLineWithoutAnEndIsDelivered) {
+TEST_F(PoolTest, DeliversUnterminatedLastLine) {
   const ProcessId process = run(key());
   ask(process, "print-unfinished half a line");
   send(process, "exit 0");
@@ -144,7 +144,7 @@ std::size_t own_memory_kib() {
   return 0;
 }
 
-TEST_F(PoolTest, FloodOfAGibibyteNeitherBlocksNorGrows) {
+TEST_F(PoolTest, GibibyteOfOutput_NeitherBlocksNorGrows) {
   auto log = CappedLog::open((folder_ / "slot.log").string());
   ASSERT_TRUE(log.ok());
   options_.on_output = [&](ProcessId, std::string_view lines) {
@@ -166,7 +166,7 @@ TEST_F(PoolTest, FloodOfAGibibyteNeitherBlocksNorGrows) {
   EXPECT_EQ(log->lost_bytes(), 0u);
 }
 
-TEST_F(PoolTest, RunningExecutorsAreInTheTable) {
+TEST_F(PoolTest, ListsRunningExecutorsInTable) {
   auto table = ProcessTable::create((folder_ / "processes").string());
   ASSERT_TRUE(table.ok());
   options_.table = &*table;

@@ -25,7 +25,7 @@ std::string common_part(const std::string& description) {
   return kept;
 }
 
-TEST_F(PoolTest, ForkedAndDirectlyStartedExecutorsFindTheSame) {
+TEST_F(PoolTest, ForkedAndDirectStarts_SeeTheSame) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const std::vector<EnvironmentVariable> masks{{"CUDA_VISIBLE_DEVICES", "3"},
                                                {"TASK_VARIABLE", "t"}};
@@ -48,7 +48,7 @@ TEST_F(PoolTest, ForkedAndDirectlyStartedExecutorsFindTheSame) {
   EXPECT_THAT(forked, HasSubstr("env MOBULA_SLOT=" + SlotId::of(77).hex()));
 }
 
-TEST_F(PoolTest, ExecutorIsAChildOfTheAgentWithItsMarkVisibleFromOutside) {
+TEST_F(PoolTest, RunsExecutorAsMarkedChildOfAgent) {
   const ProcessId process = run(key());
   const ProcessStamp stamp = started_.at(process);
   EXPECT_EQ(read_stat(stamp.pid)->parent, ::getpid());
@@ -56,7 +56,7 @@ TEST_F(PoolTest, ExecutorIsAChildOfTheAgentWithItsMarkVisibleFromOutside) {
   EXPECT_EQ(environment_of(stamp.pid, "MOBULA_SLOT"), SlotId::of(77).hex());
 }
 
-TEST_F(PoolTest, ExecutorsOfOneKeyComeFromOneNursery) {
+TEST_F(PoolTest, SharesForkServerAmongEqualKeys) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   run(key());
   run(key());
@@ -68,7 +68,7 @@ TEST_F(PoolTest, ExecutorsOfOneKeyComeFromOneNursery) {
   EXPECT_EQ(views[0].state, "ready");
 }
 
-TEST_F(PoolTest, JobsDoNotShareANursery) {
+TEST_F(PoolTest, SeparatesForkServersOfJobs) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   NurseryKey one = key();
   one.job = JobId::of(1);
@@ -79,14 +79,14 @@ TEST_F(PoolTest, JobsDoNotShareANursery) {
   EXPECT_EQ(pool().nurseries().size(), 2u);
 }
 
-TEST_F(PoolTest, MissingWorkingDirectoryGivesTheScratchFolder) {
+TEST_F(PoolTest, MissingWorkingDirectory_UsesScratch) {
   NurseryKey elsewhere = key();
   elsewhere.working_directory = "/no/such/folder";
   EXPECT_THAT(ask(run(elsewhere), "describe"),
               HasSubstr("folder " + (folder_ / "scratch").string()));
 }
 
-TEST_F(PoolTest, ThreadsBeforeInitMeanExecAndAReason) {
+TEST_F(PoolTest, ThreadsBeforeInit_UseExecWithReason) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("thread"));
   EXPECT_THAT(ask(process, "describe"), HasSubstr("own session 1\n"));
@@ -97,7 +97,7 @@ TEST_F(PoolTest, ThreadsBeforeInitMeanExecAndAReason) {
   run(key("thread"));
 }
 
-TEST_F(PoolTest, UnflushedOutputIsNotPrintedAgainByForkedExecutors) {
+TEST_F(PoolTest, ForkedExecutor_RepeatsNoUnflushedOutput) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId process = run(key("unflushed"));
   ask(process, "print of the task");
@@ -106,7 +106,7 @@ TEST_F(PoolTest, UnflushedOutputIsNotPrintedAgainByForkedExecutors) {
   EXPECT_EQ(output_[process], "of the task\n");
 }
 
-TEST_F(PoolTest, NurseryThatWasKilledIsReplaced) {
+TEST_F(PoolTest, ForkServerKilled_IsReplaced) {
   if (!can_fork) GTEST_SKIP() << no_fork;
   const ProcessId first = run(key());
   std::vector<ProcessStamp> nurseries;
@@ -121,7 +121,7 @@ TEST_F(PoolTest, NurseryThatWasKilledIsReplaced) {
   EXPECT_EQ(ask(first, "print the first one runs on"), "done");
 }
 
-TEST_F(PoolTest, ProgramThatCannotBeLoadedFailsWithTheLoadersMessage) {
+TEST_F(PoolTest, ProgramLoadFailed_ReportsLoaderMessage) {
   NurseryKey unloadable = key();
   unloadable.program = UNLOADABLE_PROGRAM;
   EXPECT_THAT(failure_of(start(unloadable)),
@@ -132,7 +132,7 @@ TEST_F(PoolTest, ProgramThatCannotBeLoadedFailsWithTheLoadersMessage) {
   EXPECT_THAT(failure_of(start(unloadable)), HasSubstr("cannot open shared object file"));
 }
 
-TEST_F(PoolTest, ProgramThatIsNotThereFailsWithItsPath) {
+TEST_F(PoolTest, ProgramMissing_FailsWithItsPath) {
   NurseryKey absent = key();
   absent.program = "/no/such/program";
   const ProcessId process = start(absent);
@@ -140,7 +140,7 @@ TEST_F(PoolTest, ProgramThatIsNotThereFailsWithItsPath) {
   EXPECT_TRUE(cannot_run_[process]);
 }
 
-TEST_F(PoolTest, EnvironmentTooLarge_IsNoFaultOfProgram) {
+TEST_F(PoolTest, EnvironmentTooLarge_IsNotBlamedOnProgram) {
   NurseryKey large = key();
   large.environment.emplace_back("LARGE", std::string(1u << 20, 'x'));
   for (const bool nurseries : {true, false}) {
@@ -152,7 +152,7 @@ TEST_F(PoolTest, EnvironmentTooLarge_IsNoFaultOfProgram) {
   }
 }
 
-TEST_F(PoolTest, ProgramThatEndsBeforeInitFailsWithWhatItPrinted) {
+TEST_F(PoolTest, ExitsBeforeInit_ReportsProgramOutput) {
   EXPECT_THAT(failure_of(start(key("early-exit"))),
               AllOf(HasSubstr("exit code 4"), HasSubstr("before it reached mobula::init"),
                     HasSubstr("no licence found")));
@@ -162,7 +162,7 @@ TEST_F(PoolTest, ProgramThatEndsBeforeInitFailsWithWhatItPrinted) {
   EXPECT_THAT(failure_of(start(key("returns"))), HasSubstr("exit code 0"));
 }
 
-TEST_F(PoolTest, ProgramThatNeverReachesInitIsKilledAtTheLimit) {
+TEST_F(PoolTest, InitNeverReached_KilledAtTimeout) {
   options_.start_limit = 50ms;
   EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
   options_.use_nurseries = false;
@@ -170,13 +170,13 @@ TEST_F(PoolTest, ProgramThatNeverReachesInitIsKilledAtTheLimit) {
   EXPECT_THAT(failure_of(start(key("never-init"))), HasSubstr("did not reach mobula::init within"));
 }
 
-TEST_F(PoolTest, SecondStartUnderTheSameIdIsRefused) {
+TEST_F(PoolTest, RejectsSecondStartWithSameId) {
   const ProcessId process = run(key());
   pool().start({process, SlotId::of(1), key(), {}, Fd(), 0});
   EXPECT_THAT(failure_of(process), HasSubstr("in use"));
 }
 
-TEST_F(PoolTest, LongestUnusedNurseryMakesRoomAtTheLimit) {
+TEST_F(PoolTest, AtLimit_ReplacesLongestUnusedForkServer) {
   options_.max_nurseries = 2;
   std::vector<NurseryKey> keys;
   for (const char* name : {"a", "b", "c"}) {
@@ -188,7 +188,7 @@ TEST_F(PoolTest, LongestUnusedNurseryMakesRoomAtTheLimit) {
   run(keys[0]);
 }
 
-TEST_F(PoolTest, RetiredNurseryServesWhoWaitsAndEndsAndItsExecutorsRunOn) {
+TEST_F(PoolTest, RetiredForkServer_ServesPendingAndExits) {
   const ProcessId process = start(key());
   pool().retire(key());
   EXPECT_EQ(receive(process), "hello");
@@ -198,7 +198,7 @@ TEST_F(PoolTest, RetiredNurseryServesWhoWaitsAndEndsAndItsExecutorsRunOn) {
   EXPECT_EQ(ask(run(key()), "print a new nursery"), "done");
 }
 
-TEST_F(PoolTest, TwoHundredExecutorsLeaveNoFdAndNoZombie) {
+TEST_F(PoolTest, TwoHundredExecutors_LeaveNoFdOrZombie) {
   run(key());
   pool_.reset();
   links_.clear();
@@ -218,7 +218,7 @@ TEST_F(PoolTest, TwoHundredExecutorsLeaveNoFdAndNoZombie) {
 }
 
 // Prints times. Asserts none, because the machine may be busy.
-TEST_F(PoolTest, MeasureStarts) {
+TEST_F(PoolTest, MeasuresStarts) {
   run(key());
   for (const bool nurseries : {true, false}) {
     pool_.reset();

@@ -14,21 +14,21 @@ GpuLibraries ask(const std::string& text, Duration within = 60s) {
   return ask_gpu_libraries({"/bin/sh", "-c", text}, within);
 }
 
-TEST(GpuLibrariesTest, VersionsAreTakenFromBetweenWhatLibrariesPrint) {
+TEST(GpuLibrariesTest, ReadsVersionsAmongOtherOutput) {
   const auto found = ask("echo NCCL INFO says; echo 'mobula-gpu-library cuda 12.4'; echo more >&2; echo 'mobula-gpu-library nccl 2.21.5'");
   EXPECT_EQ(found.cuda, "12.4");
   EXPECT_EQ(found.nccl, "2.21.5");
   EXPECT_TRUE(found.notes.empty());
 }
 
-TEST(GpuLibrariesTest, WhatCannotBeUsedIsNoted) {
+TEST(GpuLibrariesTest, RecordsUnusableLibraries) {
   const auto found = ask("echo 'mobula-gpu-library cuda 12.4'; echo 'mobula-gpu-library nccl - libnccl.so.2: not found'; exit 3");
   EXPECT_EQ(found.cuda, "12.4");
   EXPECT_EQ(found.nccl, "");
   EXPECT_THAT(found.notes, ElementsAre("NCCL cannot be used: libnccl.so.2: not found"));
 }
 
-TEST(GpuLibrariesTest, ALibraryThatCrashesOrHangsCostsItselfAlone) {
+TEST(GpuLibrariesTest, LibraryCrashOrHang_KeepsOtherResults) {
   const auto crashed = ask("echo 'mobula-gpu-library cuda 12.4'; kill -SEGV $$");
   EXPECT_EQ(crashed.cuda, "12.4");
   EXPECT_EQ(crashed.nccl, "");

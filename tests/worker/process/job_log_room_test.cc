@@ -38,7 +38,7 @@ class JobLogRooms : public testing::Test {
   JobLogRoomLimits limits{.bytes = 100, .ended_jobs = 4, .each = {.segment_bytes = 10, .segments = 4}};
 };
 
-TEST_F(JobLogRooms, TheLogThatEndedLongestAgoGoesFirst) {
+TEST_F(JobLogRooms, RemovesLogThatEndedFirst) {
   JobLogRoom room(folder, limits);
   JobLog lives = room.open(job(9));
   room.append(lives, std::string(30, 'l'));
@@ -55,7 +55,7 @@ TEST_F(JobLogRooms, TheLogThatEndedLongestAgoGoesFirst) {
   EXPECT_EQ(on_disk(), 90u);
 }
 
-TEST_F(JobLogRooms, AJobThatRunsAgainGoesOnAndIsSpared) {
+TEST_F(JobLogRooms, JobRunsAgain_LogContinuesAndIsKept) {
   JobLogRoom room(folder, limits);
   run(room, job(1), 40);
   JobLog again = room.open(job(1));
@@ -69,7 +69,7 @@ TEST_F(JobLogRooms, AJobThatRunsAgainGoesOnAndIsSpared) {
   EXPECT_LE(on_disk(), 100u);
 }
 
-TEST_F(JobLogRooms, ManyThatRunShareTheRoomAndLoseTheRest) {
+TEST_F(JobLogRooms, RunningJobs_ShareQuotaAndLoseRest) {
   JobLogRoom room(folder, limits);
   std::vector<JobLog> logs;
   for (std::uint64_t i = 0; i < 12; ++i) logs.push_back(room.open(job(100 + i)));
@@ -90,7 +90,7 @@ TEST_F(JobLogRooms, ManyThatRunShareTheRoomAndLoseTheRest) {
   EXPECT_EQ(read(job(1)).end, 30u) << "there is room again";
 }
 
-TEST_F(JobLogRooms, ALaterAgentFindsThemAndBoundsTheirNumber) {
+TEST_F(JobLogRooms, NextAgent_FindsLogsAndLimitsThem) {
   {
     JobLogRoom room(folder, limits);
     for (std::uint64_t i = 1; i <= 4; ++i) run(room, job(i), 20);

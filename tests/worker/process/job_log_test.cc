@@ -31,7 +31,7 @@ class JobLogs : public testing::Test {
   JobLogLimits small{.segment_bytes = 10, .segments = 3};
 };
 
-TEST_F(JobLogs, BytesComeBackByOffset) {
+TEST_F(JobLogs, ReadsBytesByOffset) {
   JobLog log = JobLog::open(folder, job);
   EXPECT_EQ(text(read(0)), "");
   log.append("hello ");
@@ -48,7 +48,7 @@ TEST_F(JobLogs, BytesComeBackByOffset) {
   EXPECT_EQ(read(99).from, 11u);
 }
 
-TEST_F(JobLogs, ALaterAttemptGoesOn) {
+TEST_F(JobLogs, LaterAttempt_ContinuesLog) {
   JobLog::open(folder, job, small).append("0123456789abc");
   JobLog log = JobLog::open(folder, job, small);
   EXPECT_EQ(log.end(), 13u);
@@ -56,7 +56,7 @@ TEST_F(JobLogs, ALaterAttemptGoesOn) {
   EXPECT_EQ(text(read(10)), "abcdef");
 }
 
-TEST_F(JobLogs, OfEndlessOutputTheLatestIsKept) {
+TEST_F(JobLogs, KeepsLatestPartOfEndlessOutput) {
   JobLog log = JobLog::open(folder, job, small);
   for (int i = 0; i < 1000; ++i) log.append("0123456");
   EXPECT_LE(files(), 3u);
@@ -72,7 +72,7 @@ TEST_F(JobLogs, OfEndlessOutputTheLatestIsKept) {
   EXPECT_EQ(text(read(-7)).back(), '6');
 }
 
-TEST_F(JobLogs, WhatIsLostIsAGapThatReadersFind) {
+TEST_F(JobLogs, LostOutput_IsVisibleGap) {
   JobLog log = JobLog::open(folder, job, small);
   log.append("abc");
   for (int i = 0; i < 100; ++i) log.lose(1);
@@ -91,14 +91,14 @@ TEST_F(JobLogs, WhatIsLostIsAGapThatReadersFind) {
   EXPECT_EQ(later.kept_bytes(), 6u);
 }
 
-TEST_F(JobLogs, JobsAndStrangeFilesAreKeptApart) {
+TEST_F(JobLogs, SeparatesJobsAndIgnoresForeignFiles) {
   JobLog::open(folder, job).append("mine");
   JobLog::open(folder, JobId::of(8)).append("another's");
   std::ofstream(folder + "/job-" + job.hex() + ".x.log") << "no offset";
   EXPECT_EQ(text(read(0)), "mine");
 }
 
-TEST_F(JobLogs, AFolderThatIsNotThereCostsOutputAlone) {
+TEST_F(JobLogs, DirectoryMissing_LosesOutputOnly) {
   JobLog log = JobLog::open(folder + "/none", job);
   log.append("lost");
   EXPECT_EQ(log.lost_bytes(), 4u);

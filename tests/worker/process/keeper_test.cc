@@ -83,7 +83,7 @@ class KeeperTest : public ::testing::Test {
   pid_t keeper_ = 0;
 };
 
-TEST_F(KeeperTest, DeathOfTheAgentEndsTheWholeTree) {
+TEST_F(KeeperTest, AgentDied_ShimKillsTree) {
   start([&] {
     report(pipe_[1]);
     leave_processes(pipe_[1]);
@@ -126,7 +126,7 @@ int agent_with_executor(int pipe) {
   }
 }
 
-TEST_F(KeeperTest, DeathOfAnAgentEndsItsExecutorsAndAllTheyHaveStarted) {
+TEST_F(KeeperTest, AgentDied_ShimKillsWholeProcessTree) {
   start([&] { return agent_with_executor(pipe_[1]); });
   const ProcessStamp agent = next_process();
   std::vector<ProcessStamp> below;
@@ -136,7 +136,7 @@ TEST_F(KeeperTest, DeathOfAnAgentEndsItsExecutorsAndAllTheyHaveStarted) {
   for (const ProcessStamp process : below) EXPECT_FALSE(read_stat(process.pid)) << process.pid;
 }
 
-TEST_F(KeeperTest, EndsWithTheAgentsCodeAndLeavesNothing) {
+TEST_F(KeeperTest, ReturnsAgentExitCodeAndLeavesNothing) {
   start([&] {
     leave_processes(pipe_[1]);
     return 7;
@@ -146,7 +146,7 @@ TEST_F(KeeperTest, EndsWithTheAgentsCodeAndLeavesNothing) {
   for (pid_t pid = 0; ::read(pipe_[0], &pid, sizeof pid) > 0;) EXPECT_FALSE(read_stat(pid)) << pid;
 }
 
-TEST_F(KeeperTest, ForwardsTermToTheAgent) {
+TEST_F(KeeperTest, ForwardsSigtermToAgent) {
   start([&] {
     sigset_t term;
     ::sigemptyset(&term);
@@ -162,7 +162,7 @@ TEST_F(KeeperTest, ForwardsTermToTheAgent) {
   EXPECT_EQ(WEXITSTATUS(keeper_status()), 5);
 }
 
-TEST_F(KeeperTest, DeathOfTheKeeperEndsTheAgent) {
+TEST_F(KeeperTest, ShimKilled_AgentEnds) {
   start([&] {
     report(pipe_[1]);
     wait_for_ever();
@@ -186,7 +186,7 @@ class DaemonTest : public KeeperTest {
   std::filesystem::path folder_;
 };
 
-TEST_F(DaemonTest, ReturnsWhenTheAgentIsReadyAndRunsOn) {
+TEST_F(DaemonTest, ReturnsWhenAgentIsReady) {
   const auto daemon = start_daemon(log(), [&](Readiness& readiness) {
     report(pipe_[1]);
     readiness.ready("listening at port 1234");
@@ -204,7 +204,7 @@ TEST_F(DaemonTest, ReturnsWhenTheAgentIsReadyAndRunsOn) {
   EXPECT_TRUE(ends(keeper->stamp));
 }
 
-TEST_F(DaemonTest, FailsWithWhatTheAgentSays) {
+TEST_F(DaemonTest, FailsWithErrorOfAgent) {
   const auto daemon = start_daemon(log(), [](Readiness& readiness) {
     readiness.failed("port 1234 is in use");
     return 1;
@@ -213,7 +213,7 @@ TEST_F(DaemonTest, FailsWithWhatTheAgentSays) {
   EXPECT_EQ(daemon.error().text, "port 1234 is in use");
 }
 
-TEST_F(DaemonTest, AgentThatCrashesBeforeItIsReadyFailsWithTheEndOfItsLog) {
+TEST_F(DaemonTest, CrashBeforeReady_ReportsEndOfLog) {
   const auto daemon = start_daemon(log(), [](Readiness&) -> int {
     std::fprintf(stderr, "the disk is on fire\n");
     ::raise(SIGKILL);
@@ -223,7 +223,7 @@ TEST_F(DaemonTest, AgentThatCrashesBeforeItIsReadyFailsWithTheEndOfItsLog) {
   EXPECT_THAT(daemon.error().text, HasSubstr("the disk is on fire"));
 }
 
-TEST_F(DaemonTest, LogThatCannotBeOpenedIsNamed) {
+TEST_F(DaemonTest, NamesLogThatCannotBeOpened) {
   const auto daemon = start_daemon("/no/such/folder/log", [](Readiness&) { return 0; });
   ASSERT_FALSE(daemon.ok());
   EXPECT_THAT(daemon.error().text, HasSubstr("open the log /no/such/folder/log: No such file"));

@@ -36,7 +36,7 @@ class MemoryWatchTest : public testing::Test {
   Scratch files;
 };
 
-TEST_F(MemoryWatchTest, TheMachineIsToldOfWhileItIsShortAndOnceMore) {
+TEST_F(MemoryWatchTest, ReportsPressureUntilOnceAfterItEnds) {
   MemoryWatch watched = watch();
   EXPECT_FALSE(watched.look(nobody)) << "half is in use";
   machine(4000, 100);
@@ -56,7 +56,7 @@ TEST_F(MemoryWatchTest, TheMachineIsToldOfWhileItIsShortAndOnceMore) {
   EXPECT_EQ(watched.lately().used_bytes, 2000 * mib);
 }
 
-TEST_F(MemoryWatchTest, TheNearestGroupOfVersionTwoCountsWithoutWhatCanBeDropped) {
+TEST_F(MemoryWatchTest, UsesNearestCgroupV2WithoutReclaimable) {
   files.write("proc/self/cgroup", "0::/slice/job\n");
   files.write("cgroup/slice/memory.max", std::to_string(1000 * mib) + "\n");
   files.write("cgroup/slice/memory.current", std::to_string(990 * mib) + "\n");
@@ -75,7 +75,7 @@ TEST_F(MemoryWatchTest, TheNearestGroupOfVersionTwoCountsWithoutWhatCanBeDropped
   EXPECT_EQ(sample->limit_bytes, 1000 * mib);
 }
 
-TEST_F(MemoryWatchTest, GroupsOfVersionOneCountAndALimitMayComeLater) {
+TEST_F(MemoryWatchTest, UsesCgroupV1AndLaterLimits) {
   files.write("proc/self/cgroup", "4:memory:/a\n0::/\n");
   files.write("cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
   files.write("cgroup/memory/a/memory.usage_in_bytes", std::to_string(99 * mib) + "\n");
@@ -89,7 +89,7 @@ TEST_F(MemoryWatchTest, GroupsOfVersionOneCountAndALimitMayComeLater) {
 
 // A peak between two samples is never sampled, but the counter of the group shows that it reached
 // its limit.
-TEST_F(MemoryWatchTest, AGroupThatReachedItsLimitBetweenTwoLooksIsNamed) {
+TEST_F(MemoryWatchTest, NamesGroupThatHitLimitBetweenSamples) {
   const auto group_of = [&](const std::string& self, const std::string& failures_file,
                             const std::string& none, const std::string& one) {
     files.write("proc/self/cgroup", self);
@@ -118,7 +118,7 @@ TEST_F(MemoryWatchTest, AGroupThatReachedItsLimitBetweenTwoLooksIsNamed) {
             (MemorySampled{"memory of control group /slice", 70 * mib, 70 * mib, {}}));
 }
 
-TEST_F(MemoryWatchTest, OfAnExecutorCountsWhatItAloneHas) {
+TEST_F(MemoryWatchTest, CountsOnlyPrivateMemoryOfExecutor) {
   process(7, 300, 100);
   EXPECT_EQ(watch().own_bytes(7), 200 * mib);
   EXPECT_FALSE(watch().own_bytes(8)) << "it is gone";
@@ -126,7 +126,7 @@ TEST_F(MemoryWatchTest, OfAnExecutorCountsWhatItAloneHas) {
   EXPECT_FALSE(watch().own_bytes(9)) << "it has ended, and its parent was not told yet";
 }
 
-TEST_F(MemoryWatchTest, ExecutorsMayHaveALimitOfTheirOwn) {
+TEST_F(MemoryWatchTest, LimitsExecutorsSeparately) {
   process(7, 300, 100);
   process(8, 90, 0);
   const auto both = [] {
@@ -141,7 +141,7 @@ TEST_F(MemoryWatchTest, ExecutorsMayHaveALimitOfTheirOwn) {
                                                             {SlotId::of(2), 0, 90 * mib}}));
 }
 
-TEST_F(MemoryWatchTest, OneThatHasEndedIsToldAsSuch) {
+TEST_F(MemoryWatchTest, MarksExitedExecutor) {
   process(7, 300, 100);
   process(8, 0, 0);
   machine(4000, 100);
@@ -153,7 +153,7 @@ TEST_F(MemoryWatchTest, OneThatHasEndedIsToldAsSuch) {
                                                             {SlotId::of(2), 0, 0, true}}));
 }
 
-TEST_F(MemoryWatchTest, ExecutorsAreLookedAtOnlyWhereItMatters) {
+TEST_F(MemoryWatchTest, SamplesExecutorsOnlyUnderPressure) {
   int looks = 0;
   const auto counted = [&looks] {
     ++looks;
@@ -168,7 +168,7 @@ TEST_F(MemoryWatchTest, ExecutorsAreLookedAtOnlyWhereItMatters) {
   EXPECT_EQ(looks, 1);
 }
 
-TEST(MemoryWatchHere, ThisMachineSaysHowMuchIsInUse) {
+TEST(MemoryWatchHere, ReportsMemoryOfThisMachine) {
   MemoryWatch watched({{}, 1, std::nullopt});
   const auto sample = watched.look([] { return std::vector<WatchedExecutor>(); });
   ASSERT_TRUE(sample) << "a thousandth of it is in use";

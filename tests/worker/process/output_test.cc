@@ -28,7 +28,7 @@ class OutputTest : public ::testing::Test {
   LineSink sink_ = [this](std::string_view lines) { given_.emplace_back(lines); };
 };
 
-TEST_F(OutputTest, LinesComeOnlyWhenTheyAreComplete) {
+TEST_F(OutputTest, DeliversOnlyCompleteLines) {
   write("one\ntw");
   EXPECT_TRUE(pipe_->read_some(sink_));
   EXPECT_THAT(given_, ::testing::ElementsAre("one\n"));
@@ -39,7 +39,7 @@ TEST_F(OutputTest, LinesComeOnlyWhenTheyAreComplete) {
   EXPECT_FALSE(pipe_->read_some(sink_));
 }
 
-TEST_F(OutputTest, LineWithoutEndComesInPieces) {
+TEST_F(OutputTest, SplitsOverlongLine) {
   const std::string half(OutputPipe::max_line / 2, 'x');
   write(half);
   EXPECT_TRUE(pipe_->read_some(sink_));
@@ -51,7 +51,7 @@ TEST_F(OutputTest, LineWithoutEndComesInPieces) {
   EXPECT_TRUE(given_[0].ends_with('\n'));
 }
 
-TEST(LineTail, KeepsTheLastLinesAndCutsLongOnes) {
+TEST(LineTail, KeepsLastLinesAndCutsLongOnes) {
   LineTail tail;
   for (int i = 0; i < 100; ++i) tail.append("line " + std::to_string(i) + "\nand\n");
   const std::string text = tail.text();
@@ -77,7 +77,7 @@ class CappedLogTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(CappedLogTest, RotatesAtTheCapAndKeepsOnePredecessor) {
+TEST_F(CappedLogTest, RotatesAtLimitAndKeepsOnePredecessor) {
   auto log = CappedLog::open(path(), 10);
   ASSERT_TRUE(log.ok());
   for (const char* line : {"aaaa\n", "bbbb\n", "cccc\n", "dddd\n", "eeee\n"}) log->append(line);
@@ -86,13 +86,13 @@ TEST_F(CappedLogTest, RotatesAtTheCapAndKeepsOnePredecessor) {
   EXPECT_EQ(log->lost_bytes(), 0u);
 }
 
-TEST_F(CappedLogTest, NextGenerationContinuesTheFile) {
+TEST_F(CappedLogTest, NextGeneration_ContinuesFile) {
   CappedLog::open(path()).value().append("first\n");
   CappedLog::open(path()).value().append("second\n");
   EXPECT_EQ(content(path()), "first\nsecond\n");
 }
 
-TEST_F(CappedLogTest, LostLinesAreCounted) {
+TEST_F(CappedLogTest, CountsLostLines) {
   auto log = CappedLog::open("/dev/full", 1000);
   ASSERT_TRUE(log.ok());
   log->append("line\n");

@@ -40,7 +40,7 @@ class ProcessTableTest : public ::testing::Test {
   std::vector<pid_t> children_;
 };
 
-TEST_F(ProcessTableTest, NextAgentKillsWhatTheLastOneLeft) {
+TEST_F(ProcessTableTest, NextAgent_KillsLeftovers) {
   const ProcessStamp left = start_process();
   const ProcessStamp ended = start_process();
   {
@@ -57,7 +57,7 @@ TEST_F(ProcessTableTest, NextAgentKillsWhatTheLastOneLeft) {
   EXPECT_TRUE(is_running(ended));
 }
 
-TEST_F(ProcessTableTest, ProcessWithAReusedPidIsLeftAlone) {
+TEST_F(ProcessTableTest, ReusedPid_IsSpared) {
   const ProcessStamp innocent = start_process();
   auto table = ProcessTable::create(path());
   ASSERT_TRUE(table.ok());
@@ -67,7 +67,7 @@ TEST_F(ProcessTableTest, ProcessWithAReusedPidIsLeftAlone) {
   EXPECT_FALSE(signal_process({innocent.pid, innocent.start_time - 1}, SIGKILL));
 }
 
-TEST_F(ProcessTableTest, TableOfAnotherBootNamesNobody) {
+TEST_F(ProcessTableTest, TableOfAnotherBoot_KillsNothing) {
   const ProcessStamp innocent = start_process();
   std::ofstream(path()) << "mobula-processes 1 another-boot\n+ " << innocent.pid << " "
                         << innocent.start_time << " " << SlotId::of(1).hex() << "\n";
@@ -75,11 +75,11 @@ TEST_F(ProcessTableTest, TableOfAnotherBootNamesNobody) {
   EXPECT_TRUE(is_running(innocent));
 }
 
-TEST_F(ProcessTableTest, NoTableMeansNoLeftovers) {
+TEST_F(ProcessTableTest, TableMissing_KillsNothing) {
   EXPECT_EQ(reap_leftovers(path(), 20s).value(), 0u);
 }
 
-TEST_F(ProcessTableTest, HistoryDoesNotGrowWithoutBound) {
+TEST_F(ProcessTableTest, LimitsSizeOfHistory) {
   auto table = ProcessTable::create(path());
   ASSERT_TRUE(table.ok());
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -89,7 +89,7 @@ TEST_F(ProcessTableTest, HistoryDoesNotGrowWithoutBound) {
   EXPECT_LT(std::filesystem::file_size(path()), 40'000u);
 }
 
-TEST_F(ProcessTableTest, ProcessThatCannotBeKilledIsNamedAtTheLimit) {
+TEST_F(ProcessTableTest, NamesUnkillableProcessAtTimeout) {
   const ProcessStamp left = start_process();
   auto table = ProcessTable::create(path());
   ASSERT_TRUE(table->add(left, SlotId::of(1)).ok());

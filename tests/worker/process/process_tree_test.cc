@@ -59,7 +59,7 @@ bool main_thread_is_zombie(pid_t pid) {
   return text.find(") Z ") != std::string::npos;
 }
 
-TEST(ProcessTree, OwnProcessIsDescribed) {
+TEST(ProcessTree, DescribesOwnProcess) {
   const auto stat = read_stat(::getpid());
   ASSERT_TRUE(stat.has_value());
   EXPECT_EQ(stat->parent, ::getppid());
@@ -68,7 +68,7 @@ TEST(ProcessTree, OwnProcessIsDescribed) {
   EXPECT_TRUE(is_running(stat->stamp));
 }
 
-TEST(ProcessTree, NameWithSpacesAndParenthesesDoesNotShiftTheFields) {
+TEST(ProcessTree, ParsesNameWithSpacesAndParentheses) {
   const Child child([] { ::pthread_setname_np(::pthread_self(), ") Z 1 2 (3"); });
   const pid_t pid = child.pid();
   EXPECT_TRUE(eventually([&] {
@@ -83,7 +83,7 @@ TEST(ProcessTree, NameWithSpacesAndParenthesesDoesNotShiftTheFields) {
   EXPECT_FALSE(stat->ended);
 }
 
-TEST(ProcessTree, ProcessRunsOnWithoutItsMainThread) {
+TEST(ProcessTree, ProcessRunsWithoutMainThread) {
   const Child child([] {
     std::thread([] {
       for (;;) ::pause();
@@ -97,7 +97,7 @@ TEST(ProcessTree, ProcessRunsOnWithoutItsMainThread) {
   EXPECT_TRUE(is_running(stat->stamp));
 }
 
-TEST(ProcessTree, ZombieHasEndedAndIsStillAChild) {
+TEST(ProcessTree, Zombie_HasEndedAndIsStillChild) {
   Child child([] { ::_exit(0); });
   EXPECT_TRUE(eventually([&] { return read_stat(child.pid())->ended; }));
   const auto children = children_of(::getpid());
@@ -105,7 +105,7 @@ TEST(ProcessTree, ZombieHasEndedAndIsStillAChild) {
   EXPECT_TRUE(descendants_of(::getpid()).empty());
 }
 
-TEST(ProcessTree, SignalReachesOnlyTheProcessThatIsMeant) {
+TEST(ProcessTree, SignalsOnlyTheIdentifiedProcess) {
   Child child([] {});
   const ProcessStamp stamp = read_stat(child.pid())->stamp;
   EXPECT_FALSE(signal_process({stamp.pid, stamp.start_time + 1}, SIGKILL));

@@ -30,7 +30,7 @@ class SlotLogTest : public testing::Test {
   JobId job = JobId::of(7);
 };
 
-TEST_F(SlotLogTest, ALogIsReadByItsWordWhileItIsWrittenAndAfterwards) {
+TEST_F(SlotLogTest, ReadsLogByNameDuringAndAfterWriting) {
   SlotLogs logs(folder);
   logs.open(slot(1), job)->append("one\n");
   LogPart part = logs.read(all_of(log_of_slot(slot(1))));
@@ -46,7 +46,7 @@ TEST_F(SlotLogTest, ALogIsReadByItsWordWhileItIsWrittenAndAfterwards) {
   EXPECT_EQ(text(after.read(all_of(log_of_slot(slot(1))))), "one\ntwo\n");
 }
 
-TEST_F(SlotLogTest, WordsThatNameNoLogFindNothing) {
+TEST_F(SlotLogTest, UnknownLogNames_FindNothing) {
   std::ofstream(folder + "/secret.log") << "secret";
   std::ofstream(folder + "/agent.log") << "of the agent";
   const SlotLogs logs(folder);
@@ -58,7 +58,7 @@ TEST_F(SlotLogTest, WordsThatNameNoLogFindNothing) {
   EXPECT_EQ(text(logs.read(all_of(log_of_agent))), "of the agent");
 }
 
-TEST_F(SlotLogTest, TheListHasTheJobsOfSlotsTheLatestFirst) {
+TEST_F(SlotLogTest, ListsLogsLatestFirst) {
   std::ofstream(folder + "/agent.log") << "of the agent";
   SlotLogs logs(folder);
   logs.open(slot(1), job)->append("of seven\n");
@@ -74,7 +74,7 @@ TEST_F(SlotLogTest, TheListHasTheJobsOfSlotsTheLatestFirst) {
   EXPECT_EQ(SlotLogs(folder).list({3, JobId::of(8), 100}).logs.size(), 1u) << "the file's name says so";
 }
 
-TEST_F(SlotLogTest, WhatEndedLongestAgoGoesFirstAndWhatIsOpenStays) {
+TEST_F(SlotLogTest, RemovesOldestEndedLogsAndKeepsOpenOnes) {
   const SlotLogLimits limits{.bytes = 25, .ended = 3};
   SlotLogs logs(folder, limits);
   logs.open(slot(9), job)->append(std::string(100, 'x'));

@@ -44,7 +44,7 @@ class UsageWatchTest : public testing::Test {
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
 };
 
-TEST_F(UsageWatchTest, NumbersAreThoseOfTheKernelWhateverAProcessCallsItself) {
+TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
   process(7, "a) R 1 2 (b", 30, 12);
   UsageWatch watch(paths);
   const UsageTold told = watch.look(Time::from_ns(10'000'000'000), [] { return executors({7, 8}); });
@@ -58,7 +58,7 @@ TEST_F(UsageWatchTest, NumbersAreThoseOfTheKernelWhateverAProcessCallsItself) {
   EXPECT_EQ(told.executors[0].own_bytes, 200 * page);
 }
 
-TEST_F(UsageWatchTest, WhoAsksAtOnceIsToldTheSame) {
+TEST_F(UsageWatchTest, RepeatedQuery_ReturnsCachedSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   int looks = 0;
@@ -72,7 +72,7 @@ TEST_F(UsageWatchTest, WhoAsksAtOnceIsToldTheSame) {
   EXPECT_EQ(looks, 2);
 }
 
-TEST_F(UsageWatchTest, GpuBytesAreThoseOfTheLastLook) {
+TEST_F(UsageWatchTest, ReportsGpuBytesOfLastSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}}}});
@@ -84,7 +84,7 @@ TEST_F(UsageWatchTest, GpuBytesAreThoseOfTheLastLook) {
   EXPECT_EQ(told.executors[0].devices[0].used_bytes, 500);
 }
 
-TEST_F(UsageWatchTest, WhatRunsBelowAnExecutorIsCountedWithIt) {
+TEST_F(UsageWatchTest, CountsDescendantsWithExecutor) {
   // Process 7 has child 8 in one thread and child 9 in another, 9 has child 10. 11 has exited, and
   // 12 belongs to another tree.
   for (const int pid : {7, 8, 9, 10, 12}) process(pid, "f", 10, 5);
@@ -102,7 +102,7 @@ TEST_F(UsageWatchTest, WhatRunsBelowAnExecutorIsCountedWithIt) {
   EXPECT_FALSE(told.executors[0].partial);
 }
 
-TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
+TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
   constexpr int more = 50;
   std::string children;
   for (int pid = 1000; pid < 1000 + static_cast<int>(UsageWatch::max_below) + more; ++pid) {
@@ -119,7 +119,7 @@ TEST_F(UsageWatchTest, OfVeryManyProcessesBelowSomeAreLeftOut) {
   EXPECT_TRUE(told.executors[0].partial) << "and it is said";
 }
 
-TEST_F(UsageWatchTest, ManyAreNotAllLookedAt) {
+TEST_F(UsageWatchTest, LimitsSampledExecutors) {
   UsageWatch::Executors many;
   for (unsigned i = 0; i < UsageWatch::max_executors + 5; ++i) many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
   process(7, "f", 1, 1);

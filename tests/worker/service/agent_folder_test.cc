@@ -21,7 +21,7 @@ class AgentFolderTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(AgentFolderTest, ANodeKeepsItsIdForAsLongAsItHasItsKey) {
+TEST_F(AgentFolderTest, DerivesStableNodeIdFromKey) {
   const NodeId first = id("one").value();
   EXPECT_FALSE(first.empty());
   EXPECT_EQ(id("one").value(), first);
@@ -33,7 +33,7 @@ TEST_F(AgentFolderTest, ANodeKeepsItsIdForAsLongAsItHasItsKey) {
   EXPECT_EQ(id("").value(), keyless);
 }
 
-TEST_F(AgentFolderTest, AnIdOfAnEarlierReleaseIsKept) {
+TEST_F(AgentFolderTest, KeepsNodeIdOfEarlierRelease) {
   const NodeId old = NodeId::random();
   ASSERT_TRUE(AgentFolder::take(folder_ + "/agent").ok());
   ASSERT_TRUE(write_file(folder_ + "/agent/node", old.hex() + "\n", 0600).ok());

@@ -4,7 +4,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-TEST_F(AgentProcessTest, LeavesAFileWhileItRunsAndEndsInOrder) {
+TEST_F(AgentProcessTest, WritesFileWhileRunningAndExitsCleanly) {
   const pid_t agent = start_agent("log");
   ASSERT_TRUE(until([&] { return is_ready("log"); })) << text_of("log");
   const auto file = load_agent_file(agent_json().string()).value();
@@ -19,7 +19,7 @@ TEST_F(AgentProcessTest, LeavesAFileWhileItRunsAndEndsInOrder) {
   EXPECT_FALSE(head_->farewells().empty());
 }
 
-TEST_F(AgentProcessTest, KeepsItsNodeIdButNotItsIncarnation) {
+TEST_F(AgentProcessTest, KeepsNodeIdButNotIncarnation) {
   for (const char* log : {"first", "second"}) {
     const pid_t agent = start_agent(log);
     ASSERT_TRUE(until([&] { return is_ready(log); })) << text_of(log);
@@ -32,7 +32,7 @@ TEST_F(AgentProcessTest, KeepsItsNodeIdButNotItsIncarnation) {
   EXPECT_NE(first.address.incarnation, second.address.incarnation);
 }
 
-TEST_F(AgentProcessTest, ASecondOneInTheSameFolderSaysWhoHoldsIt) {
+TEST_F(AgentProcessTest, SecondAgentInDirectory_NamesFirst) {
   const pid_t first = start_agent("first");
   ASSERT_TRUE(until([&] { return is_ready("first"); }));
   const pid_t second = start_agent("second");
@@ -41,7 +41,7 @@ TEST_F(AgentProcessTest, ASecondOneInTheSameFolderSaysWhoHoldsIt) {
       << text_of("second");
 }
 
-TEST_F(AgentProcessTest, EndsWithWhoeverStartedIt) {
+TEST_F(AgentProcessTest, StarterExited_AgentEnds) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   Fd read(ends[0]);
@@ -53,7 +53,7 @@ TEST_F(AgentProcessTest, EndsWithWhoeverStartedIt) {
   EXPECT_EQ(end_of(agent), 0);
 }
 
-TEST_F(AgentProcessTest, AKeyThatTheHeadDoesNotKnowIsRefused) {
+TEST_F(AgentProcessTest, UnknownKey_AgentExitsWithPermissionCode) {
   head_->forget_agents_key();
   const pid_t agent = start_agent("log");
   EXPECT_EQ(end_of(agent), 4) << text_of("log");

@@ -5,7 +5,7 @@ namespace {
 
 const std::string garbage = "\xc1 this is no message";
 
-TEST_F(ServiceTest, BadFramesOfProcessesAreCountedAndDropped) {
+TEST_F(ServiceTest, CountsAndDropsBadFramesOfProcesses) {
   start_registered();
   FakeDriver& driver = attach_driver();
   driver.say_bytes(garbage);
@@ -14,21 +14,21 @@ TEST_F(ServiceTest, BadFramesOfProcessesAreCountedAndDropped) {
   attach_driver();  // other processes are served as before
 }
 
-TEST_F(ServiceTest, AProcessThatSpeaksBeforeItAttachesIsCutOff) {
+TEST_F(ServiceTest, DisconnectsProcessThatSendsBeforeAttach) {
   start_registered();
   FakeDriver stranger(*loop_, service_->socket_path(), job_);
   stranger.say(ReserveObject{ObjectId::random(), 100});
   EXPECT_TRUE(until([&] { return stranger.closed; }));
 }
 
-TEST_F(ServiceTest, BadMessagesOfTheHeadAreDropped) {
+TEST_F(ServiceTest, DropsBadMessagesOfHead) {
   start_registered();
   head_->say_bytes(garbage);
   FakeDriver& driver = attach_driver();
   bring_program(driver);  // the session continues
 }
 
-TEST_F(ServiceTest, PeersWithoutATicketAreNotHeard) {
+TEST_F(ServiceTest, IgnoresPeersWithoutTicket) {
   start_registered();
   AllowTable nobody;
   BusOptions options;

@@ -457,7 +457,7 @@ class LeaseTest : public AgentProcessTest {
 
 // ---- rings --------------------------------------------------------------------------------------
 
-TEST_F(LeaseTest, ARingThatItsCallerClosesIsFollowedByAnother) {
+TEST_F(LeaseTest, CallerClosesRing_NewRingIsOffered) {
   start("log");
   go_to(Step::answered);
   if (HasFatalFailure()) return;
@@ -479,7 +479,7 @@ class LeaseKill : public LeaseTest, public ::testing::WithParamInterface<Step> {
 
 // ---- executors ----------------------------------------------------------------------------------
 
-TEST_P(LeaseKill, AKilledExecutorIsFollowedByAnother) {
+TEST_P(LeaseKill, ExecutorKilled_NextGenerationStarts) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;
@@ -503,7 +503,7 @@ TEST_P(LeaseKill, AKilledExecutorIsFollowedByAnother) {
   expect_nothing_left();
 }
 
-TEST_P(LeaseKill, AStoppedExecutorIsNotTakenForDead) {
+TEST_P(LeaseKill, ExecutorStopped_IsNotReportedDead) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;
@@ -521,7 +521,7 @@ TEST_P(LeaseKill, AStoppedExecutorIsNotTakenForDead) {
   expect_nothing_left();
 }
 
-TEST_P(LeaseKill, AnExecutorThatStaysStoppedIsEndedWithItsSlot) {
+TEST_P(LeaseKill, ExecutorStaysStopped_SlotEndKillsIt) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;
@@ -536,7 +536,7 @@ TEST_P(LeaseKill, AnExecutorThatStaysStoppedIsEndedWithItsSlot) {
 
 // ---- lessees ------------------------------------------------------------------------------------
 
-TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
+TEST_P(LeaseKill, LesseeDied_LeavesNothing) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;
@@ -554,7 +554,7 @@ TEST_P(LeaseKill, OfAnEndedLesseeNothingIsLeft) {
 
 // ---- agents -------------------------------------------------------------------------------------
 
-TEST_P(LeaseKill, AKilledAgentTakesItsExecutorsAlongAndTheNextOneWorks) {
+TEST_P(LeaseKill, AgentKilled_ExecutorsDieAndNextAgentWorks) {
   start("first");
   go_to(GetParam());
   if (HasFatalFailure()) return;
@@ -573,7 +573,7 @@ TEST_P(LeaseKill, AKilledAgentTakesItsExecutorsAlongAndTheNextOneWorks) {
   expect_nothing_left();
 }
 
-TEST_P(LeaseKill, AStoppedAgentHoldsUpNoCallOfARing) {
+TEST_P(LeaseKill, AgentStopped_RingCallsContinue) {
   start("log");
   go_to(GetParam());
   if (HasFatalFailure()) return;

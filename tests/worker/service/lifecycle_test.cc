@@ -9,7 +9,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-TEST_F(ServiceTest, RegistersWithItsNodeAndServesDriversAfterwards) {
+TEST_F(ServiceTest, RegistersNodeAndServesDrivers) {
   start_registered();
   const Register& enrol = head_->registrations().front();
   EXPECT_EQ(enrol.address.node, node_);
@@ -28,7 +28,7 @@ TEST_F(ServiceTest, RegistersWithItsNodeAndServesDriversAfterwards) {
   EXPECT_EQ(ticket.principal.role, Role::driver);
 }
 
-TEST_F(ServiceTest, AHeadThatIsNotWhereItIsSaidToBeEndsWhoWasToldSo) {
+TEST_F(ServiceTest, HeadAbsent_ExitsWithoutWaiting) {
   auto settings = options();
   settings.waits_for_head = false;
   head_.reset();
@@ -39,7 +39,7 @@ TEST_F(ServiceTest, AHeadThatIsNotWhereItIsSaidToBeEndsWhoWasToldSo) {
       << service_->end()->why;
 }
 
-TEST_F(ServiceTest, ADriverThatComesBeforeTheHeadAnswersIsServedLater) {
+TEST_F(ServiceTest, DriverBeforeHeadReply_IsServedLater) {
   head_->admits = false;
   start();
   ASSERT_TRUE(until([&] { return !head_->registrations().empty(); }));
@@ -49,7 +49,7 @@ TEST_F(ServiceTest, ADriverThatComesBeforeTheHeadAnswersIsServedLater) {
   EXPECT_TRUE(until([&] { return drivers_.back()->heard<DriverAttached>() != nullptr; }));
 }
 
-TEST_F(ServiceTest, RunsARealExecutorInASlotUntilTheSlotIsStopped) {
+TEST_F(ServiceTest, RunsRealExecutorUntilSlotIsStopped) {
   FakeDriver& driver = start_with_program();
   const StartSlot start = slot(1, "real", driver);
   head_->say(start);
@@ -68,7 +68,7 @@ TEST_F(ServiceTest, RunsARealExecutorInASlotUntilTheSlotIsStopped) {
   EXPECT_EQ(service_->core().census().slots, 0u);
 }
 
-TEST_F(ServiceTest, AKilledExecutorIsFollowedByTheNextGeneration) {
+TEST_F(ServiceTest, ExecutorKilled_NextGenerationStarts) {
   FakeDriver& driver = start_with_program();
   const StartSlot start = slot(2, "real", driver);
   head_->say(start);
@@ -86,7 +86,7 @@ TEST_F(ServiceTest, AKilledExecutorIsFollowedByTheNextGeneration) {
   EXPECT_NE(started(start, 1)->endpoint.process, first);
 }
 
-TEST_F(ServiceTest, MasksShowAnExecutorItsOwnDevicesAlone) {
+TEST_F(ServiceTest, ShowsExecutorOnlyItsDevices) {
   FakeDriver& driver = start_with_program();
   StartSlot start = slot(3, "small", driver);
   start.allocation.resources = {{"GPU", {{1, Quantity::whole(1), 0}, {3, Quantity::whole(1), 0}}}};
@@ -126,7 +126,7 @@ class ReserveTest : public ServiceTest {
   }
 };
 
-TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
+TEST_F(ReserveTest, NextSlot_UsesPrestartedExecutor) {
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
@@ -147,7 +147,7 @@ TEST_F(ReserveTest, TheNextSlotTakesTheExecutorThatStandsReady) {
   EXPECT_FALSE(std::filesystem::exists(socket(5)));
 }
 
-TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
+TEST_F(ReserveTest, PrestartedExecutorDied_IsReplaced) {
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
@@ -164,7 +164,7 @@ TEST_F(ReserveTest, OneThatDiesIsMissedByNobody) {
 }
 
 // An exiting process does this a moment before its end.
-TEST_F(ReserveTest, OneThatHasClosedItsLinkIsGivenToNoSlot) {
+TEST_F(ReserveTest, PrestartedWithClosedLink_IsNotUsed) {
   settings_.reserve_idle = 3600s;
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "small", driver);
@@ -181,7 +181,7 @@ TEST_F(ReserveTest, OneThatHasClosedItsLinkIsGivenToNoSlot) {
   EXPECT_EQ(started(second)->endpoint.local, socket(3));
 }
 
-TEST_F(ReserveTest, OfManyProgramsTheLongestUnusedEnds) {
+TEST_F(ReserveTest, EvictsLongestUnusedPrestartedExecutor) {
   settings_.max_reserves = 1;
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
@@ -197,7 +197,7 @@ TEST_F(ReserveTest, OfManyProgramsTheLongestUnusedEnds) {
   EXPECT_EQ(gone(first), nullptr);
 }
 
-TEST_F(ReserveTest, AsManyAsWereStartedTogetherStandReadyForTheNextTime) {
+TEST_F(ReserveTest, PrestartsAsManyAsWereStartedTogether) {
   FakeDriver& driver = start_with_program();
   std::vector<StartSlot> first;
   for (std::uint64_t i = 1; i <= 3; ++i) first.push_back(slot(i, "real", driver));
@@ -215,7 +215,7 @@ TEST_F(ReserveTest, AsManyAsWereStartedTogetherStandReadyForTheNextTime) {
   }
 }
 
-TEST_F(ReserveTest, NoMoreStandReadyThanThereMayBe) {
+TEST_F(ReserveTest, LimitsPrestartedExecutors) {
   settings_.max_reserves = 2;
   FakeDriver& driver = start_with_program();
   std::vector<StartSlot> slots;
@@ -227,7 +227,7 @@ TEST_F(ReserveTest, NoMoreStandReadyThanThereMayBe) {
   EXPECT_FALSE(std::filesystem::exists(socket(8)));
 }
 
-TEST_F(ReserveTest, AnUnusedOneEnds) {
+TEST_F(ReserveTest, UnusedPrestartedExecutor_Exits) {
   settings_.reserve_idle = 0s;
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
@@ -238,7 +238,7 @@ TEST_F(ReserveTest, AnUnusedOneEnds) {
   EXPECT_EQ(gone(first), nullptr) << "the one in use is left alone";
 }
 
-TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
+TEST_F(ServiceTest, DeliversLastOutputBeforeEnd) {
   FakeDriver& driver = start_with_program();
   const StartSlot start = slot(5, "small", driver);
   head_->say(start);
@@ -251,7 +251,7 @@ TEST_F(ServiceTest, LastWordsAreHeardBeforeTheEndAndLinesAreKept) {
   EXPECT_NE(text.find("OF_THE_JOB=yes"), std::string::npos);
 }
 
-TEST_F(ServiceTest, AProgramWhoseFilesAreGoneIsSaidToBeSo) {
+TEST_F(ServiceTest, ReportsMissingProgramFiles) {
   FakeDriver& driver = start_with_program();
   StartSlot start = slot(6, "real", driver);
   start.program.id = ProgramId::of(99);
@@ -264,7 +264,7 @@ TEST_F(ServiceTest, AProgramWhoseFilesAreGoneIsSaidToBeSo) {
   EXPECT_NE(gone(start)->cause.text.find("gone from the node"), std::string::npos);
 }
 
-TEST_F(ServiceTest, FencedItEndsItsExecutorsAndAsksToComeBack) {
+TEST_F(ServiceTest, Fenced_EndsExecutorsAndRejoins) {
   FakeDriver& driver = start_with_program();
   const StartSlot start = slot(7, "real", driver);
   head_->say(start);
@@ -284,7 +284,7 @@ TEST_F(ServiceTest, FencedItEndsItsExecutorsAndAsksToComeBack) {
   EXPECT_EQ(head_->registrations().back().address.node, node_);
 }
 
-TEST_F(ServiceTest, StoppedItSaysFarewell) {
+TEST_F(ServiceTest, Stopped_NotifiesHead) {
   FakeDriver& driver = start_with_program();
   const StartSlot start = slot(8, "real", driver);
   head_->say(start);

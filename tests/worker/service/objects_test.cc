@@ -3,7 +3,7 @@
 namespace mobula::internal::worker {
 namespace {
 
-TEST_F(ServiceObjectsTest, AnotherProcessReadsALargeObjectInPlace) {
+TEST_F(ServiceObjectsTest, AnotherProcess_ReadsLargeObjectInPlace) {
   start_registered();
   FakeDriver& owner = attach_driver();
   FakeDriver& reader = attach_driver();
@@ -16,7 +16,7 @@ TEST_F(ServiceObjectsTest, AnotherProcessReadsALargeObjectInPlace) {
       << "a reader cannot write";
 }
 
-TEST_F(ServiceObjectsTest, ItsWriterReadsItToo) {
+TEST_F(ServiceObjectsTest, Writer_ReadsItsObject) {
   start_registered();
   FakeDriver& owner = attach_driver();
   const ObjectId object = ObjectId::random();
@@ -27,7 +27,7 @@ TEST_F(ServiceObjectsTest, ItsWriterReadsItToo) {
   expect_readable(owner);
 }
 
-TEST_F(ServiceObjectsTest, ReleasedItLeavesNothingBehind) {
+TEST_F(ServiceObjectsTest, Released_LeavesNothing) {
   start_registered();
   FakeDriver& owner = attach_driver();
   const ObjectId object = ObjectId::random();

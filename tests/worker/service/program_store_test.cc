@@ -39,7 +39,7 @@ class ProgramStoreTest : public ::testing::Test {
   std::unique_ptr<ProgramStore> store_;
 };
 
-TEST_F(ProgramStoreTest, ALibraryIsFoundByTheNameThatProgramsLookFor) {
+TEST_F(ProgramStoreTest, LinksLibraryUnderItsSoname) {
   ProgramRecord program;
   program.id = ProgramId::of(1);
   program.files = {comes("/bin/true"), comes(MOBULA_VERSIONED_LIBRARY)};

@@ -77,7 +77,7 @@ class RingTableTest : public ::testing::Test {
   std::vector<std::unique_ptr<Member>> members_;
 };
 
-TEST_F(RingTableTest, APairCarriesCallsOneWayAndRepliesTheOtherAndRingsTheRightBell) {
+TEST_F(RingTableTest, CarriesCallsAndRepliesWithRightDoorbell) {
   Member& caller = joins(1);
   Member& executor = joins(2);
   open(caller, executor);
@@ -108,7 +108,7 @@ TEST_F(RingTableTest, APairCarriesCallsOneWayAndRepliesTheOtherAndRingsTheRightB
   EXPECT_EQ(rung, std::vector<std::size_t>{called.message.index});
 }
 
-TEST_F(RingTableTest, AskedTwiceForTheSamePairMakesOne) {
+TEST_F(RingTableTest, RepeatedRequest_MakesOneRing) {
   Member& caller = joins(1);
   Member& executor = joins(2);
   open(caller, executor);
@@ -118,7 +118,7 @@ TEST_F(RingTableTest, AskedTwiceForTheSamePairMakesOne) {
   EXPECT_EQ(table_.size(), 2u);
 }
 
-TEST_F(RingTableTest, OtherJobsStrangersAndOneselfAreRefused) {
+TEST_F(RingTableTest, RejectsOtherJobsStrangersAndItself) {
   Member& caller = joins(1);
   Member& other = joins(2, JobId::of(2));
   open(caller, other);
@@ -134,7 +134,7 @@ TEST_F(RingTableTest, OtherJobsStrangersAndOneselfAreRefused) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-TEST_F(RingTableTest, PlacesAreBoundedAndTakenAgainOnceTheirProcessHasLetGo) {
+TEST_F(RingTableTest, LimitsIndicesAndReusesThemAfterRelease) {
   Member& caller = joins(1);
   std::vector<Member*> executors;
   for (unsigned i = 0; i < 4; ++i) executors.push_back(&joins(10 + i));
@@ -155,7 +155,7 @@ TEST_F(RingTableTest, PlacesAreBoundedAndTakenAgainOnceTheirProcessHasLetGo) {
   EXPECT_EQ(table_.size(), 3u);
 }
 
-TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothHaveLetGo) {
+TEST_F(RingTableTest, ClosedPair_EndsOnceAndIsForgottenAfterBoth) {
   Member& caller = joins(1);
   Member& executor = joins(2);
   open(caller, executor);
@@ -175,7 +175,7 @@ TEST_F(RingTableTest, AClosedPairIsEndedForTheOtherSideOnceAndForgottenWhenBothH
 }
 
 // A process may exit between its start and the report of that start.
-TEST_F(RingTableTest, AProcessWhoseLinkIsGoneDoesNotJoin) {
+TEST_F(RingTableTest, RejectsProcessWithClosedLink) {
   Member& caller = joins(1);
   Member late(*loop_, links_, 2);
   links_.close(late.link);
@@ -188,7 +188,7 @@ TEST_F(RingTableTest, AProcessWhoseLinkIsGoneDoesNotJoin) {
 }
 
 // A process receives the spin page with its doorbell.
-TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
+TEST_F(RingTableTest, SharesSpinPageAndReturnsPermits) {
   const auto limit = SpinLimit::create(*loop_, {}).value();
   table_.limit_spinners(*limit);
   Member& one = joins(1);
@@ -206,7 +206,7 @@ TEST_F(RingTableTest, HandsThePageOfSpinnersOutAndTakesTicketsBack) {
 }
 
 // The queue to an executor that does not read is so full that the next message closes its link.
-TEST_F(RingTableTest, WhoIsCutOffByItsRingIsNobodysPeer) {
+TEST_F(RingTableTest, DisconnectedByRingMessage_IsNoPeer) {
   const auto send = [&](const Member& to, std::size_t bytes) {
     links_.send(to.link, EndExecutor{true, std::string(bytes, 'x'), false});
     return links_.is_open(to.link);

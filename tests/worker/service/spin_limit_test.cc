@@ -18,24 +18,24 @@ std::size_t room_after(SpinRoom room, int samples, int running, int spinning) {
   return last;
 }
 
-TEST(SpinRoomTest, LeavesOneProcessorToWhoIsWaitedFor) {
+TEST(SpinRoomTest, LeavesOneProcessorForAwaitedThread) {
   EXPECT_EQ(room_after(SpinRoom(8, 8), 20, 0, 0), 7u);
   EXPECT_EQ(room_after(SpinRoom(2, 2), 20, 0, 0), 1u);
   EXPECT_EQ(room_after(SpinRoom(1, 1), 20, 0, 0), 0u);
 }
 
-TEST(SpinRoomTest, CountsWhatRunsButNotWhoLooks) {
+TEST(SpinRoomTest, CountsRunningButNotSpinningThreads) {
   EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 0), 3u);
   EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 3), 6u);
   EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 1), 1u);  // a spinning caller and a running executor
 }
 
-TEST(SpinRoomTest, IsNoneWhereThereIsTooMuchToRun) {
+TEST(SpinRoomTest, TooManyRunnable_AllowsNoSpinners) {
   EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 0), 0u);
   EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 30, 4), 0u);
 }
 
-TEST(SpinRoomTest, ForgetsASingleBurst) {
+TEST(SpinRoomTest, ForgetsSingleBurst) {
   SpinRoom room(4, 4);
   for (int i = 0; i < 20; ++i) (void)room.sample(1, 0);
   const std::size_t before = room.sample(1, 0);
@@ -44,7 +44,7 @@ TEST(SpinRoomTest, ForgetsASingleBurst) {
 }
 
 // Samples of a caller and an executor that wait for each other, alone on two processors.
-TEST(SpinRoomTest, IsNotClosedByThoseWhoAreWaitedFor) {
+TEST(SpinRoomTest, AwaitedThreads_KeepBudgetOpen) {
   SpinRoom room(2, 2);
   (void)room.sample(1, 0);
   for (const int running : {3, 3, 1, 1, 2, 2, 3, 1, 3, 2, 3, 3, 3, 1, 3, 2, 2, 2, 2, 4, 4, 1}) {
@@ -52,14 +52,14 @@ TEST(SpinRoomTest, IsNotClosedByThoseWhoAreWaitedFor) {
   }
 }
 
-TEST(SpinRoomTest, ClosesWhereThereIsAlwaysSomethingElse) {
+TEST(SpinRoomTest, PermanentLoad_ClosesBudget) {
   SpinRoom room(2, 2);
   (void)room.sample(1, 0);
   EXPECT_EQ(room_after(room, 6, 2, 0), 1u);
   EXPECT_EQ(room_after(room, 8, 2, 0), 0u);
 }
 
-TEST(SpinRoomTest, KeepsToTheProcessorsOfTheNode) {
+TEST(SpinRoomTest, LimitsToProcessorsOfNode) {
   EXPECT_EQ(room_after(SpinRoom(64, 4), 20, 10, 0), 3u);
   EXPECT_EQ(room_after(SpinRoom(64, 4), 40, 62, 0), 2u);
 }
@@ -81,14 +81,14 @@ class SpinLimitTest : public ::testing::Test {
   std::unique_ptr<EventLoop> loop_ = make_loop();
 };
 
-TEST_F(SpinLimitTest, GivesNoRoomWhereTheMachineSaysNothing) {
+TEST_F(SpinLimitTest, UnreadableLoad_AllowsNoSpinners) {
   for (const auto* text : {"", "0.1 0.1 0.1", "0.1 0.1 0.1 x/80 1", "0.1 0.1 0.1 3"}) {
     EXPECT_EQ(SpinLimit::create(*loop_, running(text)).value()->room(), 0u);
   }
   EXPECT_EQ(SpinLimit::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
 }
 
-TEST_F(SpinLimitTest, FollowsWhatTheMachineSays) {
+TEST_F(SpinLimitTest, FollowsLoadOfMachine) {
   const auto limit = SpinLimit::create(*loop_, running("0.1 0.1 0.1 100000/200000 1\n")).value();
   const auto page = SpinPage::open(limit->file().value().get()).value();
   EXPECT_EQ(page.longest(), 50us);
@@ -103,7 +103,7 @@ TEST_F(SpinLimitTest, FollowsWhatTheMachineSays) {
   EXPECT_GT(page.room(), 0u);
 }
 
-TEST_F(SpinLimitTest, TakesTicketsOfTheDeadAway) {
+TEST_F(SpinLimitTest, ReclaimsPermitsOfDeadProcesses) {
   const auto limit = SpinLimit::create(*loop_, running("0 0 0 1/1 1\n")).value();
   const auto page = SpinPage::open(limit->file().value().get()).value();
   page.set_room(1);
@@ -115,7 +115,7 @@ TEST_F(SpinLimitTest, TakesTicketsOfTheDeadAway) {
   EXPECT_EQ(page.taken(), 0u);
 }
 
-TEST_F(SpinLimitTest, OfZeroGivesNoRoom) {
+TEST_F(SpinLimitTest, LimitZero_AllowsNoSpinners) {
   auto options = running("0 0 0 1/1 1\n");
   options.longest = Duration(0);
   const auto limit = SpinLimit::create(*loop_, options).value();

@@ -32,7 +32,7 @@ class TwoNodesTest : public ServiceObjectsTest {
   std::unique_ptr<WorkerService> other_;
 };
 
-TEST_F(TwoNodesTest, AnObjectIsReadOnAnotherNode) {
+TEST_F(TwoNodesTest, ReadsObjectOnAnotherNode) {
   start_both();
   FakeDriver& owner = attach_driver();
   FakeDriver& reader = attach_to_other();
@@ -52,7 +52,7 @@ TEST_F(TwoNodesTest, AnObjectIsReadOnAnotherNode) {
   }));
 }
 
-TEST_F(TwoNodesTest, AProgramIsBroughtToTheNodeThatRunsIt) {
+TEST_F(TwoNodesTest, CopiesProgramToNodeThatRunsIt) {
   start_both();
   FakeDriver& driver = attach_driver();
   bring_program(driver);
@@ -70,7 +70,7 @@ TEST_F(TwoNodesTest, AProgramIsBroughtToTheNodeThatRunsIt) {
   EXPECT_FALSE(std::filesystem::exists(copy)) << "its bytes live as long as it is used";
 }
 
-TEST_F(TwoNodesTest, AProgramThatIsGoneInPartLeavesNothingOfTheRest) {
+TEST_F(TwoNodesTest, ProgramPartlyMissing_LeavesNoFiles) {
   start_both();
   FakeDriver& driver = attach_driver();
   bring_program(driver);
@@ -92,7 +92,7 @@ TEST_F(TwoNodesTest, AProgramThatIsGoneInPartLeavesNothingOfTheRest) {
   EXPECT_EQ(left(), std::vector<std::string>());
 }
 
-TEST_F(TwoNodesTest, APeerThatDiesInAPullCostsTheObjectNotTheAgent) {
+TEST_F(TwoNodesTest, PeerDiedDuringPull_FailsObjectNotAgent) {
   start_both();
   FakeDriver& owner = attach_driver();
   FakeDriver& reader = attach_to_other();
