@@ -24,8 +24,8 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "head/core/head_core.h"
-#include "protocol/messages.h"
-#include "session/session.h"
+#include "protocol/codec/messages.h"
+#include "protocol/session/session.h"
 
 namespace mobula::internal::head {
 namespace {

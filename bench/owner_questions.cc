@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "client/core/client_core.h"
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "model/group.h"
+#include "base/model/group.h"
 
 namespace mobula::internal::packing {
 

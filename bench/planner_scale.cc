@@ -12,7 +12,7 @@
 #include <ctime>
 #include <vector>
 
-#include "planner/planner.h"
+#include "scheduler/planner/planner.h"
 
 namespace mobula::internal::planner {
 namespace {

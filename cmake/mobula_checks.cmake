@@ -26,7 +26,11 @@ endfunction()
 
 # A source in no target would look like code or a test, and would never run.
 function(mobula_check_every_source_is_listed)
-  file(GLOB_RECURSE present CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cc")
+  set(present "")
+  foreach(room IN LISTS MOBULA_ROOMS)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${room}/*.cc")
+    list(APPEND present ${sources})
+  endforeach()
   if(BUILD_TESTING)
     file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cc")
     # A separate project that uses the installed library.

@@ -5,8 +5,9 @@
 include(CMakePackageConfigHelpers)
 
 set(MOBULA_LIBRARY_FOLDERS
-    base model protocol session transport transport/direct store/core store device gpu tensor
-    transfer/core exchange collective/core collective client/core executor/core client executor runtime)
+    base base/model protocol protocol/session transport transport/tensor store/core store device device/gpu tensor
+    tensor/exchange/core tensor/exchange tensor/collective/core tensor/collective
+    client/core client/executor/core client client/executor client/console client/init)
 
 file(GLOB_RECURSE MOBULA_PUBLIC_HEADERS CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/mobula/*.h")
 if(MOBULA_PUBLIC_HEADERS)
@@ -15,11 +16,6 @@ if(MOBULA_PUBLIC_HEADERS)
   target_sources(mobula_public_headers INTERFACE FILE_SET HEADERS
       BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${MOBULA_PUBLIC_HEADERS})
   mobula_verify_alone(mobula_public_headers ${MOBULA_PUBLIC_HEADERS})
-endif()
-
-if(NOT TARGET mobula_runtime)
-  message(STATUS "Mobula::mobula is left out: there is no src/runtime")
-  return()
 endif()
 
 add_library(mobula_shared SHARED)

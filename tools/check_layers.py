@@ -11,9 +11,11 @@ import re
 import sys
 from pathlib import Path
 
+from rooms import ROOMS
+
 PUBLIC = "include/mobula"
 PAGE = "docs/architecture.md"
-TREES = ("src", "include", "tests", "examples", "compat", "bench")
+TREES = ROOMS + ("include", "tests", "examples", "bench")
 SOURCE_ENDINGS = {".h", ".cc", ".cpp", ".cu"}
 SIZES = {"header": (120, 300), "source": (250, 600)}
 COLUMNS = 100
@@ -66,7 +68,7 @@ class Page:
         return None
 
     def may(self, folder, file, target_folder, target_file=None):
-        if target_folder == folder or target_folder == "base" or (target_folder == "model" and folder != "base"):
+        if target_folder == folder or target_folder == "base" or (target_folder == "base/model" and folder != "base"):
             return not (folder == PUBLIC and target_folder != PUBLIC)
         for row in (folder, file):
             if row in self.allowed:
@@ -90,7 +92,7 @@ def without_comments(text):
 
 
 def is_core(folder):
-    return folder in ("planner", "scheduler", "session") or bool(folder and folder.endswith("/core"))
+    return folder in ("scheduler", "scheduler/planner", "protocol/session") or bool(folder and folder.endswith("/core"))
 
 
 class Check:
@@ -111,7 +113,7 @@ class Check:
             for path in sorted((self.root / tree).rglob("*")):
                 if path.suffix in SOURCE_ENDINGS and path.is_file():
                     self.source(path)
-                elif path.name == "CMakeLists.txt" and tree == "src":
+                elif path.name == "CMakeLists.txt" and tree in ROOMS:
                     self.cmake(path)
         self.circles()
         for number, target in self.page.links:
@@ -121,8 +123,7 @@ class Check:
     def source(self, path):
         self.files += 1
         name = path.relative_to(self.root).as_posix()
-        inner = name[len("src/"):] if name.startswith("src/") else name
-        folder = self.page.folder_of(inner)
+        folder = self.page.folder_of(name)
         if folder is None:
             self.breach(name, f"lies in a folder that the table in {PAGE} does not name")
             return
@@ -132,8 +133,8 @@ class Check:
         for number, line in enumerate(code, 1):
             include = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
             if include:
-                self.include(f"{name}:{number}", folder, inner, include[1], include[2])
-            if is_core(folder) and name.startswith("src/"):
+                self.include(f"{name}:{number}", folder, name, include[1], include[2])
+            if is_core(folder):
                 for pattern, reason in IMPURE:
                     if re.search(pattern, line):
                         self.breach(f"{name}:{number}", f"{reason}: {line.strip()}")
@@ -147,9 +148,9 @@ class Check:
             if folder == "base" and file.endswith(".h") and target.startswith("spdlog/"):
                 self.breach(where, f"{target} belongs into .cc files of base only")
             return
-        own = folder if folder in ("tests", "examples", "compat", "bench") else None
+        own = folder if folder in ("tests", "examples", "bench") else None
         if target_folder is None and not own:
-            self.breach(where, f'"{target}" names no folder of the table; includes are written from src/')
+            self.breach(where, f'"{target}" names no folder of the table; includes are relative to the root')
         elif target_folder is not None and not self.page.may(folder, file, target_folder, target_file):
             self.breach(where, f"{folder} may not include {target_folder} ({target})")
         elif target_folder not in (None, folder):
@@ -158,7 +159,7 @@ class Check:
     def cmake(self, path):
         name = path.relative_to(self.root).as_posix()
         text = re.sub(r'#[^\n]*', "", path.read_text())
-        here = path.parent.relative_to(self.root / "src").as_posix()
+        here = path.parent.relative_to(self.root).as_posix()
         for call in re.finditer(r'mobula_(library|program)\s*\(([^)]*)\)', text):
             words = call[2].split()
             where = f"{name}:{text.count(chr(10), 0, call.start()) + 1}"

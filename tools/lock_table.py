@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from rooms import ROOMS
+
 PAGE = "docs/concurrency.md"
 BEGIN, END = "<!-- locks: begin (tools/lock_table.py) -->", "<!-- locks: end -->"
 SCOPE = re.compile(r'\b(?:class|struct)\s+(?:MOBULA_\w+\([^)]*\)\s+)?((?:\w+::)*\w+)[^;{}()]*$')
@@ -44,9 +46,13 @@ def locks_of(text):
     return [(name, lock, members) for (name, lock), members in locks.items()]
 
 
+def sources(root):
+    return (path for room in sorted(ROOMS) for path in sorted((root / room).rglob("*")))
+
+
 def table(root):
     rows = ["| type | lock | guarded members |", "| --- | --- | --- |"]
-    for path in sorted((root / "src").rglob("*")):
+    for path in sources(root):
         if path.suffix not in (".h", ".cc") or path.name == "mutex.h":
             continue
         for name, lock, members in locks_of(path.read_text()):
@@ -56,7 +62,7 @@ def table(root):
 
 
 def forbidden(root):
-    for path in sorted((root / "src").rglob("*")):
+    for path in sources(root):
         if path.suffix in (".h", ".cc") and path.parent.name != "base":
             for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
                 if STANDARD.search(line):

@@ -1,13 +1,13 @@
 // Colors of tables and messages, and the choice of pages for the pager.
-#include "cli/colour.h"
+#include "cli/output/colour.h"
 
 #include <gtest/gtest.h>
 
 #include "cli/command_line.h"
-#include "cli/output.h"
-#include "cli/pager.h"
-#include "cli/text_table.h"
-#include "cli/watch_page.h"
+#include "cli/output/output.h"
+#include "cli/output/pager.h"
+#include "cli/output/text_table.h"
+#include "cli/output/watch_page.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/drain_report.h"
+#include "cli/commands/drain_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Time formats that `mobula events` accepts.
 #include <gtest/gtest.h>
 
-#include "cli/event_commands.h"
+#include "cli/commands/event_commands.h"
 
 namespace mobula::internal::cli {
 namespace {

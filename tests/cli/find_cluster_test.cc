@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "cli/exit_code.h"
-#include "cli/stop.h"
+#include "cli/commands/stop.h"
 
 namespace mobula::internal::cli {
 namespace {

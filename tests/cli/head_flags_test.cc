@@ -1,4 +1,4 @@
-#include "cli/head_flags.h"
+#include "cli/commands/head_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "protocol/cluster_files.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {
 namespace {

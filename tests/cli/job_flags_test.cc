@@ -1,4 +1,4 @@
-#include "cli/job_flags.h"
+#include "cli/commands/job_flags.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/batch_command.h"
+#include "cli/commands/batch_command.h"
 #include "cli/command_line.h"
-#include "cli/text_table.h"
+#include "cli/output/text_table.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -1,7 +1,7 @@
 // Log lines for a terminal.
 #include <gtest/gtest.h>
 
-#include "cli/log_lines.h"
+#include "cli/output/log_lines.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -1,5 +1,5 @@
 // Merges several logs into one.
-#include "cli/log_merge.h"
+#include "cli/output/log_merge.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/node_types.h"
+#include "cli/commands/node_types.h"
 
 #include <gtest/gtest.h>
 

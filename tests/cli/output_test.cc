@@ -1,8 +1,8 @@
-#include "cli/output.h"
+#include "cli/output/output.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/table_columns.h"
+#include "cli/output/table_columns.h"
 
 namespace mobula::internal::cli {
 namespace {

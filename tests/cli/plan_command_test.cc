@@ -1,8 +1,8 @@
-#include "cli/plan_command.h"
+#include "cli/commands/plan_command.h"
 
 #include <gtest/gtest.h>
 
-#include "planner/planner.h"
+#include "scheduler/planner/planner.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -20,9 +20,9 @@
 #include "base/fd.h"
 #include "base/time.h"
 #include "cli/mobula_program.h"
-#include "protocol/cluster_files.h"
-#include "transport/curve.h"
-#include "transport/tcp.h"
+#include "protocol/program/cluster_files.h"
+#include "transport/bus/curve.h"
+#include "transport/net/tcp.h"
 
 namespace mobula::internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/task_run.h"
+#include "cli/commands/task_run.h"
 
 #include <gtest/gtest.h>
 

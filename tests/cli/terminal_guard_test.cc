@@ -1,5 +1,5 @@
 // Output of jobs for a terminal.
-#include "cli/terminal_guard.h"
+#include "cli/output/terminal_guard.h"
 
 #include <gtest/gtest.h>
 

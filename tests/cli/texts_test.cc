@@ -1,4 +1,4 @@
-#include "cli/texts.h"
+#include "cli/output/texts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

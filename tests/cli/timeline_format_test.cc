@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "cli/timeline_trace.h"
-#include "model/task.h"
+#include "cli/commands/timeline_trace.h"
+#include "base/model/task.h"
 #include "cli/trace_format.h"
 
 namespace mobula::internal::cli {

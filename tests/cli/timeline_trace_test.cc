@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "cli/timeline_trace.h"
-#include "model/task.h"
+#include "cli/commands/timeline_trace.h"
+#include "base/model/task.h"
 
 namespace mobula::internal::cli {
 namespace {

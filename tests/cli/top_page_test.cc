@@ -1,5 +1,5 @@
 // Busy processes, computed from two samples.
-#include "cli/top_page.h"
+#include "cli/output/top_page.h"
 
 #include <gtest/gtest.h>
 

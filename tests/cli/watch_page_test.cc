@@ -1,7 +1,7 @@
 // The page of `mobula status --watch`.
 #include <gtest/gtest.h>
 
-#include "cli/watch_page.h"
+#include "cli/output/watch_page.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -1,5 +1,5 @@
 // The table that maps failures of the runtime to public exception types.
-#include "client/conversion.h"
+#include "client/engine/conversion.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include <mobula/errors.h>
 
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {

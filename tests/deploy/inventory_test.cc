@@ -7,7 +7,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "protocol/cluster_files.h"
+#include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::deploy {
 namespace {

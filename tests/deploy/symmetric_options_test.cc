@@ -1,4 +1,4 @@
-#include "cli/symmetric_options.h"
+#include "cli/commands/symmetric_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

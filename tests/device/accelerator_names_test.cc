@@ -1,4 +1,4 @@
-#include "device/accelerator_names.h"
+#include "device/detection/accelerator_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

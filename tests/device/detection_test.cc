@@ -1,6 +1,6 @@
 // Detection of each vendor against a simulation of its interface: a file tree in place of /sys and
 // /dev, or a script in place of its program.
-#include "device/detection.h"
+#include "device/detection/detection.h"
 
 #include <filesystem>
 

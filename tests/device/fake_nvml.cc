@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "device/nvml_abi.h"
+#include "device/detection/nvml_abi.h"
 
 namespace {
 

@@ -1,15 +1,15 @@
-#include "device/gpu_probe.h"
+#include "device/detection/gpu_probe.h"
 
 #include <cstdlib>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "device/detection.h"
-#include "device/neuron.h"
-#include "device/nvml.h"
-#include "device/pci.h"
-#include "device/probe.h"
+#include "device/detection/detection.h"
+#include "device/detection/neuron.h"
+#include "device/detection/nvml.h"
+#include "device/detection/pci.h"
+#include "device/detection/probe.h"
 #include "device/scratch.h"
 
 namespace mobula::internal {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "device/link_groups.h"
-#include "device/probe.h"
+#include "device/detection/probe.h"
 #include "device/scratch.h"
 
 namespace mobula::internal {

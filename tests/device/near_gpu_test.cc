@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "device/pci.h"
+#include "device/detection/pci.h"
 #include "device/scratch.h"
 
 namespace mobula::internal {

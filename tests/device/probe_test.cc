@@ -1,4 +1,4 @@
-#include "device/probe.h"
+#include "device/detection/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 
 namespace mobula::internal {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/quantity.h"
-#include "head/core/request_json.h"
-#include "model/label_selector.h"
-#include "transport/address.h"
+#include "head/core/view/request_json.h"
+#include "base/model/label_selector.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 namespace {

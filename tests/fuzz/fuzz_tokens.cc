@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "protocol/ticket.h"
-#include "protocol/token.h"
+#include "protocol/tickets/ticket.h"
+#include "protocol/tickets/token.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mobula::internal;

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <string>
 
-#include "protocol/nursery_wire.h"
-#include "protocol/ticket.h"
-#include "transport/bulk_wire.h"
-#include "transport/local_frame.h"
+#include "protocol/messages/nursery_wire.h"
+#include "protocol/tickets/ticket.h"
+#include "transport/bulk/bulk_wire.h"
+#include "transport/local/local_frame.h"
 
 namespace mobula::internal {
 namespace {

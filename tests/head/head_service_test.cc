@@ -9,7 +9,7 @@
 #include "head/head_keys.h"
 #include "head/main.h"
 #include "head/scratch_folder.h"
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 
 namespace mobula::internal::head {
 namespace {

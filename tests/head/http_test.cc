@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "head/http_service.h"
-#include "protocol/token.h"
-#include "transport/address.h"
+#include "head/http/http_service.h"
+#include "protocol/tickets/token.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal::head {
 namespace {

@@ -1,4 +1,4 @@
-#include "head/journal.h"
+#include "head/journal/journal.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

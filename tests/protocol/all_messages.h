@@ -13,8 +13,8 @@
 
 #include <cxxabi.h>
 
-#include "protocol/messages.h"
-#include "protocol/ticket.h"
+#include "protocol/codec/messages.h"
+#include "protocol/tickets/ticket.h"
 #include "protocol/filler.h"
 
 namespace mobula::internal::test {

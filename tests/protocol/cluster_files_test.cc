@@ -1,4 +1,4 @@
-#include "protocol/cluster_files.h"
+#include "protocol/program/cluster_files.h"
 #include "protocol/process_mark.h"
 
 #include <gtest/gtest.h>

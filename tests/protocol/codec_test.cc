@@ -1,4 +1,4 @@
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fields.h"
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::test {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "model/task.h"
-#include "protocol/messages.h"
-#include "protocol/recent_values.h"
+#include "base/model/task.h"
+#include "protocol/codec/messages.h"
+#include "protocol/codec/recent_values.h"
 
 namespace mobula::internal::test {
 namespace {

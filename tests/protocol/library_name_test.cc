@@ -1,4 +1,4 @@
-#include "protocol/library_name.h"
+#include "protocol/program/library_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Recording files: written steps are read again, and files that no recorder wrote are rejected.
-#include "protocol/recording.h"
+#include "protocol/recording/recording.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "protocol/recorder.h"
+#include "protocol/recording/recorder.h"
 
 namespace mobula::internal {
 namespace {

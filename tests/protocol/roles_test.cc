@@ -1,6 +1,6 @@
 // Checks the table of permitted senders for every message and role against the documented roles,
 // which are stated independently here.
-#include "protocol/roles.h"
+#include "protocol/tickets/roles.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "protocol/ticket_clock.h"
+#include "protocol/tickets/ticket_clock.h"
 
 #include <gtest/gtest.h>
 
-#include "protocol/messages.h"
-#include "protocol/ticket.h"
+#include "protocol/codec/messages.h"
+#include "protocol/tickets/ticket.h"
 
 namespace mobula::internal {
 namespace {

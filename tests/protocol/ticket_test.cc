@@ -1,8 +1,8 @@
-#include "protocol/ticket.h"
+#include "protocol/tickets/ticket.h"
 
 #include <gtest/gtest.h>
 
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::test {
 namespace {

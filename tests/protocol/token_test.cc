@@ -1,5 +1,5 @@
 // Tokens as text: a written token parses, and truncated, altered, or other text is rejected.
-#include "protocol/token.h"
+#include "protocol/tickets/token.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

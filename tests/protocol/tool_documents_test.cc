@@ -1,9 +1,9 @@
-#include "protocol/tool_documents.h"
+#include "protocol/messages/tool_documents.h"
 
 #include <gtest/gtest.h>
 
-#include "model/error_record.h"
-#include "protocol/codec.h"
+#include "base/model/error_record.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/planner.h"
-#include "planner/type_choice.h"
+#include "scheduler/planner/planner.h"
+#include "scheduler/planner/type_choice.h"
 #include "ray/scenario.h"
 
 namespace mobula::internal::ray {

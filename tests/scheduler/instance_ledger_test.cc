@@ -1,4 +1,4 @@
-#include "scheduler/instance_ledger.h"
+#include "scheduler/ledger/instance_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

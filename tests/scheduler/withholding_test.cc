@@ -1,4 +1,4 @@
-#include "scheduler/withholding.h"
+#include "scheduler/queues/withholding.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The machine below a simulated agent: program files, forks, kills, and bulk transfers.
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 #include "sim/agent_role.h"
 #include "sim/process_role.h"
 

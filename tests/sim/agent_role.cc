@@ -1,6 +1,6 @@
 #include "sim/agent_role.h"
 
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 #include "sim/process_role.h"
 
 namespace mobula::internal::sim {

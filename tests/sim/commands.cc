@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/mark.h"
-#include "sim/mutations.h"
+#include "sim/mutations/mutations.h"
 
 namespace mobula::internal::sim {
 namespace {

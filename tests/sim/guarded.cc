@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 #include "sim/commands.h"
 
 namespace mobula::internal::sim {

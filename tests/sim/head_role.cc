@@ -1,6 +1,6 @@
 #include "sim/head_role.h"
 
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 #include "sim/agent_role.h"
 #include "sim/world.h"
 

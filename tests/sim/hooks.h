@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/core/client_core.h"
-#include "executor/core/executor_core.h"
+#include "client/executor/core/executor_core.h"
 #include "head/core/outputs.h"
 #include "worker/core/worker_command.h"
 

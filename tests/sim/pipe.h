@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/time.h"
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 #include "sim/kernel.h"
 
 namespace mobula::internal::sim {

@@ -1,7 +1,7 @@
 // Compares the oracle with the functions that it models.
 #include <gtest/gtest.h>
 
-#include "sim/plan.h"
+#include "sim/workload/plan.h"
 
 namespace mobula::internal::sim {
 namespace {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "client/core/client_core.h"
-#include "executor/core/executor_core.h"
+#include "client/executor/core/executor_core.h"
 #include "sim/pipe.h"
 #include "sim/role.h"
-#include "sim/user_code.h"
+#include "sim/workload/user_code.h"
 #include "sim/world.h"
 
 namespace mobula::internal::sim {

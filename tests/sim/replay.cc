@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "client/core/client_core.h"
-#include "executor/core/executor_core.h"
+#include "client/executor/core/executor_core.h"
 #include "head/core/head_core.h"
-#include "protocol/core_records.h"
-#include "protocol/recording.h"
+#include "protocol/messages/core_records.h"
+#include "protocol/recording/recording.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::sim {

@@ -10,12 +10,12 @@
 #include <iterator>
 
 #include "client/core/client_core.h"
-#include "executor/core/executor_core.h"
+#include "client/executor/core/executor_core.h"
 #include "head/core/head_core.h"
 #include "head/core/rows.h"
 #include "protocol/all_messages.h"
 #include "protocol/filler.h"
-#include "protocol/recorder.h"
+#include "protocol/recording/recorder.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::sim {

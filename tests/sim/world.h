@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "model/payload.h"
-#include "sim/checkers.h"
+#include "base/model/payload.h"
+#include "sim/checkers/checkers.h"
 #include "sim/hooks.h"
 #include "sim/kernel.h"
 #include "sim/pipe.h"
 #include "sim/role.h"
-#include "sim/scenario.h"
+#include "sim/workload/scenario.h"
 #include "sim/trace.h"
 
 namespace mobula::internal::sim {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/cuda_abi.h"
+#include "device/gpu/cuda_abi.h"
 
 namespace simulated_gpu {
 

@@ -15,7 +15,7 @@
 #include <functional>
 #include <string>
 
-#include "gpu/device_uuid.h"
+#include "device/gpu/device_uuid.h"
 
 namespace mobula::internal {
 

@@ -2,7 +2,7 @@
 // reduces the received data, last rank first, so that no test relies on rank order.
 #include <cstring>
 
-#include "collective/core/half.h"
+#include "tensor/collective/core/half.h"
 #include "simulated_gpu/nccl_state.h"
 #include "simulated_gpu/settings.h"
 

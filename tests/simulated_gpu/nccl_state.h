@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/nccl_abi.h"
+#include "device/gpu/nccl_abi.h"
 #include "simulated_gpu/cuda_state.h"
 
 namespace simulated_gpu {

@@ -2,7 +2,7 @@
 // memory use of all processes.
 #include <cstring>
 
-#include "device/nvml_abi.h"
+#include "device/detection/nvml_abi.h"
 #include "simulated_gpu/identity.h"
 #include "simulated_gpu/settings.h"
 #include "simulated_gpu/taken.h"

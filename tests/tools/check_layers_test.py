@@ -12,10 +12,10 @@ TABLE = """# Architecture
 
 ## Include rules
 
-| folder | what lives there | may include besides `base`, `model` |
+| folder | what lives there | may include besides `base`, `base/model` |
 | --- | --- | --- |
 | `base` | vocabulary | – |
-| `model` | values | – |
+| `base/model` | values | – |
 | `protocol` | messages | – |
 | `scheduler` | pure | – |
 | `store/core` | pure | – |
@@ -34,22 +34,22 @@ TABLE = """# Architecture
 
 | question | where |
 | --- | --- |
-| ids | [id.h](../src/base/id.h) |
+| ids | [id.h](../base/id.h) |
 """
 
 SOUND = {
     "docs/architecture.md": TABLE,
-    "src/base/id.h": "#pragma once\n#include <compare>\n",
-    "src/protocol/message.h": '#include "base/id.h"\n#include "model/request.h"\n',
-    "src/model/request.h": '#include "base/id.h"\n',
-    "src/head/core/members.h": '#include "protocol/message.h"\n#include "scheduler/view.h"\n',
-    "src/head/core/CMakeLists.txt": "mobula_library(head/core SOURCES a.cc LINKS base protocol fmt::fmt)\n",
-    "src/scheduler/view.h": "#include <map>\nstd::map<int, Row*> rows;\n",
-    "src/head/main.h": '#include "head/core/members.h"\n',
-    "src/client/get.cc": "#include <mobula/get.h>\n",
+    "base/id.h": "#pragma once\n#include <compare>\n",
+    "protocol/message.h": '#include "base/id.h"\n#include "base/model/request.h"\n',
+    "base/model/request.h": '#include "base/id.h"\n',
+    "head/core/members.h": '#include "protocol/message.h"\n#include "scheduler/view.h"\n',
+    "head/core/CMakeLists.txt": "mobula_library(head/core SOURCES a.cc LINKS base protocol fmt::fmt)\n",
+    "scheduler/view.h": "#include <map>\nstd::map<int, Row*> rows;\n",
+    "head/main.h": '#include "head/core/members.h"\n',
+    "client/get.cc": "#include <mobula/get.h>\n",
     "include/mobula/get.h": "#include <mobula/ref.h>\n#include <vector>\n",
-    "src/cli/main.cc": '#include "head/main.h"\n#include "client/get.h"\n',
-    "src/cli/CMakeLists.txt": "mobula_program(mobula SOURCES main.cc LINKS client head CLI11::CLI11)\n",
+    "cli/main.cc": '#include "head/main.h"\n#include "client/get.h"\n',
+    "cli/CMakeLists.txt": "mobula_program(mobula SOURCES main.cc LINKS client head CLI11::CLI11)\n",
     "examples/hello.cc": "#include <mobula/get.h>\n",
     "tests/head/core/members_test.cc": '#include "head/core/members.h"\n#include "sim/world.h"\n',
 }
@@ -81,20 +81,20 @@ class CheckLayers(unittest.TestCase):
         self.assert_sound({})
 
     def test_head_including_worker_is_named_with_file_and_line(self):
-        self.assert_breach("src/head/serve.cc:2: head may not include worker (worker/agent.h)",
-                           {"src/head/serve.cc": '#include <map>\n#include "worker/agent.h"\n'})
+        self.assert_breach("head/serve.cc:2: head may not include worker (worker/agent.h)",
+                           {"head/serve.cc": '#include <map>\n#include "worker/agent.h"\n'})
 
     def test_including_upwards_is_a_breach(self):
-        self.assert_breach("base may not include protocol", {"src/base/log.cc": '#include "protocol/message.h"\n'})
-        self.assert_breach("base may not include model", {"src/base/log.cc": '#include "model/request.h"\n'})
+        self.assert_breach("base may not include protocol", {"base/log.cc": '#include "protocol/message.h"\n'})
+        self.assert_breach("base may not include base/model", {"base/log.cc": '#include "base/model/request.h"\n'})
 
     def test_a_shell_may_not_reach_into_the_core_of_another(self):
         self.assert_breach("worker may not include head/core",
-                           {"src/worker/agent.cc": '#include "head/core/members.h"\n'})
+                           {"worker/agent.cc": '#include "head/core/members.h"\n'})
 
     def test_only_the_named_file_has_the_extra_permission(self):
-        self.assert_breach("cli may not include head", {"src/cli/top.cc": '#include "head/main.h"\n'})
-        self.assert_breach("cli may not include head", {"src/cli/main.cc": '#include "head/journal.h"\n'})
+        self.assert_breach("cli may not include head", {"cli/top.cc": '#include "head/main.h"\n'})
+        self.assert_breach("cli may not include head", {"cli/main.cc": '#include "head/journal.h"\n'})
 
     def test_a_public_header_stands_alone(self):
         self.assert_breach("include/mobula may not include base",
@@ -105,32 +105,32 @@ class CheckLayers(unittest.TestCase):
 
     def test_a_core_may_not_include_public_headers(self):
         self.assert_breach("head/core may not include include/mobula",
-                           {"src/head/core/members.cc": "#include <mobula/get.h>\n"})
+                           {"head/core/members.cc": "#include <mobula/get.h>\n"})
 
     def test_an_include_relative_to_the_file_is_a_breach(self):
-        self.assert_breach("names no folder of the table", {"src/head/core/members.cc": '#include "members.h"\n'})
+        self.assert_breach("names no folder of the table", {"head/core/members.cc": '#include "members.h"\n'})
 
     def test_a_folder_without_a_row_is_a_breach(self):
-        self.assert_breach("src/tuner/tune.h: lies in a folder", {"src/tuner/tune.h": "#pragma once\n"})
+        self.assert_breach("device/tune.h: lies in a folder", {"device/tune.h": "#pragma once\n"})
 
     def test_a_commented_include_is_no_include(self):
-        self.assert_sound({"src/head/serve.cc": '// #include "worker/agent.h"\n/*\n#include "worker/agent.h"\n*/\n'})
+        self.assert_sound({"head/serve.cc": '// #include "worker/agent.h"\n/*\n#include "worker/agent.h"\n*/\n'})
 
     def test_linking_follows_the_same_table(self):
-        self.assert_breach("src/protocol/CMakeLists.txt:2: protocol may not link scheduler", {
-            "src/protocol/CMakeLists.txt": "# codec\nmobula_library(protocol SOURCES a.cc\n  LINKS base scheduler)\n"})
+        self.assert_breach("protocol/CMakeLists.txt:2: protocol may not link scheduler", {
+            "protocol/CMakeLists.txt": "# codec\nmobula_library(protocol SOURCES a.cc\n  LINKS base scheduler)\n"})
 
     def test_a_library_declared_under_another_name_is_a_breach(self):
         self.assert_breach("declares the library of head",
-                           {"src/head/core/CMakeLists.txt": "mobula_library(head SOURCES a.cc LINKS base)\n"})
+                           {"head/core/CMakeLists.txt": "mobula_library(head SOURCES a.cc LINKS base)\n"})
 
     def test_a_circle_in_the_table_is_a_breach(self):
         self.assert_breach("the table allows a circle: client -> protocol -> client", {
             "docs/architecture.md": TABLE.replace("| messages | – |", "| messages | `client` |")})
 
     def test_a_link_of_the_index_that_leads_nowhere_is_a_breach(self):
-        self.assert_breach("leads to ../src/base/gone.h", {
-            "docs/architecture.md": TABLE + "| gone | [gone.h](../src/base/gone.h) |\n"})
+        self.assert_breach("leads to ../base/gone.h", {
+            "docs/architecture.md": TABLE + "| gone | [gone.h](../base/gone.h) |\n"})
 
     def test_whatever_lets_chance_decide_is_a_breach_in_a_core(self):
         for line in ("#include <mutex>", "#include <thread>", "std::unordered_map<int, int> rows;",
@@ -140,23 +140,23 @@ class CheckLayers(unittest.TestCase):
                      "std::set<const Row*> rows;", "Table<Row *, int> rows;", "#include <fstream>"):
             with self.subTest(line):
                 text = f"// a core\n{line}\n"
-                self.assert_breach("src/scheduler/place.cc:2:", {"src/scheduler/place.cc": text})
-                self.assert_sound({"src/head/place.cc": text})
+                self.assert_breach("scheduler/place.cc:2:", {"scheduler/place.cc": text})
+                self.assert_sound({"head/place.cc": text})
 
     def test_words_in_comments_and_values_that_are_pointers_are_no_breach_in_a_core(self):
-        self.assert_sound({"src/scheduler/place.cc":
+        self.assert_sound({"scheduler/place.cc":
                            "// Never std::unordered_map, nor rand(), nor steady_clock::now().\n"
                            "std::map<NodeId, Row*> rows; int operand(int x);\n"})
 
     def test_a_file_past_the_limit_is_a_breach_and_past_the_aim_a_warning(self):
-        self.assert_breach("src/base/big.h: 301 lines", {"src/base/big.h": "\n" * 301})
-        self.assert_breach("src/base/big.cc: 601 lines", {"src/base/big.cc": "\n" * 601})
-        status, output = check({"src/base/big.cc": "\n" * 300})
+        self.assert_breach("base/big.h: 301 lines", {"base/big.h": "\n" * 301})
+        self.assert_breach("base/big.cc: 601 lines", {"base/big.cc": "\n" * 601})
+        status, output = check({"base/big.cc": "\n" * 300})
         self.assertEqual(0, status)
-        self.assertIn("warning: src/base/big.cc: 300 lines", output)
+        self.assertIn("warning: base/big.cc: 300 lines", output)
 
     def test_a_vague_file_name_is_a_breach(self):
-        self.assert_breach("'util' in a file's name", {"src/base/string_util.h": "#pragma once\n"})
+        self.assert_breach("'util' in a file's name", {"base/string_util.h": "#pragma once\n"})
 
     def test_a_page_without_the_table_is_a_breach(self):
         status, output = check({"docs/architecture.md": "# Architecture\n"})

@@ -23,7 +23,7 @@ class CheckProse(unittest.TestCase):
         subprocess.run(["git", "init", "-q", self.root], check=True)
         self.write("docs/glossary.md", (ROOT / "docs" / "glossary.md").read_text())
         self.write("tools/README", "")
-        self.write("src/a/block.h", CONTRACT)
+        self.write("a/block.h", CONTRACT)
         self.assertEqual(run_tool(self.root, "--update").returncode, 0)
 
     def tearDown(self):
@@ -47,20 +47,20 @@ class CheckProse(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
 
     def test_comment(self):
-        self.expect("src/a/block.cc", "// What is stored here is unclear.\n", "headless-subject")
+        self.expect("a/block.cc", "// What is stored here is unclear.\n", "headless-subject")
 
     def test_joins_lines_of_a_comment(self):
-        self.expect("src/a/block.cc", "// The value is\n// said.\nint x;\n", "said")
+        self.expect("a/block.cc", "// The value is\n// said.\nint x;\n", "said")
 
     def test_string_literal(self):
-        self.expect("src/a/block.cc", 'auto x = f("the list is none of ours");\n', "is-none")
+        self.expect("a/block.cc", 'auto x = f("the list is none of ours");\n', "is-none")
 
     def test_start_of_an_error(self):
-        self.expect("src/a/block.cc", 'return failure(ErrorCode::corrupt, "it broke");\n', "error-start")
+        self.expect("a/block.cc", 'return failure(ErrorCode::corrupt, "it broke");\n', "error-start")
 
     def test_names(self):
-        self.expect("src/a/block.cc", "int agent_told = 0;\n", "name-word")
-        self.expect("src/a/desk.cc", "", "name-word")
+        self.expect("a/block.cc", "int agent_told = 0;\n", "name-word")
+        self.expect("a/desk.cc", "", "name-word")
 
     def test_test_names(self):
         self.expect("tests/a/block_test.cc", "TEST(Block, WhatIsStored) {}\n", "test-lead")
@@ -70,8 +70,8 @@ class CheckProse(unittest.TestCase):
         self.expect("docs/page.md", "one " * 31 + "\n", "long-sentence")
 
     def test_header_contract(self):
-        self.expect("src/a/other.h", "// Counts blocks.\n#pragma once\n", "header-contract")
-        self.expect("src/a/other.h", "// Thread: any.\n" + "// More.\n" * 8 + "#pragma once\n", "header-contract")
+        self.expect("a/other.h", "// Counts blocks.\n#pragma once\n", "header-contract")
+        self.expect("a/other.h", "// Thread: any.\n" + "// More.\n" * 8 + "#pragma once\n", "header-contract")
 
     def test_markdown_and_scripts(self):
         self.expect("docs/page.md", "| a | lies in a file |\n", "lies")
@@ -79,18 +79,18 @@ class CheckProse(unittest.TestCase):
 
     def test_exemptions(self):
         self.expect_clean("docs/page.md", "`what is told`\n\n```\nwhat is told\n```\n<!-- prose: off -->\nis told\n")
-        self.expect_clean("src/a/block.cc", '#include "what is told here.h"\n// The name `is told` is code.\nauto x = "is told";\n')
+        self.expect_clean("a/block.cc", '#include "what is told here.h"\n// The name `is told` is code.\nauto x = "is told";\n')
 
     def test_count_falls_in_one_directory_only(self):
-        self.write("src/a/block.cc", "// The value is said.\n")
+        self.write("a/block.cc", "// The value is said.\n")
         self.assertEqual(run_tool(self.root, "--update").returncode, 0)
-        self.write("src/a/block.cc", "")
-        self.expect("src/b/block.cc", "// The value is said.\n", "said")
+        self.write("a/block.cc", "")
+        self.expect("b/block.cc", "// The value is said.\n", "said")
 
     def test_update_refuses_a_higher_total(self):
-        self.write("src/a/block.cc", "// The value is said.\n")
+        self.write("a/block.cc", "// The value is said.\n")
         run_tool(self.root, "--update")
-        self.write("src/a/block.cc", "// The value is said. The name is told.\n")
+        self.write("a/block.cc", "// The value is said. The name is told.\n")
         result = run_tool(self.root, "--update")
         self.assertEqual(result.returncode, 1)
         self.assertIn("said rises from 1 to 2", result.stdout)

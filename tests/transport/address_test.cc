@@ -1,11 +1,11 @@
-#include "transport/address.h"
+#include "transport/net/address.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "transport/loop_fixture.h"
-#include "transport/name_resolver.h"
+#include "transport/net/name_resolver.h"
 
 namespace mobula::internal {
 namespace {

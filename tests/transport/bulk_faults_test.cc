@@ -11,9 +11,9 @@
 
 #include "base/random.h"
 #include "transport/bulk_fixture.h"
-#include "transport/bulk_stream.h"
+#include "transport/bulk/bulk_stream.h"
 #include "transport/child_fixture.h"
-#include "transport/tcp.h"
+#include "transport/net/tcp.h"
 #include "matrix/cells.h"
 
 namespace mobula::internal {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/bulk_client.h"
-#include "transport/bulk_server.h"
+#include "transport/bulk/bulk_client.h"
+#include "transport/bulk/bulk_server.h"
 #include "transport/bytes_fixture.h"
 #include "transport/loop_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "transport/bulk_fixture.h"
-#include "transport/loop_thread.h"
+#include "transport/loop/loop_thread.h"
 #include "matrix/cells.h"
 
 namespace mobula::internal {

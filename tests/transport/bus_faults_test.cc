@@ -6,7 +6,7 @@
 
 #include "transport/bus_fixture.h"
 #include "transport/child_fixture.h"
-#include "transport/local_link.h"
+#include "transport/local/local_link.h"
 #include "transport/raw_client.h"
 
 namespace mobula::internal {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/bus.h"
+#include "transport/bus/bus.h"
 #include "transport/bytes_fixture.h"
 #include "transport/loop_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "transport/bus.h"
+#include "transport/bus/bus.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "transport/address.h"
+#include "transport/net/address.h"
 #include "transport/bus_fixture.h"
 
 namespace mobula::internal {

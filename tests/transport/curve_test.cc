@@ -1,4 +1,4 @@
-#include "transport/curve.h"
+#include "transport/bus/curve.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

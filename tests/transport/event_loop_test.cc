@@ -1,4 +1,4 @@
-#include "transport/event_loop.h"
+#include "transport/loop/event_loop.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "transport/loop_fixture.h"
-#include "transport/loop_thread.h"
+#include "transport/loop/loop_thread.h"
 
 namespace mobula::internal {
 namespace {

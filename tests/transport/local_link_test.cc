@@ -1,4 +1,4 @@
-#include "transport/local_link.h"
+#include "transport/local/local_link.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

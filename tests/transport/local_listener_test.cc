@@ -1,4 +1,4 @@
-#include "transport/local_listener.h"
+#include "transport/local/local_listener.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 
 #include "transport/bytes_fixture.h"
 #include "transport/child_fixture.h"
-#include "transport/local_link.h"
+#include "transport/local/local_link.h"
 #include "transport/loop_fixture.h"
 
 namespace mobula::internal {

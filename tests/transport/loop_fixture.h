@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "transport/event_loop.h"
+#include "transport/loop/event_loop.h"
 
 namespace mobula::internal {
 

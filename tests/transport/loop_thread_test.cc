@@ -1,5 +1,5 @@
 // A loop that waiting threads borrow.
-#include "transport/loop_thread.h"
+#include "transport/loop/loop_thread.h"
 
 #include <gtest/gtest.h>
 

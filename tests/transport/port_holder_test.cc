@@ -1,4 +1,4 @@
-#include "transport/port_holder.h"
+#include "transport/net/port_holder.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/fd.h"
-#include "transport/address.h"
+#include "transport/net/address.h"
 
 namespace mobula::internal {
 namespace {

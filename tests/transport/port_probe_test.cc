@@ -1,4 +1,4 @@
-#include "transport/port_probe.h"
+#include "transport/net/port_probe.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -17,9 +17,9 @@
 #include <string>
 #include <thread>
 
-#include "transport/doorbell.h"
-#include "transport/ring_defined.h"
-#include "transport/shared_memory.h"
+#include "transport/ring/doorbell.h"
+#include "transport/ring/ring_defined.h"
+#include "transport/local/shared_memory.h"
 
 namespace mobula::internal::ring_kill {
 namespace {

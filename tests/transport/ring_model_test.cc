@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "transport/doorbell_protocol.h"
+#include "transport/ring/doorbell_protocol.h"
 #include "transport/model/machine.h"
-#include "transport/ring_defined.h"
+#include "transport/ring/ring_defined.h"
 
 namespace mobula::internal::model {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/ring.h"
+#include "transport/ring/ring.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "transport/doorbell.h"
-#include "transport/shared_memory.h"
+#include "transport/ring/doorbell.h"
+#include "transport/local/shared_memory.h"
 
 namespace mobula::internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/seal.h"
+#include "transport/bulk/seal.h"
 
 #include <gtest/gtest.h>
 

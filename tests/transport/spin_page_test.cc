@@ -1,5 +1,5 @@
 // The budget of spinning threads, and the permits of a killed process.
-#include "transport/spin_page.h"
+#include "transport/ring/spin_page.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

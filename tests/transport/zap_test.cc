@@ -1,11 +1,11 @@
-#include "transport/zap.h"
+#include "transport/bus/zap.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "transport/bus_fixture.h"
-#include "transport/loop_thread.h"
+#include "transport/loop/loop_thread.h"
 
 namespace mobula::internal {
 namespace {

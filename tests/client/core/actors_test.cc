@@ -1,6 +1,6 @@
 // Calls of actors in their caller: order, restarts, ends.
 #include "client/core/small_client.h"
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "client/core/client_core.h"
-#include "executor/core/executor_core.h"
-#include "protocol/encoder.h"
-#include "protocol/messages.h"
+#include "client/executor/core/executor_core.h"
+#include "protocol/codec/encoder.h"
+#include "protocol/codec/messages.h"
 
 namespace {
 std::size_t allocations = 0;  // count for this program, which has one thread

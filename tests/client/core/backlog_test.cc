@@ -1,9 +1,9 @@
 // Tasks far from their turn are compact. The difference is visible in memory use alone.
-#include "client/core/backlog.h"
+#include "client/core/calls/backlog.h"
 
 #include "base/random.h"
 #include "client/core/small_client.h"
-#include "protocol/core_records.h"
+#include "protocol/messages/core_records.h"
 
 namespace mobula::internal::client {
 namespace {

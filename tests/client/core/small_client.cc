@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 

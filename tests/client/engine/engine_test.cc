@@ -11,7 +11,7 @@
 #include <mobula/mobula.h>
 
 #include "client/engine/fake_agent.h"
-#include "client/process_runtime.h"
+#include "client/engine/process_runtime.h"
 
 namespace mobula::internal::client {
 namespace {

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/check.h"
-#include "protocol/codec.h"
+#include "protocol/codec/codec.h"
 #include "store/slab.h"
 
 namespace mobula::internal::client {

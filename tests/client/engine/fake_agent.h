@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "client/ring_links.h"
-#include "protocol/messages.h"
-#include "session/session.h"
-#include "transport/bus.h"
-#include "transport/local_link.h"
-#include "transport/loop_thread.h"
+#include "client/engine/ring_links.h"
+#include "protocol/codec/messages.h"
+#include "protocol/session/session.h"
+#include "transport/bus/bus.h"
+#include "transport/local/local_link.h"
+#include "transport/loop/loop_thread.h"
 
 namespace mobula::internal::client {
 

@@ -1,5 +1,5 @@
 // The addresses of a process, and the bus that takes them over.
-#include "transport/process_sockets.h"
+#include "transport/bus/process_sockets.h"
 
 #include <dirent.h>
 #include <fcntl.h>

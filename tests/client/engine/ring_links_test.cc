@@ -1,4 +1,4 @@
-#include "client/ring_links.h"
+#include "client/engine/ring_links.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <string>
 #include <thread>
 
-#include "client/nap_habit.h"
-#include "transport/shared_memory.h"
+#include "client/engine/nap_habit.h"
+#include "transport/local/shared_memory.h"
 
 namespace mobula::internal::client {
 namespace {

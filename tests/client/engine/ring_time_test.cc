@@ -1,4 +1,4 @@
-#include "client/ring_time.h"
+#include "client/engine/ring_time.h"
 
 #include <gtest/gtest.h>
 

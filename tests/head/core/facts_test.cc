@@ -1,6 +1,6 @@
 // Tests the reconciliation of agents' facts with the state of the head.
 #include "head/core/small_cluster.h"
-#include "protocol/slot_digest.h"
+#include "protocol/messages/slot_digest.h"
 
 namespace mobula::internal::head {
 namespace {

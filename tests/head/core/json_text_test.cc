@@ -1,5 +1,5 @@
 // Compares the streaming JSON writer with the output of the library for equal members.
-#include "head/core/json_text.h"
+#include "head/core/view/json_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests the JSON of `explain` requests against the rules of submission.
-#include "head/core/request_json.h"
+#include "head/core/view/request_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "head/core/head_core.h"
-#include "session/session.h"
+#include "protocol/session/session.h"
 
 namespace mobula::internal::head {
 

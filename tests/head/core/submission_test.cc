@@ -1,5 +1,5 @@
 // Tests submitted jobs in the head: placement, ends, retries, and history.
-#include "head/core/event_json.h"
+#include "head/core/view/event_json.h"
 #include "head/core/submissions.h"
 
 namespace mobula::internal::head {

@@ -1,5 +1,5 @@
 #include "worker/core/agents.h"
-#include "protocol/core_records.h"
+#include "protocol/messages/core_records.h"
 
 
 namespace mobula::internal::worker {

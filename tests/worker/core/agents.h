@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/codec.h"
-#include "protocol/scrub.h"
+#include "protocol/codec/codec.h"
+#include "protocol/recording/scrub.h"
 #include "protocol/version.h"
-#include "session/session.h"
+#include "protocol/session/session.h"
 #include "worker/core/worker_core.h"
 
 namespace mobula::internal::worker {

@@ -1,5 +1,5 @@
 // Reactions to executors that exceed their share of a GPU.
-#include "worker/core/gpu_guard.h"
+#include "worker/core/slots/gpu_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "protocol/slot_digest.h"
-#include "protocol/core_records.h"
+#include "protocol/messages/slot_digest.h"
+#include "protocol/messages/core_records.h"
 #include "worker/core/agents.h"
 
 namespace mobula::internal::worker {

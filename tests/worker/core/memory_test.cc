@@ -1,5 +1,5 @@
 // The choice of executors to terminate under memory pressure, and its time.
-#include "worker/core/memory_guard.h"
+#include "worker/core/slots/memory_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

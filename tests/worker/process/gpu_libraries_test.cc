@@ -1,5 +1,5 @@
 // Parsing of the output of the program that opens the GPU libraries.
-#include "worker/process/gpu_libraries.h"
+#include "worker/process/watch/gpu_libraries.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/time.h"
-#include "worker/process/executor_pool.h"
+#include "worker/process/pool/executor_pool.h"
 #include "worker/process/keeper.h"
-#include "worker/process/process_tree.h"
+#include "worker/process/watch/process_tree.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -1,5 +1,5 @@
 // Memory use, from files in the format of the kernel.
-#include "worker/process/memory_watch.h"
+#include "worker/process/watch/memory_watch.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

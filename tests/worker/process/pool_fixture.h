@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/process/executor_pool.h"
+#include "worker/process/pool/executor_pool.h"
 
 namespace mobula::internal::worker {
 

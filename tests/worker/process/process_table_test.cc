@@ -1,4 +1,4 @@
-#include "worker/process/process_table.h"
+#include "worker/process/watch/process_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "worker/process/process_tree.h"
+#include "worker/process/watch/process_tree.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // CPU and memory use of executors according to /proc.
-#include "worker/process/usage_watch.h"
+#include "worker/process/watch/usage_watch.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

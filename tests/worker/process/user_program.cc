@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "executor/nursery.h"
+#include "client/executor/nursery.h"
 
 namespace {
 

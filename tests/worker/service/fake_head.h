@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "protocol/cluster_files.h"
-#include "protocol/messages.h"
-#include "protocol/ticket.h"
-#include "session/session.h"
-#include "transport/bus.h"
+#include "protocol/program/cluster_files.h"
+#include "protocol/codec/messages.h"
+#include "protocol/tickets/ticket.h"
+#include "protocol/session/session.h"
+#include "transport/bus/bus.h"
 
 namespace mobula::internal::worker {
 

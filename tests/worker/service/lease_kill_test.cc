@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "agent_process.h"
-#include "client/ring_links.h"
+#include "client/engine/ring_links.h"
 #include "mobula/context.h"
 #include "mobula/task.h"
-#include "protocol/call_stream.h"
-#include "session/session.h"
-#include "worker/process/process_tree.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/session/session.h"
+#include "worker/process/watch/process_tree.h"
 
 namespace mobula::internal::worker {
 namespace {

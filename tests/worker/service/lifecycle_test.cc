@@ -2,9 +2,9 @@
 #include <iterator>
 #include <optional>
 
-#include "protocol/nursery_wire.h"
+#include "protocol/messages/nursery_wire.h"
 #include "service_fixture.h"
-#include "worker/process/process_tree.h"
+#include "worker/process/watch/process_tree.h"
 
 namespace mobula::internal::worker {
 namespace {

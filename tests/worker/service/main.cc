@@ -11,10 +11,10 @@
 #include <fstream>
 #include <string>
 
-#include "executor/nursery.h"
+#include "client/executor/nursery.h"
 #include "mobula/cluster.h"
-#include "protocol/messages.h"
-#include "transport/local_frame.h"
+#include "protocol/codec/messages.h"
+#include "transport/local/local_frame.h"
 #include "worker/main.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "protocol/program_files.h"
+#include "protocol/program/program_files.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "protocol/messages.h"
+#include "protocol/codec/messages.h"
 #include "transport/loop_fixture.h"
-#include "transport/ring.h"
+#include "transport/ring/ring.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "device/probe.h"
+#include "device/detection/probe.h"
 #include "fake_head.h"
-#include "protocol/program_files.h"
-#include "transport/local_listener.h"
+#include "protocol/program/program_files.h"
+#include "transport/local/local_listener.h"
 #include "worker/worker_service.h"
 
 namespace mobula::internal::worker {

@@ -1,0 +1,64 @@
+// An error as a value, which `get` finally throws. Encoded into the bytes of a ValueRecord with
+// `is_error`.
+// Thread: owner (plain values).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/model/payload.h"
+#include "base/model/principal.h"
+
+namespace mobula::internal {
+
+// The public error type. Part of messages: append only.
+enum class ErrorKind : std::uint8_t {
+  task = 0,  // user code threw
+  cancelled = 1,
+  worker_crashed = 2,
+  out_of_memory = 3,
+  actor_died = 4,
+  actor_unavailable = 5,
+  object_lost = 6,
+  store_full = 7,
+  unschedulable = 8,
+  pending_limit = 9,
+  invalid_request = 10,
+  not_found = 11,
+  permission = 12,
+  connection = 13,
+  placement_group_removed = 14,
+};
+
+struct ErrorRecord {
+  ErrorKind kind = ErrorKind::task;
+  std::string text;
+  std::string remote_type;  // task: type name of the exception
+  std::string task_name;
+  TaskId task;
+  NodeId node;
+  std::int64_t pid = 0;
+  std::int32_t signal = 0;
+  std::int32_t exit_code = 0;
+  std::string last_lines;
+  Payload exception;  // the encoded exception, if its type is registered
+  ActorId actor;  // actor_died, actor_unavailable
+  Payload cause;  // encoded ErrorRecord of the cause; may be empty
+  std::string resource{};  // unschedulable: the resource that no node has; may be empty
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &ErrorRecord::kind), field("text", &ErrorRecord::text),
+                 field("remote_type", &ErrorRecord::remote_type),
+                 field("task_name", &ErrorRecord::task_name), field("task", &ErrorRecord::task),
+                 field("node", &ErrorRecord::node), field("pid", &ErrorRecord::pid),
+                 field("signal", &ErrorRecord::signal), field("exit_code", &ErrorRecord::exit_code),
+                 field("last_lines", &ErrorRecord::last_lines),
+                 field("exception", &ErrorRecord::exception), field("actor", &ErrorRecord::actor),
+                 field("cause", &ErrorRecord::cause), field("resource", &ErrorRecord::resource));
+  }
+  friend bool operator==(const ErrorRecord&, const ErrorRecord&) = default;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,209 @@
+// Functions, references, and values as submitter and executor exchange them. Only the client and
+// the executor interpret the bytes of a Payload.
+// Thread: owner (plain values).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/copy_on_write.h"
+#include "base/recycled.h"
+#include "base/model/direct_path.h"
+#include "base/model/entry_point.h"
+#include "base/model/payload.h"
+#include "base/model/principal.h"
+#include "base/model/request.h"
+
+namespace mobula::internal {
+
+// Values up to this size (64 KiB plus their description, in bytes) are private to their owner and
+// part of messages.
+inline constexpr std::size_t inline_value_limit = 64 * 1024 + 256;
+
+// A registered function: its program and the offset of its invoker's registration in the image.
+struct FunctionKey {
+  ProgramId program;
+  std::uint64_t offset = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("program", &FunctionKey::program), field("offset", &FunctionKey::offset));
+  }
+  friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
+};
+
+// Elements of a tensor that stay in the owning process until another process pulls them.
+struct TensorRecord {
+  std::int64_t size_bytes = 0;
+  bool in_shared_memory = false;  // readable in place while a reference exists
+  DirectWish wish;
+  CopyOnWrite<Endpoint> holder;  // endpoint of the process that holds the elements
+  // Shared memory: number of the holder's block, which is never reused, and the offset in it. 0:
+  // unknown. A process that has mapped the block reads the elements without a request.
+  std::uint64_t block = 0;
+  std::uint64_t block_offset = 0;
+  std::string device = {};  // UUID of the device with the elements; empty: host memory
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("size_bytes", &TensorRecord::size_bytes),
+                 field("in_shared_memory", &TensorRecord::in_shared_memory), field("wish", &TensorRecord::wish),
+                 field("holder", &TensorRecord::holder), field("block", &TensorRecord::block),
+                 field("block_offset", &TensorRecord::block_offset), field("device", &TensorRecord::device));
+  }
+  friend bool operator==(const TensorRecord&, const TensorRecord&) = default;
+};
+
+// A reference outside the owning process: the object, and the processes that know it.
+struct RefRecord {
+  ObjectId object;
+  NodeId home;  // node of the owner's agent: authority for an escaped object; empty: needs no hold
+  ProcessId owner;
+  ActorId actor;  // not empty: a handle of this actor; `object` is handle_id(actor)
+  CopyOnWrite<TensorRecord> tensor = {};  // not empty: tensor elements in the owner
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RefRecord::object), field("home", &RefRecord::home),
+                 field("owner", &RefRecord::owner), field("actor", &RefRecord::actor),
+                 field("tensor", &RefRecord::tensor));
+  }
+  friend bool operator==(const RefRecord&, const RefRecord&) = default;
+};
+
+using RefRecords = RecycledVector<RefRecord>;  // pooled, because each call makes some
+
+// A value or an error: inline bytes, or an object in the store of a node.
+struct ValueRecord {
+  bool is_error = false;
+  bool in_store = false;
+  Payload bytes;  // inline value or encoded error
+  std::int64_t size_bytes = 0;  // size of the encoded value
+  NodeId location;  // in_store: a node whose store has it
+  RefRecords contained;  // refs inside the value
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("is_error", &ValueRecord::is_error), field("in_store", &ValueRecord::in_store),
+        field("bytes", &ValueRecord::bytes), field("size_bytes", &ValueRecord::size_bytes),
+        field("location", &ValueRecord::location), field("contained", &ValueRecord::contained));
+  }
+  friend bool operator==(const ValueRecord&, const ValueRecord&) = default;
+};
+
+// One argument: a value, or a reference whose value the executor obtains before the call starts.
+struct Argument {
+  bool is_ref = false;
+  RefRecord ref;  // is_ref, and the value was too large to send
+  ValueRecord value;  // otherwise
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("is_ref", &Argument::is_ref), field("ref", &Argument::ref),
+                 field("value", &Argument::value));
+  }
+  friend bool operator==(const Argument&, const Argument&) = default;
+};
+
+using Arguments = RecycledVector<Argument>;
+using Results = RecycledVector<ValueRecord>;
+
+enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
+
+// The constant part of calls to one function, created once per process for all calls.
+struct CallForm {
+  CallKind kind = CallKind::task;
+  JobId job;
+  ActorId actor;
+  FunctionKey function;
+  std::string name;
+  std::uint32_t num_returns = 1;
+  bool retry_exceptions = false;  // the caller requests exceptions to be reported as retryable
+  std::string name_space;
+  DirectWish tensors;  // results: location of tensor elements, and transport preference
+  bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &CallForm::kind), field("job", &CallForm::job),
+                 field("actor", &CallForm::actor), field("function", &CallForm::function),
+                 field("name", &CallForm::name), field("num_returns", &CallForm::num_returns),
+                 field("retry_exceptions", &CallForm::retry_exceptions),
+                 field("name_space", &CallForm::name_space), field("tensors", &CallForm::tensors),
+                 field("beside", &CallForm::beside));
+  }
+  friend bool operator==(const CallForm&, const CallForm&) = default;
+};
+
+// One call as its executor sees it. Copies share the form and the arguments.
+struct CallRecord {
+  TaskId task;
+  CopyOnWrite<CallForm> form;
+  std::uint32_t attempt = 0;  // 0 is the first
+  bool may_run_again = false;  // another attempt follows if the executor is terminated
+  CopyOnWrite<Arguments> arguments;
+  NodeId caller_node;  // home of the results
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("task", &CallRecord::task), field("form", &CallRecord::form),
+                 field("attempt", &CallRecord::attempt),
+                 field("may_run_again", &CallRecord::may_run_again),
+                 field("arguments", &CallRecord::arguments),
+                 field("caller_node", &CallRecord::caller_node));
+  }
+  friend bool operator==(const CallRecord&, const CallRecord&) = default;
+};
+
+// An actor as the head stores it. It includes the constructor call, so that a restart needs neither
+// owner nor caller.
+struct ActorSpec {
+  ActorId actor;
+  JobId job;
+  ProcessId owner;
+  std::string class_name;
+  std::string name;  // empty: unnamed
+  std::string name_space;
+  bool detached = false;
+  bool get_if_exists = false;
+  bool exclusive = false;
+  DemandClass demand;
+  CallRecord constructor;
+  std::int32_t max_restarts = 0;  // -1: unlimited
+  std::int32_t max_task_retries = 0;  // default for calls
+  std::int32_t max_concurrency = 1;
+  std::uint64_t class_offset = 0;  // registration of the class, for typed lookup by name
+  // command of a submitted job, which replaces the actor and is alive while it runs
+  EntryPoint entry;
+  // limit on unfinished calls of one calling process; -1: unlimited
+  std::int32_t max_pending_calls = -1;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &ActorSpec::actor), field("job", &ActorSpec::job),
+                 field("owner", &ActorSpec::owner), field("class_name", &ActorSpec::class_name),
+                 field("name", &ActorSpec::name), field("name_space", &ActorSpec::name_space),
+                 field("detached", &ActorSpec::detached),
+                 field("get_if_exists", &ActorSpec::get_if_exists),
+                 field("exclusive", &ActorSpec::exclusive), field("demand", &ActorSpec::demand),
+                 field("constructor", &ActorSpec::constructor),
+                 field("max_restarts", &ActorSpec::max_restarts),
+                 field("max_task_retries", &ActorSpec::max_task_retries),
+                 field("max_concurrency", &ActorSpec::max_concurrency),
+                 field("class_offset", &ActorSpec::class_offset),
+                 field("entry", &ActorSpec::entry),
+                 field("max_pending_calls", &ActorSpec::max_pending_calls));
+  }
+  friend bool operator==(const ActorSpec&, const ActorSpec&) = default;
+};
+
+// Ids of children, puts, and results of a task are derived, so that a rerun makes the same ids.
+inline ObjectId result_id(TaskId task, std::uint32_t index) {
+  return ObjectId::derived(task, "result", index);
+}
+inline ObjectId put_id(TaskId task, std::uint64_t index) {
+  return ObjectId::derived(task, "put", index);
+}
+inline TaskId child_id(TaskId parent, std::uint64_t index) {
+  return TaskId::derived(parent, "child", index);
+}
+// The object whose holds are the handles of an actor: without a holder, no handle is left.
+inline ObjectId handle_id(ActorId actor) { return ObjectId::derived(actor, "handles", 0); }
+
+}  // namespace mobula::internal

@@ -1,0 +1,152 @@
+#include "cli/commands/head_flags.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/find_cluster.h"
+#include "protocol/program/cluster_files.h"
+#include "protocol/process_mark.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* default_cluster = "default";
+
+std::string path_in(const std::string& folder) { return folder + "/head/flags.json"; }
+
+Result<Json> load(const std::string& folder) {
+  if (::access(path_in(folder).c_str(), F_OK) != 0) return Json::object();  // no saved flags
+  const auto text = read_file(path_in(folder));
+  if (!text) return text.error();
+  Json json = Json::parse(*text, nullptr, false);
+  if (json.is_object()) return json;
+  return failure(ErrorCode::corrupt,
+                 fmt::format("{}: not a JSON object, so the previous flags of the head are unknown; remove it, and start "
+                             "the head with all its flags",
+                             path_in(folder)));
+}
+
+std::string text_in(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+bool is_set(const Json& json, const char* name) {
+  const auto at = json.find(name);
+  return at != json.end() && at->is_boolean() && at->get<bool>();
+}
+
+bool has_died(const std::string& folder) {
+  const auto head = load_head_file(folder + "/head/head.json");
+  return head && !runs(*head);
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+// Returns the one cluster whose head has died; empty if no head or more than one has died.
+std::string only_dead_one(const std::string& state_folder) {
+  std::string found;
+  for (const auto& name : clusters_of(state_folder)) {
+    if (!has_died(state_folder + "/" + name)) continue;
+    if (!found.empty()) return {};
+    found = name;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string shell_word(const std::string& text) {
+  if (!text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+[]") ==
+                           std::string::npos) {
+    return text;
+  }
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+Result<void> save_head_flags(const StartOptions& start, const std::string& folder) {
+  Json json = {{"schema", 1},
+               {"bind", start.bind},
+               {"advertise", start.advertise},
+               {"http", start.http},
+               {"insecure", start.insecure},
+               {"trusted_fabric", start.trusted_fabric},
+               {"preempt_after_ms", start.preempt_after ? Json(*start.preempt_after / std::chrono::milliseconds(1)) : Json()},
+               {"driver_absence_s", start.driver_absence_s},
+               {"made_by", start.made_by}};
+  return write_file(path_in(folder), json.dump(2) + "\n", 0600);
+}
+
+Result<std::string> add_head_flags_of_before(CommandLine& line) {
+  StartOptions& start = line.start;
+  std::string added;
+  const auto add = [&](const std::string& flag, const std::string& value = {}) {
+    added += fmt::format("{}{}{}", added.empty() ? "" : " ", flag, value.empty() ? "" : " " + shell_word(value));
+  };
+  if (line.cluster.empty() && !exists(fmt::format("{}/{}/head/journal.sqlite", line.state_folder, default_cluster))) {
+    line.cluster = only_dead_one(line.state_folder);
+    if (!line.cluster.empty()) add("--name", line.cluster);
+  }
+  const auto json = load(line.state_folder + "/" + (line.cluster.empty() ? default_cluster : line.cluster));
+  if (!json) return json.error();
+  const bool bind_given = !start.bind.empty();
+  const auto take = [&](const char* flag, const char* name, std::string& to) {
+    const std::string before = text_in(*json, name);
+    if (!to.empty() || before.empty()) return;
+    to = before;
+    add(flag, before);
+  };
+  take("--bind", "bind", start.bind);
+  // The advertised address depends on the bind address.
+  if (!bind_given) take("--advertise", "advertise", start.advertise);
+  if (!start.http_given) take("--http", "http", start.http);
+  // A head without keys listens on loopback only.
+  if (!start.insecure && !bind_given && is_set(*json, "insecure")) {
+    start.insecure = true;
+    add("--insecure");
+  }
+  if (!start.trusted_fabric && start.fabric.empty() && is_set(*json, "trusted_fabric")) {
+    start.trusted_fabric = true;
+    add("--trusted-fabric");
+  }
+  const auto after = json->find("preempt_after_ms");
+  if (!start.preemption_given && after != json->end() && after->is_number_integer() && after->get<std::int64_t>() >= 0) {
+    start.preempt_after = std::chrono::milliseconds(after->get<std::int64_t>());
+    add("--preemption", "lower-priority");
+    add("--preempt-after", fmt::format("{}", static_cast<double>(after->get<std::int64_t>()) / 1000));
+  }
+  const auto absence = json->find("driver_absence_s");
+  if (start.driver_absence_s == 0 && absence != json->end() && absence->is_number_integer() &&
+      absence->get<std::int64_t>() > 0) {
+    start.driver_absence_s = absence->get<std::int64_t>();
+    add("--driver-absence", fmt::format("{}", start.driver_absence_s));
+  }
+  if (start.made_by.empty()) start.made_by = text_in(*json, "made_by");
+  return added;
+}
+
+std::string flags_of_place(const std::string& state_folder, const std::string& cluster) {
+  std::string flags;
+  if (cluster != default_cluster) flags += " --name " + shell_word(cluster);
+  std::error_code code;
+  const auto absolute = std::filesystem::absolute(state_folder, code).string();
+  if (state_folder != default_state_folder()) flags += " --state-dir " + shell_word(code ? state_folder : absolute);
+  return flags;
+}
+
+std::string restart_command(const std::string& state_folder, const std::string& cluster) {
+  const std::string folder = state_folder + "/" + cluster;
+  const auto json = load(folder);
+  const std::string made_by = json ? text_in(*json, "made_by") : std::string();
+  if (!made_by.empty()) return made_by + ", in the directory of that file";
+  return fmt::format("mobula start --head{}{}", exists(folder + "/agent") ? "" : " --no-worker",
+                     flags_of_place(state_folder, cluster));
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,143 @@
+#include "cli/commands/start_for_driver.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/commands/supervisor.h"
+#include "protocol/tickets/token.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// A directory of this process, removed with it. The next process removes directories of killed
+// ones.
+class OwnFolder {
+ public:
+  static Result<OwnFolder> make() {
+    const std::string runtime = default_runtime_folder();
+    if (auto made = make_runtime_directory(runtime); !made) return made.error();
+    remove_leftovers(runtime);
+    const std::string path =
+        fmt::format("{}/{}{}-{}", runtime, prefix, ::getpid(), hex_of(random_bits()).substr(0, 8));
+    if (auto made = make_private_folder(path); !made) return made.error();
+    return OwnFolder(path);
+  }
+  OwnFolder(OwnFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  OwnFolder& operator=(OwnFolder&&) = delete;
+  OwnFolder(const OwnFolder&) = delete;
+  ~OwnFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  static constexpr std::string_view prefix = "local-";
+  explicit OwnFolder(std::string path) : path_(std::move(path)) {}
+
+  static void remove_leftovers(const std::string& runtime) {
+    std::error_code code;
+    for (fs::directory_iterator at(runtime, code), end; !code && at != end; at.increment(code)) {
+      const std::string name = at->path().filename().string();
+      if (!name.starts_with(prefix)) continue;
+      std::int64_t pid = 0;
+      std::from_chars(name.data() + prefix.size(), name.data() + name.size(), pid);
+      std::error_code ignored;
+      if (pid > 0 && !process_exists(pid)) fs::remove_all(at->path(), ignored);
+    }
+  }
+
+  std::string path_;
+};
+
+void write_line(int fd, const std::string& text) {
+  const std::string line = text + "\n";
+  if (fd >= 0) (void)!::write(fd, line.data(), line.size());
+}
+
+}  // namespace
+
+int start_for_driver(const Programs& programs, const CommandLine& line) {
+  const StartOptions& options = line.start;
+  for (const int fd : {options.ready_fd, options.life_fd}) {
+    if (fd >= 0) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
+  const Fd ready(options.ready_fd);
+  int code = exit_done;
+  const auto refuse = [&](int with, const std::string& why) {
+    code = with;
+    if (ready) return write_line(ready.get(), Json{{"error", why}}.dump());
+    complain(failure(ErrorCode::unavailable, why));
+  };
+  auto folder = OwnFolder::make();
+  if (!folder) {
+    refuse(exit_failed, folder.error().text);
+    return code;
+  }
+
+  SupervisorPlan plan;
+  plan.folder = folder->path() + "/local";
+  plan.together = true;
+  plan.recorded = false;
+  plan.life_fd = options.life_fd;
+  AgentPlan agent;
+  agent.folder = plan.folder;
+  agent.cluster = "local";
+  agent.node = options.node;
+  agent.drain_within = Duration(0);
+  agent.record = options.record;
+  // Warnings are for operators of a cluster; a driver gets exceptions.
+  agent.log_level = line.log_level.value_or(LogLevel::error);
+  if (options.local) {
+    HeadPlan head;
+    head.folder = plan.folder;
+    head.cluster = agent.cluster;
+    head.log_level = agent.log_level;
+    head.record = options.record;
+    plan.head = head;
+    agent.beside_head = true;
+  } else {
+    agent.driver_agent = true;
+    agent.waits_for_head = !options.expect_head;
+    agent.head_address = line.address;
+    agent.key_file =
+        line.key_file.empty() ? known_key_for(line.state_folder, line.address) : line.key_file;
+    if (line.key_file.empty() && !line.token.empty()) {
+      // The key is for the agent alone and is removed with it.
+      auto token = token_of(line.token);
+      const std::string path = folder->path() + "/token.key";
+      const auto saved = token ? save(key_file_of(*token), path) : Result<void>(token.error());
+      if (!saved) {
+        refuse(exit_code_of(saved.error()), saved.error().text);
+        return code;
+      }
+      agent.key_file = path;
+    }
+    agent.bind = options.bind;
+    agent.advertise = options.advertise;
+  }
+  plan.agent = agent;
+  const Report report{[&](const std::string& message) { write_line(ready.get(), message); },
+                      [&](const std::string& why) {
+                        const auto json = Json::parse(why, nullptr, false);
+                        refuse(json.value("exit", static_cast<int>(exit_failed)),
+                               json.value("error", why));
+                      }};
+  const int ended = supervise(programs, plan, report);
+  return code != exit_done ? code : ended;
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,145 @@
+#include "cli/commands/stop.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "base/fd.h"
+#include "base/time.h"
+#include "cli/exit_code.h"
+#include "cli/find_cluster.h"
+#include "cli/commands/run_record.h"
+#include "cli/tool_client.h"
+#include "protocol/process_mark.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr double default_grace_s = 5;
+constexpr Duration after_interrupt = 5s;  // for processes that must not finish calls
+constexpr Duration after_kill = 10s;
+constexpr Duration head_patience = 2s;
+
+// A process that may exit; readable when it has exited.
+class Ending {
+ public:
+  explicit Ending(pid_t pid)
+      : fd_(pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)) : -1) {}
+
+  bool running() const { return fd_ && !wait(Duration(0)); }
+  // Reports whether it has exited within `span`.
+  bool wait(Duration span) const {
+    if (!fd_) return true;
+    pollfd item{fd_.get(), POLLIN, 0};
+    const auto ms = std::max<std::int64_t>(0, (span + 999'999ns) / 1ms);
+    return ::poll(&item, 1, static_cast<int>(ms)) > 0;
+  }
+  // Signals through the descriptor, which cannot refer to another process that reuses the pid.
+  void signal(int number) const {
+    if (fd_) ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0U);
+  }
+
+ private:
+  Fd fd_;
+};
+
+// Ends jobs and detached actors for good and records it in the journal. A crash would keep them.
+void end_jobs(const std::string& folder) {
+  const auto head = load_head_file(folder + "/head/head.json");
+  if (!head || !runs(*head)) return;
+  ClusterAddress cluster;
+  cluster.address = head->address;
+  if (auto key = load_key_file(folder + "/head/operator.key")) cluster.key = std::move(key).value();
+  auto client = ToolClient::open(cluster);
+  const auto done = client ? client->ask("stop", {}, {}, head_patience) : client.error();
+  if (!done) {
+    std::fprintf(stderr, "mobula: end the jobs of the head: %s\n",
+                 done.error().text.c_str());
+  }
+}
+
+bool end(const RunRecord& record, Duration grace) {
+  const Ending process(record.pid);
+  const Ending keeper(record.keeper);
+  if (!record.alive()) return true;  // checked again: the descriptor refers to the recorded process
+  process.signal(SIGTERM);
+  if (!process.wait(grace)) process.signal(SIGINT);
+  if (!process.wait(after_interrupt)) process.signal(SIGKILL);  // the shim kills the rest
+  return process.wait(after_kill) && keeper.wait(after_kill);
+}
+
+// Removes the file and the socket directory of a killed agent.
+void sweep_after_killed_agent(const std::string& folder) {
+  const std::string path = folder + "/agent/agent.json";
+  const auto agent = load_agent_file(path);
+  if (!agent || runs(*agent)) return;
+  const auto sockets = std::filesystem::path(agent->socket).parent_path();
+  std::error_code ignored;  // files that cannot be removed do no harm
+  // Removes only directories that Mobula created; a file may have been edited.
+  if (sockets.parent_path() == default_runtime_folder()) {
+    std::filesystem::remove_all(sockets, ignored);
+  }
+  std::filesystem::remove(path, ignored);
+}
+
+}  // namespace
+
+int stop(const CommandLine& line) {
+  const double seconds = line.seconds < 0 ? default_grace_s : line.seconds;
+  const Duration grace(static_cast<std::int64_t>(std::min(seconds, 1e6) * 1e9));
+  int ended = 0;
+  std::optional<Failure> first_closed;
+  for (const auto& name : clusters_of(line.state_folder)) {
+    if (!line.cluster.empty() && name != line.cluster) continue;
+    const std::string folder = line.state_folder + "/" + name;
+    if (const auto closed = why_closed(folder)) {
+      if (!first_closed) first_closed = closed;
+      continue;
+    }
+    auto records = records_of(folder);
+    const auto gone = std::partition(records.begin(), records.end(),
+                                     [](const RunRecord& each) { return each.alive(); });
+    for (auto at = gone; at != records.end(); ++at) ::unlink(at->path.c_str());
+    records.erase(gone, records.end());
+    if (records.empty()) {
+      sweep_after_killed_agent(folder);
+      continue;
+    }
+    // Agents stop before the head, because they sign off from it.
+    std::stable_sort(records.begin(), records.end(),
+                     [](const RunRecord& a, const RunRecord& b) { return a.head < b.head; });
+    if (records.back().head) end_jobs(folder);
+    for (const auto& record : records) {
+      if (!end(record, grace)) {
+        return complain(
+            failure(ErrorCode::timed_out,
+                 fmt::format("stop cluster '{1}': process {0} was killed and has not exited yet; a device may hold "
+                             "it; run the command again later",
+                                record.pid, name)));
+      }
+      ::unlink(record.path.c_str());
+    }
+    sweep_after_killed_agent(folder);
+    std::printf("Cluster '%s' is stopped on this machine.\n", name.c_str());
+    ++ended;
+  }
+  if (first_closed) return complain(*first_closed);
+  if (ended > 0) return exit_done;
+  if (const auto closed = why_closed(line.state_folder)) return complain(*closed);
+  if (line.cluster.empty()) {
+    std::printf("No cluster runs from %s.\n", line.state_folder.c_str());
+    return exit_done;
+  }
+  return complain(failure(
+      ErrorCode::not_found,
+      fmt::format("stop cluster '{}': no process of it runs from {}", line.cluster, line.state_folder)));
+}
+
+}  // namespace mobula::internal::cli

@@ -1,0 +1,534 @@
+#include "cli/commands/symmetric.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/id.h"
+#include "cli/command_line.h"
+#include "cli/exit_code.h"
+#include "cli/commands/symmetric_options.h"
+#include "cli/output/texts.h"
+#include "cli/tool_client.h"
+#include "deploy/launch_folder.h"
+#include "deploy/meeting.h"
+#include "deploy/own_address.h"
+#include "deploy/process.h"
+#include "protocol/program/cluster_files.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using deploy::Command;
+using deploy::LaunchFolder;
+using deploy::Meeting;
+using deploy::Place;
+using deploy::PlaceNote;
+using deploy::Process;
+using deploy::RankNote;
+using deploy::RunNote;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* cluster_name = "symmetric";
+constexpr Duration glance = 50ms;  // between two reads of the directory before the start
+constexpr Duration later_glance = 250ms;  // while the program runs
+constexpr Duration sign_of_life =
+    1s;  // between two notes of a waiting rank; also makes NFS refresh
+constexpr Duration head_interval = 5s;  // between two checks of the head
+constexpr Duration stillness = 10s;  // after which a silent holder of a place is considered dead
+constexpr int head_silences = 3;        // after which the head is considered dead
+constexpr Duration farewell = 5s;       // for the other ranks to leave, with their grace
+constexpr int exit_cannot_run = 126;
+constexpr int exit_no_program = 127;
+constexpr std::size_t max_line = 4096;
+
+std::optional<std::string> variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// Thrown in this file alone: the end of this rank, with the message that is or was printed.
+struct Ends {
+  int code = exit_failed;
+  std::string why{};
+};
+
+[[noreturn]] void end_with(int code, std::string why = {}) { throw Ends{code, std::move(why)}; }
+
+class Rank {
+ public:
+  Rank(SymmetricOptions options, Place place, LaunchFolder own)
+      : options_(std::move(options)), place_(std::move(place)), own_(std::move(own)) {}
+
+  int run() {
+    int code = exit_failed;
+    try {
+      watch_signals();
+      code = place_.rank == 0 ? be_first() : be_another();
+    } catch (const Ends& end) {
+      if (!end.why.empty()) complain(failure(ErrorCode::unavailable, end.why));
+      code = end.code;
+      why_ = end.why.empty() ? last_words_ : end.why;
+      if (place_.rank != 0) say("failed", why_);
+    }
+    take_down(code);
+    return code;
+  }
+
+ private:
+  // ---- rank 0 -----------------------------------------------------------------------------------
+
+  int be_first() {
+    open_meeting();
+    take_place();
+    if (meeting_) refuse_company();
+    const auto address = head_address();
+    start_service({"--head", "--bind", address, "--advertise", address});
+    if (meeting_) {
+      note_.token = hex_of(random_bits());
+      note_.address = started_.value("address", std::string());
+      auto key = read_file(key_path());
+      auto left = key ? meeting_->leave_key(*key) : key.error();
+      if (left) left = meeting_->say(note_);
+      if (!left) end_with(exit_failed, left.error().text);
+      wait_for_ranks();
+    }
+    return run_program();
+  }
+
+  std::string head_address() const {
+    if (!options_.head_host.empty()) return options_.head_host;
+    if (place_.size == 1) return "127.0.0.1";
+    const auto here = host_name();
+    std::vector<std::string> others;
+    for (const auto& each : place_.hosts) {
+      if (each != here && each != variable("SLURMD_NODENAME")) others.push_back(each);
+    }
+    return deploy::own_address_facing(others);
+  }
+
+  // Rejects another running launch that uses the same directory.
+  void refuse_company() {
+    const auto note = meeting_->look();
+    if (note && !note->over && head_answers(*note)) {
+      meeting_.reset();  // it belongs to the other launch
+      end_with(
+          exit_failed,
+                 fmt::format("symmetric: another launch uses the directory {}; separate them with --run NAME, or give "
+                            "another `--shared-folder`",
+                      folder_));
+    }
+    meeting_->clear();
+  }
+
+  void wait_for_ranks() {
+    const Time until = monotonic_now() + options_.patience;
+    int next = 1;  // all ranks before it have joined
+    for (;; watch(glance)) {
+      for (; next < place_.size; ++next) {
+        const auto rank = meeting_->of_rank(next);
+        if (!rank || rank->token != note_.token ||
+            (rank->state != "joined" && rank->state != "beside"))
+          break;
+      }
+      if (next == place_.size) return;
+      for (int each = next; each < place_.size; ++each) {
+        const auto rank = meeting_->of_rank(each);
+        if (rank && rank->token == note_.token && rank->state == "failed") {
+          end_with(exit_failed,
+                   fmt::format("join rank {} on {}: {}", each, rank->host, rank->why));
+        }
+      }
+      end_if_asked();
+      if (service_->ended()) end_with(exit_failed, "symmetric: the head exited while ranks were joining");
+      if (monotonic_now() >= until) end_with(exit_timed_out, missing_ranks());
+    }
+  }
+
+  std::string missing_ranks() const {
+    std::string names;
+    int count = 0;
+    for (int each = 1; each < place_.size; ++each) {
+      const auto rank = meeting_->of_rank(each);
+      if (rank && rank->token == note_.token &&
+          (rank->state == "joined" || rank->state == "beside"))
+        continue;
+      if (++count > 10) continue;
+      names += fmt::format("{}{}{}", names.empty() ? "" : ", ", each,
+                           rank ? " (" + rank->state + " on " + rank->host + ")" : "");
+    }
+    return fmt::format(
+        "symmetric: {} of {} ranks did not join in time: {}; check that all of them share the directory {}, and reach "
+        "{}?",
+        count, place_.size, names, folder_, note_.address);
+  }
+
+  int run_program() {
+    Command command;
+    command.words = options_.program;
+    command.environment = {{"MOBULA_ADDRESS", started_.value("address", std::string())},
+                           {"MOBULA_KEY_FILE", key_path()},
+                           {"MOBULA_STATE_DIR", state_folder()}};
+    auto started = Process::start(command);
+    if (!started) {
+      const bool missing = started.error().code == ErrorCode::not_found;
+      end_with(missing ? exit_no_program : exit_cannot_run, started.error().text);
+    }
+    Process program = std::move(started).value();
+    while (!program.ended()) {
+      watch(1s);
+      if (asked_ != 0) {
+        const int number = std::exchange(asked_, 0);
+        // A key pressed at the terminal has signalled the program as well.
+        if (!from_terminal_) program.signal(number);
+        ending_ = true;
+      }
+      if (service_ && service_->ended()) {
+        std::fprintf(stderr, "mobula: the head exited with code %d; ending the program\n",
+                     *service_->ended());
+        static_cast<void>(program.end(SIGTERM, options_.grace));
+        end_with(exit_failed);
+      }
+    }
+    return *program.ended();
+  }
+
+  // ---- other ranks ------------------------------------------------------------------------------
+
+  int be_another() {
+    open_meeting();
+    take_place();
+    wait_for_note();
+    if (place_.local_rank != 0) {
+      say("beside");
+      return stay();
+    }
+    const auto key = own_.path() + "/cluster.key";
+    auto text = meeting_->key();
+    auto kept = text ? write_file(key, *text, 0600) : text.error();
+    if (!kept) end_with(exit_failed, kept.error().text);
+    start_service({"--address", note_.address, "--key", key});
+    say("joined");
+    return stay();
+  }
+
+  // Waits for the note of this launch and for its head.
+  void wait_for_note() {
+    const Time until = monotonic_now() + options_.patience;
+    Time said;
+    for (;; watch(glance)) {
+      end_if_asked();
+      if (monotonic_now() >= until) {
+        end_with(exit_timed_out,
+                 fmt::format("symmetric: no note of rank 0 in {} in time; check that all ranks share that directory",
+                             folder_));
+      }
+      if (said == Time() || monotonic_now() - said >= sign_of_life) {
+        say("waiting");
+        said = monotonic_now();
+      }
+      const auto note = meeting_->look();
+      if (!note) {
+        if (!path_exists(folder_)) come_again();
+        continue;
+      }
+      if (note->over && place_.unique)
+        end_with(exit_failed,
+                 fmt::format("symmetric: rank 0 exited with code {} before all ranks joined", note->code));
+      if (note->over || !head_answers(*note)) continue;
+      note_ = *note;
+      return;
+    }
+  }
+
+  // The directory disappeared while this rank waited: an earlier launch has ended.
+  void come_again() {
+    if (place_.unique)
+      end_with(exit_failed, fmt::format("symmetric: rank 0 exited and removed the directory {} before all ranks joined", folder_));
+    open_meeting();
+    holds_place_ = false;
+    take_place();
+  }
+
+  int stay() {
+    int silences = 0;
+    Time asked = monotonic_now();
+    for (;; watch(later_glance)) {
+      if (asked_ != 0) ending_ = true;
+      end_if_asked();
+      if (service_ && service_->ended()) {
+        end_with(exit_failed, fmt::format("symmetric: the agent of rank {} exited with code {}: {}",
+                                          place_.rank, *service_->ended(), last_words_));
+      }
+      const auto note = meeting_->look();
+      if (note && (note->over || note->token != note_.token)) return exit_done;
+      if (monotonic_now() - asked < head_interval) continue;
+      silences = head_answers(note_) ? 0 : silences + 1;
+      asked = monotonic_now();
+      if (silences == head_silences)
+        end_with(exit_unreachable,
+                 fmt::format("symmetric: the head at {} no longer answers", note_.address));
+    }
+  }
+
+  bool head_answers(const RunNote& note) const {
+    const auto text = meeting_->key();
+    if (!text || note.address.empty()) return false;
+    const auto path = own_.path() + "/seen.key";
+    if (!write_file(path, *text, 0600)) return false;
+    auto key = load_key_file(path);
+    if (!key) return false;
+    auto client = ToolClient::open({note.address, *key, path});
+    return client ? static_cast<bool>(client->ask("ping", {}, {}, 2s)) : false;
+  }
+
+  // ---- all ranks --------------------------------------------------------------------------------
+
+  void open_meeting() {
+    if (place_.size == 1) return;
+    auto shared = options_.shared_folder;
+    for (const char* name : {"MOBULA_SHARED_FOLDER", "SLURM_SUBMIT_DIR"}) {
+      if (shared.empty()) shared = variable(name).value_or("");
+    }
+    std::error_code code;
+    if (shared.empty()) shared = fs::current_path(code).string();
+    folder_ = shared + "/.mobula-" + place_.run;
+    auto meeting = Meeting::at(folder_);
+    if (!meeting) end_with(exit_failed, meeting.error().text);
+    meeting_ = std::move(meeting).value();
+  }
+
+  // Launches that the launcher does not distinguish must not mix: each rank is one process.
+  void take_place() {
+    if (!meeting_ || place_.unique) return;
+    own_place_.self = hex_of(random_bits());
+    own_place_.process = ProcessMark::of_this_process();
+    own_place_.processes_of = deploy::own_processes();
+    auto seen = meeting_->place_of(place_.rank);
+    const Time until = monotonic_now() + stillness;
+    while (!meeting_->take_place(place_.rank, own_place_)) {
+      const auto now = meeting_->place_of(place_.rank);
+      if (now && seen && (now->self != seen->self || now->beat != seen->beat)) end_for_company();
+      if (!seen) seen = now;
+      const bool gone = seen && deploy::is_gone(*seen);
+      if (seen && (gone || monotonic_now() >= until)) meeting_->leave_place(place_.rank, seen->self);
+      if (gone) seen.reset();
+      if (monotonic_now() >= until + stillness) end_for_company();
+      watch(later_glance);
+      if (asked_ != 0) meeting_.reset();  // the place may belong to another launch
+      end_if_asked();
+    }
+    holds_place_ = true;
+  }
+
+  [[noreturn]] void end_for_company() {
+    meeting_.reset();  // it belongs to the other launch
+    end_with(exit_failed,
+                 fmt::format("symmetric: another launch uses the directory {} and has a rank {}; separate them with "
+                            "--run NAME, or give another `--shared-folder`",
+                         folder_, place_.rank));
+  }
+
+  // Refreshes the note once per second while this rank waits.
+  void keep_place() {
+    if (!holds_place_ || monotonic_now() - beaten_ < sign_of_life) return;
+    beaten_ = monotonic_now();
+    holds_place_ = meeting_->beat(place_.rank, own_place_);
+    if (!holds_place_ && !closing_) end_for_company();
+  }
+
+  void say(const std::string& state, const std::string& why = {}, bool gone = false) {
+    if (!meeting_ || !path_exists(folder_)) return;
+    const auto said = meeting_->say(place_.rank, {note_.token, host_name(), state, why, gone});
+    if (!said && !gone)
+      std::fprintf(stderr, "mobula: rank %d: %s\n", place_.rank, said.error().text.c_str());
+  }
+
+  std::string state_folder() const { return own_.path() + "/state"; }
+  std::string key_path() const {
+    return fmt::format("{}/{}/{}.key", state_folder(), cluster_name, cluster_name);
+  }
+
+  void start_service(std::vector<std::string> flags) {
+    Command command;
+    command.words = {"/proc/self/exe", "start",      "--block",     "-o",          "jsonl",
+                     "--name",         cluster_name, "--state-dir", state_folder()};
+    for (auto* const each : {&flags, &options_.node_flags})
+      command.words.insert(command.words.end(), each->begin(), each->end());
+    for (const auto& each : processors()) command.words.push_back(each);
+    // The runtime directory of the submitting machine may not exist here.
+    const auto runtime = variable("XDG_RUNTIME_DIR");
+    if (runtime && ::access(runtime->c_str(), W_OK) != 0)
+      command.environment["XDG_RUNTIME_DIR"] = "";
+    command.pipes_output = command.pipes_errors = command.own_group = true;
+    auto started = Process::start(command);
+    if (!started) end_with(exit_failed, started.error().text);
+    service_.emplace(std::move(started).value());
+    const Time until = monotonic_now() + options_.patience;
+    for (;;) {
+      watch(1s);
+      const auto line = told_.find('\n');
+      if (line != std::string::npos) {
+        started_ = Json::parse(told_.substr(0, line), nullptr, false);
+        if (started_.is_object()) return;
+        end_with(exit_failed, "symmetric: unexpected output of mobula start: " + told_.substr(0, line));
+      }
+      end_if_asked();
+      if (const auto code = service_->ended()) {
+        watch(Duration(0));  // reads its last lines
+        end_with(*code == 0 ? static_cast<int>(exit_failed) : *code);
+      }
+      if (monotonic_now() >= until) end_with(exit_timed_out, "symmetric: mobula start was not ready in time");
+    }
+  }
+
+  // A Slurm step may have some of the processors of a machine, whether or not it is confined to
+  // them.
+  std::vector<std::string> processors() const {
+    for (const auto& each : options_.node_flags) {
+      if (each == "--num-cpus" || each.starts_with("--num-cpus=")) return {};
+    }
+    const auto given = variable("SLURM_CPUS_ON_NODE");
+    return given && place_.size > 1 && place_.launcher == "Slurm"
+               ? std::vector<std::string>{"--num-cpus", *given}
+               : std::vector<std::string>{};
+  }
+
+  void watch_signals() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) ::sigaddset(&signals, number);
+    ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    ::signal(SIGCHLD, SIG_DFL);
+    signals_ = Fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_) end_with(exit_failed, errno_failure("create a signal descriptor", errno).text);
+  }
+
+  // Waits for a signal, the end of a child, or output of the service, at most `span`.
+  void watch(Duration span) {
+    std::array<pollfd, 3> items{{{signals_.get(), POLLIN, 0},
+                                 {service_ ? service_->output() : -1, POLLIN, 0},
+                                 {service_ ? service_->errors() : -1, POLLIN, 0}}};
+    ::poll(items.data(), items.size(), static_cast<int>(span / 1ms));
+    keep_place();
+    signalfd_siginfo signal{};
+    while (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      const int number = static_cast<int>(signal.ssi_signo);
+      if (number == SIGCHLD) continue;
+      asked_ = number;
+      from_terminal_ = signal.ssi_code > 0;
+    }
+    if (!service_) return;
+    told_ += service_->take_output();
+    if (told_.size() > max_line && told_.find('\n') == std::string::npos) told_.clear();
+    pass_on_errors(service_->take_errors());
+  }
+
+  // Forwards whole lines, prefixed with the rank if there are several ranks.
+  void pass_on_errors(const std::string& text) {
+    words_ += text;
+    for (auto end = words_.find('\n'); end != std::string::npos; end = words_.find('\n')) {
+      last_words_ = words_.substr(0, end);
+      words_.erase(0, end + 1);
+      if (place_.size > 1) {
+        std::fprintf(stderr, "rank %d: %s\n", place_.rank, last_words_.c_str());
+      } else {
+        std::fprintf(stderr, "%s\n", last_words_.c_str());
+      }
+    }
+    if (words_.size() > max_line) words_.erase(0, words_.size() - max_line);
+  }
+
+  void end_if_asked() const {
+    if (asked_ != 0) end_with(128 + asked_);
+  }
+
+  // The other ranks leave before the head ends, because they sign off from it.
+  void take_down(int code) {
+    closing_ = true;
+    const bool was_asked = asked_ != 0 || ending_;
+    bool all_have_left = place_.rank != 0;
+    if (place_.rank == 0 && meeting_) {
+      note_.over = true;
+      note_.code = code;
+      static_cast<void>(meeting_->say(note_));
+      const Time until = monotonic_now() + options_.grace + farewell;
+      while (!(all_have_left = others_have_left()) && monotonic_now() < until) watch(glance);
+    }
+    if (service_) {
+      // A finished program leaves no calls to wait for.
+      static_cast<void>(service_->end(was_asked ? SIGTERM : SIGINT, options_.grace));
+      watch(Duration(0));
+      service_.reset();
+    }
+    const bool others_came = meeting_ && own_place_.beat > 0 && !meeting_->beat(place_.rank, own_place_);
+    if (meeting_ && !own_place_.self.empty()) meeting_->leave_place(place_.rank, own_place_.self);
+    if (place_.rank == 0 && meeting_ && !others_came) meeting_->close(all_have_left);
+    if (place_.rank != 0) say(code == exit_done ? "left" : "failed", why_.empty() ? last_words_ : why_, true);
+  }
+
+  bool others_have_left() const {
+    for (int each = 1; each < place_.size; ++each) {
+      const auto rank = meeting_->of_rank(each);
+      // A rank that never joined need not leave, unless the launch is unique: then it is on its
+      // way.
+      if (!place_.unique && (!rank || rank->token != note_.token)) continue;
+      if (!rank || !rank->gone) return false;
+    }
+    return true;
+  }
+
+  SymmetricOptions options_;
+  Place place_;
+  LaunchFolder own_;
+  std::string folder_;
+  std::optional<Meeting> meeting_;  // absent: this rank is alone
+  RunNote note_;
+  Fd signals_;
+  std::optional<Process> service_;  // `mobula start --block`
+  Json started_ = Json::object();
+  std::string told_;   // output of the service
+  std::string words_;  // its stderr: an incomplete line
+  std::string last_words_;
+  std::string why_;  // reason for the end of this rank
+  int asked_ = 0;  // signal that this process received
+  bool from_terminal_ = false;
+  bool ending_ = false;
+  PlaceNote own_place_{};
+  bool holds_place_ = false;
+  bool closing_ = false;
+  Time beaten_{};
+};
+
+}  // namespace
+
+int symmetric(int argc, char** argv) {
+  auto options = parse_symmetric({argv + 2, argv + argc});
+  if (!options) return complain(options.error());
+  if (options->help) {
+    std::fputs(help_text(command_tree(), {"symmetric"}).value().c_str(), stdout);
+    return exit_done;
+  }
+  auto place = deploy::place_of(variable, options->place);
+  if (!place) return complain(place.error());
+  auto own = LaunchFolder::make();
+  if (!own) return complain(own.error());
+  return Rank(std::move(options).value(), std::move(place).value(), std::move(own).value()).run();
+}
+
+}  // namespace mobula::internal::cli

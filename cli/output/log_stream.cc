@@ -1,0 +1,163 @@
+#include "cli/output/log_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "cli/exit_code.h"
+
+namespace mobula::internal::cli {
+namespace {
+
+constexpr std::uint64_t near_end_bytes = 1u << 20;
+constexpr std::uint64_t bytes_of_a_line = 4096;  // estimate for tails
+
+bool write_line(const std::string& line) { return std::fwrite(line.data(), 1, line.size(), stdout) == line.size(); }
+
+// Matches the prefix that an agent writes before each line: "… [name pid=12] ".
+bool is_of(const std::string& line, std::int64_t pid) {
+  constexpr std::size_t longest_head = 1024;
+  return std::string_view(line).substr(0, longest_head).find(fmt::format(" pid={}] ", pid)) != std::string_view::npos;
+}
+
+}  // namespace
+
+Result<LogStream> LogStream::create(const CommandLine& line, std::optional<LinesWanted> wanted) {
+  if (auto pattern = LogLines::create({line.grep, false, -1}, {}); !pattern) return pattern.error();
+  LogStream stream(line, wanted);
+  // Lines that arrive here are printable and filtered.
+  auto out = LogLines::create({{}, true, line.tail}, write_line);
+  if (!out) return out.error();
+  stream.out_ = std::make_unique<LogLines>(std::move(*out));
+  stream.merge_ = std::make_unique<LogMerge>(LogMerge::Sink());
+  return stream;
+}
+
+void LogStream::add(std::string name, LogSource source) {
+  auto log = std::make_unique<Log>(Log{std::move(name), std::move(source), std::nullopt});
+  const std::size_t number = merge_->add();
+  const auto keep = [merge = merge_.get(), number](const std::string& text) {
+    merge->take(number, text);
+    return true;
+  };
+  if (auto lines = LogLines::create({line_->grep, line_->raw, -1}, keep)) log->lines.emplace(std::move(*lines));
+  log->lines->settle(true);
+  const bool all = line_->tail < 0 || !line_->grep.empty() || wanted_;
+  if (!all) {
+    log->wanted = std::max(near_end_bytes, static_cast<std::uint64_t>(line_->tail) * bytes_of_a_line);
+    log->source.begin_near_end(log->wanted);
+  }
+  logs_.push_back(std::move(log));
+}
+
+bool LogStream::has(const std::string& name) const {
+  return std::ranges::any_of(logs_, [&](const auto& each) { return each->name == name; });
+}
+
+bool LogStream::is_wanted(const std::string& text) const {
+  if (!wanted_) return true;
+  const auto time = time_of_line(text);
+  return time && *time >= wanted_->from_us && *time <= wanted_->to_us && (wanted_->pid == 0 || is_of(text, wanted_->pid));
+}
+
+// Reads one chunk and passes its lines to the merge. Returns false if the log cannot be read any
+// more.
+bool LogStream::read(std::size_t number) {
+  Log& log = *logs_[number];
+  const auto chunk = log.source.next();
+  if (!chunk) {
+    log.failed = true;
+    log.open = false;
+    const std::string of = names_ ? log.name + ": " : std::string();
+    code_ = complain(failure(chunk.error().code, of + chunk.error().text));
+    return false;
+  }
+  if (chunk->lost_bytes > 0) {
+    const std::string bytes = chunk->lost_bytes == 1 ? "some lines are" : fmt::format("{} bytes are", chunk->lost_bytes);
+    std::fprintf(stderr, "mobula: %s%s no longer stored\n", names_ ? (log.name + ": ").c_str() : "", bytes.c_str());
+  }
+  std::string_view bytes = chunk->bytes;
+  log.read_bytes = bytes.size();
+  // A tail may begin in the middle of a line.
+  if (const auto begun_at = std::exchange(log.wanted, 0); begun_at > 0 && bytes.size() + chunk->left >= begun_at) log.cut = true;
+  if (log.cut) {
+    const auto end = bytes.find('\n');
+    bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
+    log.cut = end == std::string_view::npos;
+  }
+  log.left = chunk->left;
+  log.open = chunk->open;
+  log.lines->take(bytes);
+  if (!log.open && log.left == 0) log.lines->settle(false);
+  return true;
+}
+
+bool LogStream::give() {
+  LogMerge& merge = *merge_;
+  merge.set_sink([this](std::size_t log, const std::string& text) {
+    if (!is_wanted(text)) return true;
+    taken_ = out_->take(names_ ? logs_[log]->name + ": " + text : text);
+    return taken_;
+  });
+  return merge.give() && taken_;
+}
+
+bool LogStream::any_works() const {
+  return logs_.empty() || std::ranges::any_of(logs_, [](const auto& each) { return !each->failed; });
+}
+
+bool LogStream::open() const {
+  return std::ranges::any_of(logs_, [](const auto& each) { return each->open; });
+}
+
+bool LogStream::print_all() {
+  // Limits a log that grows as fast as it is read to its initial size.
+  std::vector<std::uint64_t> remaining(logs_.size(), 1);
+  std::vector<bool> begun(logs_.size(), false);
+  for (bool all_done = false; !all_done;) {
+    all_done = true;
+    for (std::size_t i = 0; i < logs_.size(); ++i) {
+      if (remaining[i] == 0 || merge_->has_line(i)) {
+        all_done = all_done && remaining[i] == 0;
+        continue;
+      }
+      const bool works = read(i);
+      const Log& log = *logs_[i];
+      if (!works || log.read_bytes == 0) remaining[i] = 0;
+      else if (!begun[i]) remaining[i] = log.left;
+      else remaining[i] = std::min(log.left, remaining[i] - std::min(remaining[i], log.read_bytes));
+      begun[i] = true;
+      merge_->is_silent(i, remaining[i] == 0);
+      all_done = all_done && remaining[i] == 0;
+    }
+    if (!give()) return false;
+  }
+  if (!line_->follow) {
+    // Incomplete last lines.
+    for (std::size_t i = 0; i < logs_.size(); ++i) {
+      logs_[i]->lines->settle(false);
+      merge_->is_silent(i, true);
+    }
+    if (!give()) return false;
+  }
+  if (!out_->settle(line_->follow)) return false;
+  std::fflush(stdout);
+  return any_works() && std::ferror(stdout) == 0;
+}
+
+std::optional<bool> LogStream::print_news() {
+  bool news = false;
+  for (std::size_t i = 0; i < logs_.size(); ++i) {
+    Log& log = *logs_[i];
+    merge_->is_silent(i, true);
+    if (!log.failed && read(i)) news = news || log.left > 0 || merge_->has_line(i);
+  }
+  if (!give()) return std::nullopt;
+  std::fflush(stdout);
+  if (!any_works() || std::ferror(stdout) != 0) return std::nullopt;
+  return news;
+}
+
+}  // namespace mobula::internal::cli

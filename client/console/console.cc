@@ -1,0 +1,390 @@
+#include "client/console/console.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "mobula/detail/submit.h"
+#include "mobula/errors.h"
+#include "mobula/get.h"
+#include "client/console/call_options.h"
+#include "client/console/program_table.h"
+
+namespace mobula::internal::runtime::console {
+namespace {
+
+using detail::Anchor;
+using detail::ErrorKind;
+using detail::ErrorRecord;
+
+constexpr const char* variable = "MOBULA_CONSOLE_FD";
+constexpr std::size_t longest_request = std::size_t{4} << 20;
+constexpr std::size_t longest_answer = std::size_t{64} << 20;
+// decoded JSON takes many times the memory
+constexpr std::size_t most_bytes_shown = std::size_t{16} << 20;
+constexpr std::size_t most_names = 10'000;
+// longest wait of one request for a value
+constexpr auto patience = std::chrono::milliseconds(200);
+
+// Exit codes of the commands (docs/operations.md).
+struct Kind {
+  const char* name;
+  int exit;
+};
+
+Kind kind_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::other: break;
+    case ErrorKind::not_initialized: return {"NotInitializedError", 1};
+    case ErrorKind::invalid_request: return {"InvalidRequestError", 2};
+    case ErrorKind::not_found: return {"NotFoundError", 7};
+    case ErrorKind::pending_limit: return {"PendingLimitError", 1};
+    case ErrorKind::unschedulable: return {"UnschedulableError", 6};
+    case ErrorKind::task: return {"TaskError", 1};
+    case ErrorKind::task_cancelled: return {"TaskCancelledError", 1};
+    case ErrorKind::worker_crashed: return {"WorkerCrashedError", 1};
+    case ErrorKind::out_of_memory: return {"OutOfMemoryError", 1};
+    case ErrorKind::actor_died: return {"ActorDiedError", 1};
+    case ErrorKind::actor_unavailable: return {"ActorUnavailableError", 1};
+    case ErrorKind::object_lost: return {"ObjectLostError", 1};
+    case ErrorKind::get_timeout: return {"GetTimeoutError", 5};
+    case ErrorKind::object_store_full: return {"ObjectStoreFullError", 1};
+    case ErrorKind::transfer: return {"TransferError", 1};
+    case ErrorKind::tensor_shared: return {"TensorSharedError", 1};
+    case ErrorKind::placement_group_removed: return {"PlacementGroupRemovedError", 1};
+    case ErrorKind::connection: return {"ConnectionError", 3};
+    case ErrorKind::permission: return {"PermissionError", 4};
+    case ErrorKind::protocol_mismatch: return {"ProtocolMismatchError", 1};
+    case ErrorKind::serialization: return {"SerializationError", 1};
+    case ErrorKind::collective: return {"CollectiveError", 1};
+  }
+  return {"Error", 1};
+}
+
+Json refusal(const char* kind, int exit, const std::string& text) {
+  return {{"ok", false}, {"kind", kind}, {"exit", exit}, {"error", text}};
+}
+
+// Uses the text of the exception for this record.
+Json refusal(const ErrorRecord& record) {
+  const Kind kind = kind_of(record.kind);
+  try {
+    detail::throw_error(record);
+  } catch (const std::exception& thrown) {
+    return refusal(kind.name, kind.exit, thrown.what());
+  } catch (...) {
+    return refusal(kind.name, kind.exit, record.message);
+  }
+}
+
+Json refusal(const Failure& why) {
+  if (why.code == ErrorCode::not_found) return refusal("NotFoundError", 7, why.text);
+  if (why.code == ErrorCode::invalid_argument) return refusal("InvalidRequestError", 2, why.text);
+  return refusal("Error", 1, why.text);
+}
+
+// The value of a console name.
+struct KeptResult {
+  std::shared_ptr<const Anchor> anchor;
+  const detail::TypeDescription* type = nullptr;
+};
+struct KeptActor {
+  std::shared_ptr<const Anchor> anchor;
+  const Callable* constructor = nullptr;
+};
+
+// Arguments of one call, and the values that they borrow.
+struct Arguments {
+  std::vector<Json> values;  // borrowed by `outgoing`, so never resized after that is filled
+  std::vector<std::shared_ptr<const detail::Outgoing>> outgoing;
+  std::vector<detail::ArgumentSource> sources;
+};
+
+class Console {
+ public:
+  Json answer(const Json& request) {
+    const std::string what = request.value("do", std::string());
+    if (what == "describe") return described();
+    if (what == "call") return call(request);
+    if (what == "create") return create(request);
+    if (what == "method") return call_method(request);
+    if (what == "get") return get(request);
+    if (what == "kill") return kill(request);
+    return refusal("InvalidRequestError", 2, "'" + what + "' is no request of a console");
+  }
+
+ private:
+  Json described() const {
+    Json json = table_.document();
+    json["ok"] = true;
+    return json;
+  }
+
+  Result<Arguments> arguments_of(const Json& request, const Callable& callee) const {
+    const Json given = request.value("arguments", Json::array());
+    if (given.size() != callee.parameters.size()) {
+      std::string types;
+      for (const auto* each : callee.parameters) types += (types.empty() ? "" : ", ") + type_text(*each);
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("{} takes ({}), which is {} argument{}, and {} are given", callee.name, types,
+                                 callee.parameters.size(), callee.parameters.size() == 1 ? "" : "s", given.size()));
+    }
+    Arguments arguments;
+    arguments.values.reserve(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const auto& type = *callee.parameters[i];
+      const auto wrong = [&](const std::string& why) {
+        return failure(ErrorCode::invalid_argument,
+                       fmt::format("argument {} of {} ({}): {}", i + 1, callee.name, type_text(type), why));
+      };
+      if (given[i].contains("name")) {
+        const auto source = named_result(given[i]["name"].get<std::string>(), type);
+        if (!source) return wrong(source.error().text);
+        arguments.sources.push_back({.value = nullptr, .ref = *source});
+        continue;
+      }
+      arguments.values.push_back(given[i].value("json", Json()));
+      auto value = value_of(arguments.values.back(), type);
+      if (!value) return wrong(value.error().text);
+      arguments.sources.push_back({.value = value->get(), .ref = nullptr});
+      arguments.outgoing.push_back(std::move(*value));
+    }
+    return arguments;
+  }
+
+  Result<const std::shared_ptr<const Anchor>*> named_result(const std::string& name, const detail::TypeDescription& type) const {
+    const auto found = results_.find(name);
+    if (found == results_.end()) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("there is no result '{}'; `let {} = call …` makes one, and text is written \"{}\"", name, name, name));
+    }
+    if (found->second.type->fingerprint != type.fingerprint) {
+      return failure(ErrorCode::invalid_argument,
+                     fmt::format("{} is {}; only a result of the same type can be passed", name, type_text(*found->second.type)));
+    }
+    return &found->second.anchor;
+  }
+
+  Json keep(const Json& request, std::shared_ptr<const Anchor> anchor, const Callable& callee) {
+    const std::string name = request.value("as", std::string("_"));
+    results_[name] = {std::move(anchor), callee.result};
+    return {{"ok", true}, {"name", name}, {"type", type_text(*callee.result)}};
+  }
+
+  bool is_full(const Json& request) const {
+    const std::string name = request.value("as", std::string("_"));
+    return results_.size() + actors_.size() >= most_names && !results_.contains(name) && !actors_.contains(name);
+  }
+  static Json too_many() {
+    return refusal("PendingLimitError", 1, fmt::format("{} names are kept; use one of them again", most_names));
+  }
+
+  // Converts exceptions of the library to replies.
+  template <class Body>
+  static Json guarded(const Body& body) {
+    try {
+      return body();
+    } catch (const InvalidRequestError& wrong) {
+      return refusal("InvalidRequestError", 2, wrong.what());
+    } catch (const UnschedulableError& never) {
+      return refusal("UnschedulableError", 6, never.what());
+    } catch (const ActorDiedError& dead) {
+      return refusal("ActorDiedError", 1, dead.what());
+    } catch (const std::exception& failed) {
+      return refusal("Error", 1, failed.what());
+    }
+  }
+
+  Json call(const Json& request) {
+    if (is_full(request)) return too_many();
+    const auto callee = table_.function(request.value("function", std::string()));
+    if (!callee) return refusal(callee.error());
+    const auto options = task_options(request.value("options", Json::object()));
+    if (!options) return refusal(options.error());
+    const auto arguments = arguments_of(request, **callee);
+    if (!arguments) return refusal(arguments.error());
+    return guarded([&] {
+      const auto prepared = detail::prepare(*options);
+      if (!prepared.ok()) return refusal(prepared.error());
+      std::shared_ptr<const Anchor> result;
+      detail::submit_task(*(*callee)->entry, prepared.value(), arguments->sources, {&result, 1});
+      return keep(request, std::move(result), **callee);
+    });
+  }
+
+  Json create(const Json& request) {
+    if (is_full(request)) return too_many();
+    const auto constructor = table_.constructor(request.value("class", std::string()),
+                                                request.value("arguments", Json::array()).size());
+    if (!constructor) return refusal(constructor.error());
+    const auto options = actor_options(request.value("options", Json::object()));
+    if (!options) return refusal(options.error());
+    const auto arguments = arguments_of(request, **constructor);
+    if (!arguments) return refusal(arguments.error());
+    return guarded([&] {
+      const auto prepared = detail::prepare(*options);
+      if (!prepared.ok()) return refusal(prepared.error());
+      const std::string name = request.value("as", std::string("_"));
+      auto anchor = detail::create_actor(*(*constructor)->entry, prepared.value(), arguments->sources);
+      const std::string id = detail::hex(anchor->ref().id);
+      actors_[name] = {std::move(anchor), *constructor};
+      return Json{{"ok", true}, {"name", name}, {"actor_id", id}};
+    });
+  }
+
+  Result<const KeptActor*> actor_of(const std::string& name) const {
+    const auto found = actors_.find(name);
+    if (found != actors_.end()) return &found->second;
+    return failure(ErrorCode::not_found, fmt::format("there is no actor '{}'; `actor {} = CLASS(…)` makes one", name, name));
+  }
+
+  Json call_method(const Json& request) {
+    if (is_full(request)) return too_many();
+    const auto actor = actor_of(request.value("actor", std::string()));
+    if (!actor) return refusal(actor.error());
+    const auto callee = table_.method(*(*actor)->constructor, request.value("method", std::string()));
+    if (!callee) return refusal(callee.error());
+    const auto options = method_options(request.value("options", Json::object()));
+    if (!options) return refusal(options.error());
+    const auto arguments = arguments_of(request, **callee);
+    if (!arguments) return refusal(arguments.error());
+    return guarded([&] {
+      const auto prepared = detail::prepare(*options);
+      if (!prepared.ok()) return refusal(prepared.error());
+      std::shared_ptr<const Anchor> result;
+      detail::call_actor(*(*callee)->entry, (*actor)->anchor, prepared.value(), arguments->sources, {&result, 1});
+      return keep(request, std::move(result), **callee);
+    });
+  }
+
+  Json get(const Json& request) const {
+    const std::string name = request.value("name", std::string());
+    const auto found = results_.find(name);
+    if (found == results_.end()) {
+      return refusal("NotFoundError", 7, fmt::format("there is no result '{}'; `let {} = call …` makes one", name, name));
+    }
+    return guarded([&] {
+      const auto target = detail::runtime();
+      const detail::RawId id = detail::require_id(found->second.anchor.get(), target);
+      const auto ready = target->wait({&id, 1}, 1, std::chrono::steady_clock::now() + patience, true);
+      if (!ready.ok()) return refusal(ready.error());
+      if (!ready.value().front()) {
+        const auto where = target->context();
+        return Json{{"ok", true}, {"pending", true}, {"object_id", detail::hex(id)}, {"job_id", where->job_id}, {"node_id", where->node_id}};
+      }
+      detail::StoredValue stored;
+      if (const auto failed = target->get({&id, 1}, {}, {&stored, 1})) return refusal(*failed);
+      if (stored.error) return refusal(*stored.error);
+      if (stored.bytes.size() > most_bytes_shown) {
+        return refusal("Error", 1, fmt::format("the value has {} bytes, and at most {} are shown", stored.bytes.size(), most_bytes_shown));
+      }
+      auto value = json_of(stored, *found->second.type);
+      if (!value) return refusal(value.error());
+      return Json{{"ok", true}, {"value", std::move(*value)}};
+    });
+  }
+
+  Json kill(const Json& request) {
+    const std::string name = request.value("name", std::string());
+    const auto actor = actor_of(name);
+    if (!actor) return refusal(actor.error());
+    return guarded([&] {
+      detail::kill_actor((*actor)->anchor, true);
+      actors_.erase(name);
+      return Json{{"ok", true}};
+    });
+  }
+
+  const ProgramTable table_;
+  std::map<std::string, KeptResult> results_;
+  std::map<std::string, KeptActor> actors_;
+};
+
+// Reads lines up to a length limit. Empty at the end of the input.
+class Lines {
+ public:
+  explicit Lines(int socket) : socket_(socket) {}
+
+  std::optional<std::string> next() {
+    for (;;) {
+      const auto end = text_.find('\n', looked_);
+      if (end != std::string::npos) {
+        std::string line = text_.substr(0, end);
+        text_.erase(0, end + 1);
+        looked_ = 0;
+        return line;
+      }
+      looked_ = text_.size();
+      if (text_.size() > longest_request) return std::nullopt;
+      char part[65536];
+      const ssize_t count = ::recv(socket_, part, sizeof part, 0);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return std::nullopt;
+      text_.append(part, static_cast<std::size_t>(count));
+    }
+  }
+
+  bool say(const std::string& line) const {
+    for (std::size_t at = 0; at < line.size();) {
+      const ssize_t count = ::send(socket_, line.data() + at, line.size() - at, MSG_NOSIGNAL);
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) return false;
+      at += static_cast<std::size_t>(count);
+    }
+    return true;
+  }
+
+ private:
+  const int socket_;
+  std::string text_;
+  std::size_t looked_ = 0;  // count of leading bytes without a line end
+};
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::optional<Fd> take_console() {
+  const char* given = std::getenv(variable);
+  if (given == nullptr) return std::nullopt;
+  const int number = std::atoi(given);
+  ::unsetenv(variable);
+  // A stale number may name any descriptor.
+  int kind = 0;
+  socklen_t size = sizeof kind;
+  if (number <= 2 || ::getsockopt(number, SOL_SOCKET, SO_TYPE, &kind, &size) != 0) return std::nullopt;
+  ::fcntl(number, F_SETFD, FD_CLOEXEC);
+  return Fd(number);
+}
+
+void serve_console(Fd socket, std::unique_ptr<detail::ClusterSession> session) {
+  Lines lines(socket.get());
+  {
+    Console console;
+    while (const auto line = lines.next()) {
+      const Json request = Json::parse(*line, nullptr, false);
+      std::string said = text_of(request.is_object() ? console.answer(request)
+                                                     : refusal("InvalidRequestError", 2, "this is no JSON object"));
+      if (said.size() > longest_answer) {
+        said = text_of(refusal("Error", 1, fmt::format("the value is too long to be shown: {} bytes as JSON, and at most {} are",
+                                                        said.size(), longest_answer)));
+      }
+      if (!lines.say(said)) break;
+    }
+  }
+  session->shutdown();
+  session.reset();
+  std::fflush(nullptr);
+  ::_exit(0);
+}
+
+}  // namespace mobula::internal::runtime::console

@@ -1,0 +1,591 @@
+#include "client/console/json_values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <stdexcept>
+
+namespace mobula::internal::runtime::console {
+namespace {
+
+using detail::NumberKind;
+using detail::Shape;
+using detail::TypeDescription;
+using Parts = std::vector<const TypeDescription*>;
+
+constexpr std::size_t longest_shown = 60;  // length of JSON in a message
+
+Parts parts_of(const TypeDescription& type) {
+  Parts parts;
+  type.add_parts(parts);
+  return parts;
+}
+
+std::string joined(const Parts& parts) {
+  std::string text;
+  for (const auto* part : parts) text += (text.empty() ? "" : ", ") + type_text(*part);
+  return text;
+}
+
+// A mismatch at a position of the JSON. Thrown and caught in this file alone.
+struct Misfit : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Copy of the JSON cut to the length of a message. Printing the complete JSON would need stack
+// space for its full depth.
+Json outline(const Json& json, int levels = 6) {
+  if (!json.is_structured()) return json;
+  if (levels == 0) return json.is_array() ? Json::array({"…"}) : Json::object({{"…", "…"}});
+  Json copy = json.is_array() ? Json::array() : Json::object();
+  for (auto at = json.begin(); at != json.end() && copy.size() < longest_shown; ++at) {
+    if (json.is_array()) copy.push_back(outline(*at, levels - 1));
+    else copy[at.key()] = outline(at.value(), levels - 1);
+  }
+  return copy;
+}
+
+std::string shown(const Json& json) {
+  std::string text = outline(json).dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > longest_shown) text = text.substr(0, longest_shown) + "…";
+  return text;
+}
+
+// Cache of the variant alternative chosen for each part of the JSON. Each part is tried once;
+// otherwise nested variants would take time exponential in their depth.
+class Choices {
+ public:
+  // no alternative fits, or one is being tried
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  std::optional<std::size_t> find(const Json& json, const TypeDescription& type) const {
+    const auto at = chosen_.find({&json, &type});
+    return at == chosen_.end() ? std::nullopt : std::optional(at->second);
+  }
+  void set(const Json& json, const TypeDescription& type, std::size_t chosen) { chosen_[{&json, &type}] = chosen; }
+
+ private:
+  std::map<std::pair<const Json*, const TypeDescription*>, std::size_t> chosen_;
+};
+
+// Position of the reader or writer, such as "at [3][\"a\"]".
+class Place {
+ public:
+  explicit Place(Choices& choices) : choices_(choices) {}
+  Place(const Place* above, std::string step)
+      : choices_(above->choices_), above_(above), step_(std::move(step)), depth_(above->depth_ + 1) {
+    if (depth_ > deepest) throw Misfit(fmt::format("the JSON nests deeper than {} levels", deepest));
+  }
+  Choices& choices() const { return choices_; }
+  std::string text() const { return (above_ == nullptr ? "" : above_->text()) + step_; }
+  [[noreturn]] void refuse(const Json& json, const std::string& wanted) const {
+    const std::string at = text();
+    throw Misfit(fmt::format("{}{} is no {}", at.empty() ? "" : "at " + at + ": ", shown(json), wanted));
+  }
+
+ private:
+  static constexpr int deepest = 256;
+
+  Choices& choices_;
+  const Place* above_ = nullptr;
+  std::string step_;
+  int depth_ = 0;
+};
+
+template <class Number>
+void write_number(mobula::Writer& out, Number number) {
+  out.write_bytes(&number, sizeof number);
+}
+
+double double_of(const Json& json, const Place& place) {
+  if (json.is_number()) return json.get<double>();
+  if (json == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (json == "inf") return std::numeric_limits<double>::infinity();
+  if (json == "-inf") return -std::numeric_limits<double>::infinity();
+  place.refuse(json, "number");
+}
+
+void write_floating(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const double number = double_of(json, place);
+  if (type.size_bytes == sizeof(float)) {
+    if (std::isfinite(number) && std::abs(number) > std::numeric_limits<float>::max()) {
+      place.refuse(json, "float32: it is too large");
+    }
+    write_number(out, static_cast<float>(number));
+  } else if (type.size_bytes == sizeof(double)) {
+    write_number(out, number);
+  } else {
+    unsigned char bytes[sizeof(long double)] = {};
+    const auto wide = static_cast<long double>(number);
+    std::memcpy(bytes, &wide, 10);
+    out.write_bytes(bytes, sizeof bytes);
+  }
+}
+
+// Accepts 5 and 5.0, but not 5.5.
+bool is_whole(const Json& json) {
+  if (json.is_number_integer()) return true;
+  return json.is_number_float() && json.get<double>() == std::floor(json.get<double>()) &&
+         std::abs(json.get<double>()) <= 0x1p53;
+}
+
+void write_integer(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const auto bits = static_cast<int>(type.size_bytes * 8);
+  const bool has_sign = type.number == NumberKind::signed_integer;
+  const std::int64_t least = has_sign ? std::numeric_limits<std::int64_t>::min() >> (64 - bits) : 0;
+  const std::uint64_t most = (std::numeric_limits<std::uint64_t>::max() >> (64 - bits)) >> (has_sign ? 1 : 0);
+  const std::string wanted = fmt::format("whole number from {} to {}", least, most);
+  if (!is_whole(json)) place.refuse(json, wanted);
+  std::uint64_t pattern = 0;
+  if (json.is_number_unsigned()) {
+    pattern = json.get<std::uint64_t>();
+    if (pattern > most) place.refuse(json, wanted);
+  } else {
+    const auto number = json.is_number_float() ? static_cast<std::int64_t>(json.get<double>()) : json.get<std::int64_t>();
+    if (number < least || (number > 0 && static_cast<std::uint64_t>(number) > most)) place.refuse(json, wanted);
+    pattern = static_cast<std::uint64_t>(number);
+  }
+  out.write_bytes(&pattern, type.size_bytes);  // little-endian: the low bytes
+}
+
+// Inside a plain value the layout is that of memory, and no padding is added.
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain);
+
+void write_elements(mobula::Writer& out, const Json& json, const TypeDescription& part, const Place& place, bool within_plain) {
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    write(out, json[i], part, Place(&place, fmt::format("[{}]", i)), within_plain);
+  }
+}
+
+void require_array(const Json& json, std::size_t size, const Place& place) {
+  if (json.is_array() && json.size() == size) return;
+  place.refuse(json, fmt::format("array of {} elements", size));
+}
+
+// Members and parts in sequence.
+void write_each(mobula::Writer& out, const Json& json, const Parts& parts, const Place& place, bool within_plain) {
+  if (parts.empty()) {
+    if (!json.is_null() && json != Json::array()) place.refuse(json, "null or []");
+    return write_number(out, std::uint8_t{0});
+  }
+  if (json.is_object()) {
+    place.refuse(json, fmt::format("array of {} elements, in the order of the members ({}): a program does not know "
+                                   "the names of members, but for types with MSGPACK_DEFINE_MAP",
+                                   parts.size(), joined(parts)));
+  }
+  require_array(json, parts.size(), place);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    write(out, json[i], *parts[i], Place(&place, fmt::format("[{}]", i)), within_plain);
+  }
+}
+
+void align_block(mobula::Writer& out, const TypeDescription& element, std::size_t count) {
+  const bool large = count * element.size_bytes >= detail::block_alignment;
+  out.align_to(large ? std::max(detail::block_alignment, element.alignment) : element.alignment);
+}
+
+void write_block(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const TypeDescription& element = *parts_of(type).front();
+  if (type.is_text) {
+    if (!json.is_string()) place.refuse(json, "text; text is written \"like this\"");
+    const auto& text = json.get_ref<const std::string&>();
+    out.write_count(text.size());
+    align_block(out, element, text.size());
+    return out.write_bytes(text.data(), text.size());
+  }
+  if (!json.is_array()) place.refuse(json, "array");
+  out.write_count(json.size());
+  align_block(out, element, json.size());
+  write_elements(out, json, element, place, true);
+}
+
+void write_association(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const TypeDescription& element = *parts_of(type).front();
+  const bool takes_object = type.is_map && parts_of(element).front()->is_text;
+  if (takes_object && json.is_object()) {
+    const Parts pair = parts_of(element);
+    out.write_count(json.size());
+    for (const auto& [key, value] : json.items()) {
+      const Place at(&place, "[\"" + key + "\"]");
+      write(out, Json(key), *pair[0], at, false);
+      write(out, value, *pair[1], at, false);
+    }
+    return;
+  }
+  if (!json.is_array()) place.refuse(json, takes_object ? "object" : type.is_map ? "array of [key, value]" : "array");
+  out.write_count(json.size());
+  write_elements(out, json, element, place, false);
+}
+
+// Writes the first alternative that fits. An alternative that contains the variant itself at the
+// same JSON position does not fit, because the recursion would not end.
+void write_variant(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const Parts parts = parts_of(type);
+  Choices& choices = place.choices();
+  auto chosen = choices.find(json, type);
+  if (!chosen) {
+    choices.set(json, type, Choices::none);
+    for (std::size_t i = 0; i < parts.size() && !chosen; ++i) {
+      try {
+        mobula::Writer trial;
+        write(trial, json, *parts[i], place, false);
+        chosen = i;
+      } catch (const Misfit&) {
+      }
+    }
+    if (chosen) choices.set(json, type, *chosen);
+  }
+  if (!chosen || *chosen == Choices::none) {
+    std::string wanted;
+    for (const auto* part : parts) wanted += (wanted.empty() ? "" : ", ") + type_text(*part);
+    place.refuse(json, "value of any of " + wanted);
+  }
+  write_number(out, static_cast<std::uint32_t>(*chosen));
+  write(out, json, *parts[*chosen], place, false);
+}
+
+void write_time(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place) {
+  const TypeDescription& ticks = *parts_of(type).front();
+  const double count = double_of(json, place) / type.tick_s;
+  if (ticks.number == NumberKind::floating) return write(out, Json(count), ticks, place, false);
+  if (!(std::abs(count) < 0x1p62)) place.refuse(json, "time that fits");
+  write(out, Json(std::llround(count)), ticks, place, false);
+}
+
+void write_array(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain) {
+  require_array(json, type.count, place);
+  const TypeDescription& element = *parts_of(type).front();
+  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment) out.align_to(detail::block_alignment);
+  if (type.count == 0) return write_number(out, std::uint8_t{0});
+  write_elements(out, json, element, place, within_plain || type.is_plain);
+}
+
+// Types with MSGPACK_DEFINE are stored as msgpack, which maps to JSON: _MAP types are objects of
+// their named members, others arrays. Whether the content matches the type is checked by the
+// reader.
+void write_msgpack(mobula::Writer& out, const Json& json) {
+  const std::vector<std::uint8_t> bytes = Json::to_msgpack(json);
+  out.write_count(bytes.size());
+  out.align_to(bytes.size() >= detail::block_alignment ? detail::block_alignment : 1);
+  out.write_bytes(bytes.data(), bytes.size());
+}
+
+void write(mobula::Writer& out, const Json& json, const TypeDescription& type, const Place& place, bool within_plain) {
+  out.enter();
+  switch (type.shape) {
+    case Shape::boolean:
+      if (!json.is_boolean()) place.refuse(json, "true or false");
+      write_number(out, static_cast<std::uint8_t>(json.get<bool>() ? 1 : 0));
+      break;
+    case Shape::number:
+      if (type.number == NumberKind::floating) write_floating(out, json, type, place);
+      else write_integer(out, json, type, place);
+      break;
+    case Shape::enumeration: write(out, json, *parts_of(type).front(), place, within_plain); break;
+    case Shape::complex_number: {
+      const Parts part = parts_of(type);
+      write_each(out, json, {part.front(), part.front()}, place, within_plain);
+      break;
+    }
+    case Shape::optional:
+    case Shape::unique_pointer:
+      write_number(out, static_cast<std::uint8_t>(json.is_null() ? 0 : 1));
+      if (!json.is_null()) write(out, json, *parts_of(type).front(), place, false);
+      break;
+    case Shape::variant: write_variant(out, json, type, place); break;
+    case Shape::tuple: write_each(out, json, parts_of(type), place, false); break;
+    case Shape::array: write_array(out, json, type, place, within_plain); break;
+    case Shape::duration: write_time(out, json, type, place); break;
+    case Shape::time_point: write(out, json, *parts_of(type).front(), place, false); break;
+    case Shape::block: write_block(out, json, type, place); break;
+    case Shape::sequence:
+      if (!json.is_array()) place.refuse(json, "array");
+      out.write_count(json.size());
+      write_elements(out, json, *parts_of(type).front(), place, false);
+      break;
+    case Shape::association: write_association(out, json, type, place); break;
+    case Shape::plain_struct: write_each(out, json, parts_of(type), place, true); break;
+    case Shape::members: write_each(out, json, parts_of(type), place, false); break;
+    case Shape::custom:
+      if (!type.is_msgpack) throw Misfit(why_no_json(type));
+      write_msgpack(out, json);
+      break;
+    case Shape::none:
+    case Shape::own: throw Misfit(why_no_json(type));
+  }
+  out.leave();
+}
+
+template <class Number>
+Number read_number(mobula::Reader& in) {
+  Number number{};
+  in.read_bytes(&number, sizeof number);
+  return number;
+}
+
+Json floating_json(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  return number;
+}
+
+Json read_floating(mobula::Reader& in, const TypeDescription& type) {
+  // A float printed as a double would show extra digits, so the shortest text of the float is used.
+  if (type.size_bytes == sizeof(float)) {
+    const auto number = read_number<float>(in);
+    return std::isfinite(number) ? Json::parse(fmt::format("{}", number)) : floating_json(number);
+  }
+  if (type.size_bytes == sizeof(double)) return floating_json(read_number<double>(in));
+  return floating_json(static_cast<double>(read_number<long double>(in)));
+}
+
+Json read_integer(mobula::Reader& in, const TypeDescription& type) {
+  std::uint64_t pattern = 0;
+  in.read_bytes(&pattern, type.size_bytes);
+  if (type.number == NumberKind::unsigned_integer) return pattern;
+  const auto unused = static_cast<int>(64 - type.size_bytes * 8);
+  return static_cast<std::int64_t>(pattern << unused) >> unused;
+}
+
+Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain);
+
+Json read_each(mobula::Reader& in, const Parts& parts, bool within_plain) {
+  if (parts.empty()) {
+    in.take(1);
+    return nullptr;
+  }
+  Json json = Json::array();
+  for (const auto* part : parts) json.push_back(read(in, *part, within_plain));
+  return json;
+}
+
+Json read_elements(mobula::Reader& in, const TypeDescription& element, std::size_t count, bool within_plain) {
+  Json json = Json::array();
+  for (std::size_t i = 0; i < count; ++i) json.push_back(read(in, element, within_plain));
+  return json;
+}
+
+Json read_block(mobula::Reader& in, const TypeDescription& type) {
+  const TypeDescription& element = *parts_of(type).front();
+  const std::size_t count = in.read_count(element.size_bytes);
+  const bool large = count * element.size_bytes >= detail::block_alignment;
+  in.align_to(large ? std::max(detail::block_alignment, element.alignment) : element.alignment);
+  if (!type.is_text) return read_elements(in, element, count, true);
+  const auto bytes = in.take(count);
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+Json read_association(mobula::Reader& in, const TypeDescription& type) {
+  const TypeDescription& element = *parts_of(type).front();
+  Json elements = read_elements(in, element, in.read_count(element.smallest_bytes), false);
+  if (!type.is_map || !parts_of(element).front()->is_text) return elements;
+  Json object = Json::object();
+  for (auto& pair : elements) object[pair[0].get<std::string>()] = std::move(pair[1]);
+  return object;
+}
+
+Json read_array(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
+  if (!within_plain && type.is_plain && type.size_bytes >= detail::block_alignment) in.align_to(detail::block_alignment);
+  if (type.count != 0) return read_elements(in, *parts_of(type).front(), type.count, within_plain || type.is_plain);
+  in.take(1);
+  return Json::array();
+}
+
+bool read_flag(mobula::Reader& in) {
+  const auto byte = read_number<std::uint8_t>(in);
+  if (byte > 1) throw Misfit("a bool is neither 0 nor 1");
+  return byte == 1;
+}
+
+// Stops at excessive nesting, before the library's reader exhausts the stack.
+class DepthCheck final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return false; }  // has no JSON form
+  bool start_object(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return --depth_ >= 0; }
+  bool start_array(std::size_t) override { return ++depth_ <= detail::max_depth; }
+  bool end_array() override { return --depth_ >= 0; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  int depth_ = 0;
+};
+
+Json read_msgpack(mobula::Reader& in) {
+  const std::size_t count = in.read_count(1);
+  in.align_to(count >= detail::block_alignment ? detail::block_alignment : 1);
+  const auto bytes = in.take(count);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  DepthCheck check;
+  if (!Json::sax_parse(begin, begin + bytes.size(), &check, Json::input_format_t::msgpack)) {
+    throw Misfit("its msgpack has no JSON form: it has binary parts, keys that are no text, or nests too deep");
+  }
+  return Json::from_msgpack(begin, begin + bytes.size());
+}
+
+Json read(mobula::Reader& in, const TypeDescription& type, bool within_plain) {
+  in.enter();
+  const auto leave = [&in](Json json) {
+    in.leave();
+    return json;
+  };
+  switch (type.shape) {
+    case Shape::boolean: return leave(read_flag(in));
+    case Shape::number: return leave(type.number == NumberKind::floating ? read_floating(in, type) : read_integer(in, type));
+    case Shape::enumeration: return leave(read(in, *parts_of(type).front(), within_plain));
+    case Shape::complex_number: {
+      const Parts part = parts_of(type);
+      return leave(read_each(in, {part.front(), part.front()}, within_plain));
+    }
+    case Shape::optional:
+    case Shape::unique_pointer: return leave(read_flag(in) ? read(in, *parts_of(type).front(), false) : Json(nullptr));
+    case Shape::variant: {
+      const Parts parts = parts_of(type);
+      const auto index = read_number<std::uint32_t>(in);
+      if (index >= parts.size()) throw Misfit("a variant has no such alternative");
+      return leave(read(in, *parts[index], false));
+    }
+    case Shape::tuple: return leave(read_each(in, parts_of(type), false));
+    case Shape::array: return leave(read_array(in, type, within_plain));
+    case Shape::duration: {
+      const Json ticks = read(in, *parts_of(type).front(), false);
+      return leave(floating_json(ticks.is_number() ? ticks.get<double>() * type.tick_s : 0));
+    }
+    case Shape::time_point: return leave(read(in, *parts_of(type).front(), false));
+    case Shape::block: return leave(read_block(in, type));
+    case Shape::sequence: {
+      const TypeDescription& element = *parts_of(type).front();
+      return leave(read_elements(in, element, in.read_count(element.smallest_bytes), false));
+    }
+    case Shape::association: return leave(read_association(in, type));
+    case Shape::plain_struct: return leave(read_each(in, parts_of(type), true));
+    case Shape::members: return leave(read_each(in, parts_of(type), false));
+    case Shape::custom:
+      if (type.is_msgpack) return leave(read_msgpack(in));
+      break;
+    case Shape::none:
+    case Shape::own: break;
+  }
+  throw Misfit(why_no_json(type));
+}
+
+class JsonValue final : public detail::Outgoing {
+ public:
+  JsonValue(const Json& json, const TypeDescription& type) : Outgoing(type.fingerprint), json_(json), type_(type) {
+    measure();
+  }
+
+ private:
+  void fill(mobula::Writer& out) const override { console::write(out, json_, type_, Place(choices_), false); }
+  const Json& json_;
+  const TypeDescription& type_;
+  mutable Choices choices_;  // filled during measurement; used by one thread at a time
+};
+
+std::string number_text(const TypeDescription& type) {
+  const char* kind = type.number == NumberKind::floating ? "float" : type.number == NumberKind::signed_integer ? "int" : "uint";
+  return fmt::format("{}{}", kind, type.size_bytes * 8);
+}
+
+bool has_struct(const TypeDescription& type, int depth = 0) {
+  if (depth > 8 || type.shape == Shape::plain_struct || type.shape == Shape::members) return true;
+  return std::ranges::any_of(parts_of(type), [&](const auto* part) { return has_struct(*part, depth + 1); });
+}
+
+// Types may contain themselves.
+std::string seek_no_json(const TypeDescription& type, std::set<std::string_view>& seen) {
+  if (!seen.insert(type.name).second) return {};
+  const bool has_own_words = type.shape == Shape::custom && !type.is_msgpack;
+  if (type.shape == Shape::none || has_own_words || type.shape == Shape::own) {
+    return fmt::format("{} has no JSON form: it is {}", type.name,
+                       type.shape == Shape::custom ? "written by a Serializer of its own" : "a ref, a handle or a tensor");
+  }
+  for (const auto* part : parts_of(type)) {
+    if (auto why = seek_no_json(*part, seen); !why.empty()) return why;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string type_text(const TypeDescription& type) {
+  switch (type.shape) {
+    case Shape::boolean: return "bool";
+    case Shape::number: return number_text(type);
+    case Shape::complex_number: return "[re, im]";
+    case Shape::optional:
+    case Shape::unique_pointer: return joined(parts_of(type)) + " or null";
+    case Shape::variant: {
+      std::string text;
+      for (const auto* part : parts_of(type)) text += (text.empty() ? "" : " or ") + type_text(*part);
+      return text;
+    }
+    case Shape::tuple: return "(" + joined(parts_of(type)) + ")";
+    case Shape::array: return fmt::format("[{} x {}]", type.count, joined(parts_of(type)));
+    case Shape::duration: return "seconds";
+    case Shape::time_point: return "seconds since the epoch";
+    case Shape::block:
+    case Shape::sequence: return type.is_text ? "string" : "[" + joined(parts_of(type)) + "]";
+    case Shape::association: {
+      const Parts parts = parts_of(type);
+      if (!type.is_map) return "[" + joined(parts) + "]";
+      const Parts pair = parts_of(*parts.front());
+      return "{" + type_text(*pair[0]) + ": " + type_text(*pair[1]) + "}";
+    }
+    case Shape::plain_struct:
+    case Shape::members: {
+      const Parts parts = parts_of(type);
+      if (parts.empty()) return "null";
+      // Inner structs are printed by name, because they may contain this one.
+      std::string text;
+      for (const auto* part : parts) text += (text.empty() ? "" : ", ") + (has_struct(*part) ? std::string(part->name) : type_text(*part));
+      return fmt::format("{}[{}]", type.name, text);
+    }
+    case Shape::enumeration: return std::string(type.name);
+    case Shape::none:
+    case Shape::custom:
+    case Shape::own: break;
+  }
+  return std::string(type.name);
+}
+
+std::string why_no_json(const TypeDescription& type) {
+  std::set<std::string_view> seen;
+  return seek_no_json(type, seen);
+}
+
+Result<std::shared_ptr<const detail::Outgoing>> value_of(const Json& json, const TypeDescription& type) {
+  if (auto why = why_no_json(type); !why.empty()) return failure(ErrorCode::invalid_argument, std::move(why));
+  try {
+    return std::shared_ptr<const detail::Outgoing>(std::make_shared<JsonValue>(json, type));
+  } catch (const std::exception& misfit) {
+    return failure(ErrorCode::invalid_argument, misfit.what());
+  }
+}
+
+Result<Json> json_of(const detail::StoredValue& stored, const TypeDescription& type) {
+  if (auto why = why_no_json(type); !why.empty()) return failure(ErrorCode::invalid_argument, std::move(why));
+  try {
+    mobula::Reader in = detail::open_value(stored, type.fingerprint, type.name);
+    Json json = read(in, type, false);
+    detail::require_end(in);
+    return json;
+  } catch (const std::exception& bad) {
+    return failure(ErrorCode::corrupt, bad.what());
+  }
+}
+
+}  // namespace mobula::internal::runtime::console

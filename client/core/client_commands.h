@@ -1,0 +1,146 @@
+// Commands of the client core to its shell. Every struct has a field list, so that replays can
+// compare commands.
+// Thread: any (values).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/core/refs/tensor_events.h"
+#include "base/model/task.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/messages/local_control.h"
+
+namespace mobula::internal::client {
+
+struct TellAgent {
+  ProcessToAgent message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &TellAgent::message));
+  }
+  friend bool operator==(const TellAgent&, const TellAgent&) = default;
+};
+// Opens the stream that carries TellExecutor frames to this process until CloseStream.
+struct OpenStream {
+  Endpoint executor;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &OpenStream::executor));
+  }
+  friend bool operator==(const OpenStream&, const OpenStream&) = default;
+};
+// Sends a frame on the open stream to this executor. The shell connects and sends its hello on
+// first use.
+struct TellExecutor {
+  ProcessId executor;
+  CallerFrame frame;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &TellExecutor::executor), field("frame", &TellExecutor::frame));
+  }
+  friend bool operator==(const TellExecutor&, const TellExecutor&) = default;
+};
+struct CloseStream {
+  ProcessId executor;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &CloseStream::executor));
+  }
+  friend bool operator==(const CloseStream&, const CloseStream&) = default;
+};
+// The state of the object changed: threads that wait for it check it again.
+struct ObjectChanged {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectChanged::object));
+  }
+  friend bool operator==(const ObjectChanged&, const ObjectChanged&) = default;
+};
+// Reply to ReserveRoom. With a payload, or with the location of a mapped value, the shell writes
+// the value into the reserved memory itself and reports ValueWritten.
+struct RoomMade {
+  ObjectId object;
+  PlaceRecord place;
+  Payload payload;
+  RefRecords contained;  // refs in the payload
+  bool is_error = false;
+  std::optional<Failure> failure;
+  PlaceRecord copy_of;  // location of the value in the store of a dead agent
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RoomMade::object), field("place", &RoomMade::place),
+                 field("payload", &RoomMade::payload), field("contained", &RoomMade::contained),
+                 field("is_error", &RoomMade::is_error), field("failure", &RoomMade::failure),
+                 field("copy_of", &RoomMade::copy_of));
+  }
+  friend bool operator==(const RoomMade&, const RoomMade&) = default;
+};
+// The owner holds a value that was written after ReserveRoom. Other processes may learn of it now.
+struct ValueSealed {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueSealed::object));
+  }
+  friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
+};
+struct HeadAnswered {
+  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers,
+                         // AskSpans
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("answer", &HeadAnswered::answer));
+  }
+  friend bool operator==(const HeadAnswered&, const HeadAnswered&) = default;
+};
+// The process no longer reads at this location. The mapping is released with its last view.
+struct DropPlace {
+  ObjectId object;
+  PlaceRecord place;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &DropPlace::object), field("place", &DropPlace::place));
+  }
+  friend bool operator==(const DropPlace&, const DropPlace&) = default;
+};
+// One warning line for the user of the driver.
+struct Warn {
+  std::string text;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("text", &Warn::text));
+  }
+  friend bool operator==(const Warn&, const Warn&) = default;
+};
+
+struct HandedOver {
+  std::vector<Handover> tasks;    // in dependency order
+  std::vector<ObjectId> objects;  // results of the tasks, which the new owner owns from now on
+  RefRecords pinned;  // refs in the arguments, pinned until the new owner holds them
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("tasks", &HandedOver::tasks), field("objects", &HandedOver::objects),
+                 field("pinned", &HandedOver::pinned));
+  }
+  friend bool operator==(const HandedOver&, const HandedOver&) = default;
+};
+
+// Reply to AwaitSubmitted.
+struct SubmittedDone {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
+};
+
+using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
+                             ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
+                             TensorUnneeded, SubmittedDone>;
+
+}  // namespace mobula::internal::client

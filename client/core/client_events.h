@@ -1,0 +1,224 @@
+// Inputs of the client core: requests of user code, and messages of the agent and of executors.
+// Every struct has a field list, so that inputs can be recorded.
+// Thread: any (values).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "client/core/calls/group_events.h"
+#include "client/core/refs/object_events.h"
+#include "client/core/refs/tensor_events.h"
+#include "base/model/task.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/messages/local_control.h"
+
+namespace mobula::internal::client {
+
+// ---- requests of user code ---------------------------------------------------------------------
+
+// One new task. The caller gets one ref on each result, result_id(task, 0..num_returns).
+struct SubmitTask {
+  CallRecord call;  // a ref argument has is_ref and ref, and no value
+  DemandClass demand_class;  // only its id if the core knows the class
+  TaskId parent;
+  std::int32_t max_retries = 3;  // -1: unlimited
+  bool retry_exceptions = false;
+  bool fail_if_infeasible = false;
+  std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &SubmitTask::call), field("demand_class", &SubmitTask::demand_class),
+                 field("parent", &SubmitTask::parent),
+                 field("max_retries", &SubmitTask::max_retries),
+                 field("retry_exceptions", &SubmitTask::retry_exceptions),
+                 field("fail_if_infeasible", &SubmitTask::fail_if_infeasible),
+                 field("stored_bytes", &SubmitTask::stored_bytes));
+  }
+  friend bool operator==(const SubmitTask&, const SubmitTask&) = default;
+};
+
+// One new actor, owned by this process. The caller gets one ref on handle_id(actor).
+struct SubmitActor {
+  ActorSpec spec;
+  bool fail_if_infeasible = false;
+  std::int64_t stored_bytes = 0;  // bytes of constructor arguments by value that were stored
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("spec", &SubmitActor::spec),
+                 field("fail_if_infeasible", &SubmitActor::fail_if_infeasible),
+                 field("stored_bytes", &SubmitActor::stored_bytes));
+  }
+  friend bool operator==(const SubmitActor&, const SubmitActor&) = default;
+};
+
+struct SubmitActorCall {
+  CallRecord call;
+  TaskId parent;
+  std::optional<std::int32_t> max_task_retries;  // unset: the default of the actor
+  std::int64_t stored_bytes = 0;  // bytes of arguments by value that were stored for this call
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &SubmitActorCall::call), field("parent", &SubmitActorCall::parent),
+                 field("max_task_retries", &SubmitActorCall::max_task_retries),
+                 field("stored_bytes", &SubmitActorCall::stored_bytes));
+  }
+  friend bool operator==(const SubmitActorCall&, const SubmitActorCall&) = default;
+};
+
+struct CancelObject {
+  ObjectId object;
+  bool force = false;
+  bool recursive = true;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &CancelObject::object), field("force", &CancelObject::force),
+                 field("recursive", &CancelObject::recursive));
+  }
+  friend bool operator==(const CancelObject&, const CancelObject&) = default;
+};
+
+// Code of this process has read the error that replaces the object.
+struct ErrorRead {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ErrorRead::object));
+  }
+  friend bool operator==(const ErrorRead&, const ErrorRead&) = default;
+};
+
+// The only thread of user code is blocked in a get without a timeout until these are ready. Empty: it continues.
+struct BlockedOn {
+  RecycledVector<ObjectId> objects;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("objects", &BlockedOn::objects));
+  }
+  friend bool operator==(const BlockedOn&, const BlockedOn&) = default;
+};
+
+// Cancels all unfinished tasks that `parent` submitted, and their children.
+struct CancelChildren {
+  TaskId parent;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("parent", &CancelChildren::parent));
+  }
+  friend bool operator==(const CancelChildren&, const CancelChildren&) = default;
+};
+
+struct KillActor {
+  ActorId actor;
+  bool no_restart = true;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &KillActor::actor), field("no_restart", &KillActor::no_restart));
+  }
+  friend bool operator==(const KillActor&, const KillActor&) = default;
+};
+
+// A request to the head (FindActor, ReadState). HeadAnswered is the reply.
+struct AskHead {
+  ProcessToHead question;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("question", &AskHead::question));
+  }
+  friend bool operator==(const AskHead&, const AskHead&) = default;
+};
+
+// These refs leave in results of a call from `owner`, whose home is `home`, and this process may
+// exit soon.
+// It gives the unfinished tasks that make them to `owner`. HandedOver follows in the same step.
+struct HandOver {
+  RefRecords refs;
+  ProcessId owner;
+  NodeId home;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("refs", &HandOver::refs), field("owner", &HandOver::owner),
+                 field("home", &HandOver::home));
+  }
+  friend bool operator==(const HandOver&, const HandOver&) = default;
+};
+
+// The process exits as planned. SubmittedDone follows when all calls and actors that it submitted
+// are finished, or owned by another process. Nothing may be submitted after that.
+struct AwaitSubmitted {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const AwaitSubmitted&, const AwaitSubmitted&) = default;
+};
+
+// ---- messages of other processes ----------------------------------------------------------------
+
+// The agent has registered the process: at the start, and again after a lost agent was replaced.
+struct Attached {
+  NodeId node;
+  ProcessId agent;
+  StartJob job;  // set in drivers; executors have an empty job id
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &Attached::node), field("agent", &Attached::agent),
+                 field("job", &Attached::job));
+  }
+  friend bool operator==(const Attached&, const Attached&) = default;
+};
+struct AgentLost {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const AgentLost&, const AgentLost&) = default;
+};
+struct AgentSaid {
+  AgentToProcess message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &AgentSaid::message));
+  }
+  friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
+};
+struct ExecutorSaid {
+  ProcessId executor;
+  ExecutorFrame frame;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &ExecutorSaid::executor), field("frame", &ExecutorSaid::frame));
+  }
+  friend bool operator==(const ExecutorSaid&, const ExecutorSaid&) = default;
+};
+// The connection to the executor ended, and all of its data was delivered.
+struct StreamEnded {
+  ProcessId executor;
+  std::string rejection{};  // why the executor rejected this process; empty if it did not
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &StreamEnded::executor), field("rejection", &StreamEnded::rejection));
+  }
+  friend bool operator==(const StreamEnded&, const StreamEnded&) = default;
+};
+// Only time has passed.
+struct Tick {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const Tick&, const Tick&) = default;
+};
+
+using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
+                           ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
+                           CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
+                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
+                           ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
+                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead,
+                           AbandonWrite, BlockedOn>;
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,103 @@
+#include "client/core/refs/lineage.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/mark.h"
+#include "client/core/client_core.h"
+
+namespace mobula::internal::client {
+namespace {
+
+const Mark mark_given_up("client.lineage_given_up");
+const Mark mark_remade("client.lost_elements_made_again");
+
+}  // namespace
+
+void Lineage::add(TaskId task, std::int64_t bytes) {
+  if (tasks_.insert(task, bytes).second) bytes_ += bytes;
+}
+
+void Lineage::remove(TaskId task) {
+  const auto* bytes = tasks_.find(task);
+  if (bytes == nullptr) return;
+  bytes_ -= *bytes;
+  tasks_.erase(task);
+}
+
+std::optional<TaskId> Lineage::beyond_bound() const {
+  return bytes_ > max_bytes_ ? std::optional(tasks_.begin()->first) : std::nullopt;
+}
+
+// ---- lineage in the core ------------------------------------------------------------------------
+
+// A finished task keeps its own row, the rows of its results, and the values that its arguments
+// hold here.
+std::int64_t ClientCore::lineage_bytes_of(const CallRecord& call) const {
+  std::size_t bytes = sizeof(TaskRow) + call.form->num_returns * sizeof(ObjectRow);
+  for (const auto& argument : *call.arguments) {
+    bytes += sizeof(Argument);
+    const auto* object = argument.is_ref ? objects_.find(argument.ref.object) : nullptr;
+    bytes += object != nullptr ? sizeof(ObjectRow) + object->value->bytes.size() : argument.value.bytes.size();
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+void ClientCore::keep_as_lineage(TaskId task) {
+  lineage_.add(task, lineage_bytes_of(tasks_.at(task).call));
+  while (const auto oldest = lineage_.beyond_bound()) give_up_lineage(*oldest);
+}
+
+void ClientCore::give_up_lineage(TaskId task) {
+  mark_given_up.hit();
+  if (lineage_.warn_now()) {
+    emit(Warn{"finished tasks whose results are still in use take more than " +
+              std::to_string(options_.max_lineage_bytes >> 20) +
+              " MiB of this process: the results of the oldest cannot be made again if they are lost"});
+  }
+  for (std::uint32_t i = 0; i < tasks_.at(task).call.form->num_returns; ++i) {
+    if (auto* result = objects_.find(result_id(task, i))) result->lineage_given_up = true;
+  }
+  forget_task(task);
+}
+
+// ---- tensor elements that were lost with their process ------------------------------------------
+
+void ClientCore::on(const ElementsLost& event) { remake_elements(event.object); }
+
+// A value whose task can run again is recomputed with its elements, and is not ready until then.
+// Stored values stay: other processes may read them in the store, and a retry would find them
+// there.
+void ClientCore::remake_elements(ObjectId elements) {
+  std::vector<ObjectId> values;
+  for (const auto& [object, row] : objects_) {
+    if (!row.owned || !row.ready || row.creator.empty() || row.value->in_store || row.storing) continue;
+    const bool has = std::ranges::any_of(row.value->contained, [&](const RefRecord& ref) { return ref.object == elements; });
+    if (has) values.push_back(object);
+  }
+  for (const ObjectId object : values) {
+    auto* row = objects_.find(object);
+    auto* task = row != nullptr ? tasks_.find(row->creator) : nullptr;
+    if (task == nullptr || !can_run_again(*task)) continue;
+    const TaskId creator = row->creator;
+    const auto contained = row->value->contained;
+    row->ready = false;
+    row->value = CopyOnWrite<ValueRecord>();
+    mark_remade.hit();
+    run_again(creator);
+    for (const auto& ref : contained) unpin(ref.object);
+    changed(object);
+  }
+}
+
+// True if its arguments, by value or by ref, now refer to one of the elements.
+bool ClientCore::refers_to_any(const CallRecord& call, const std::vector<ObjectId>& elements) const {
+  const auto among = [&](const RefRecord& ref) { return std::ranges::find(elements, ref.object) != elements.end(); };
+  return std::ranges::any_of(*call.arguments, [&](const Argument& argument) {
+    const auto* row = argument.is_ref ? object(argument.ref.object) : nullptr;
+    const auto& contained = row != nullptr ? row->value->contained : argument.value.contained;
+    return std::ranges::any_of(contained, among);
+  });
+}
+
+}  // namespace mobula::internal::client

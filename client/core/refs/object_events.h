@@ -1,0 +1,127 @@
+// Inputs of the client core that concern single objects: values, refs, and reads. Part of
+// client_events.h.
+// Thread: any (values).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/model/task.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/messages/local_control.h"
+
+namespace mobula::internal::client {
+
+// A small value. The caller gets one ref.
+struct PutInline {
+  ObjectId object;
+  ValueRecord value;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &PutInline::object), field("value", &PutInline::value));
+  }
+  friend bool operator==(const PutInline&, const PutInline&) = default;
+};
+
+// Reserves memory in the node's store for a value that a thread of this process will write. Of a
+// put, this process is the owner, and the caller gets one ref. Of a result, the caller of the
+// running call is the owner.
+struct ReserveRoom {
+  ObjectId object;
+  std::int64_t size_bytes = 0;
+  ProcessId owner;
+  NodeId home;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReserveRoom::object),
+                 field("size_bytes", &ReserveRoom::size_bytes), field("owner", &ReserveRoom::owner),
+                 field("home", &ReserveRoom::home));
+  }
+  friend bool operator==(const ReserveRoom&, const ReserveRoom&) = default;
+};
+
+// The thread does not write the value: its task was cancelled before the reply to ReserveRoom.
+struct AbandonWrite {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &AbandonWrite::object));
+  }
+  friend bool operator==(const AbandonWrite&, const AbandonWrite&) = default;
+};
+
+struct ValueWritten {
+  ObjectId object;
+  bool is_error = false;
+  RefRecords contained;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueWritten::object), field("is_error", &ValueWritten::is_error),
+                 field("contained", &ValueWritten::contained));
+  }
+  friend bool operator==(const ValueWritten&, const ValueWritten&) = default;
+};
+
+// This process cannot read the value that RoomMade requires it to copy.
+struct ValueUnreadable {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ValueUnreadable::object));
+  }
+  friend bool operator==(const ValueUnreadable&, const ValueUnreadable&) = default;
+};
+
+// User code of this process gets one more ref, or releases one.
+struct RetainRef {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &RetainRef::object));
+  }
+  friend bool operator==(const RetainRef&, const RetainRef&) = default;
+};
+struct ReleaseRef {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReleaseRef::object));
+  }
+  friend bool operator==(const ReleaseRef&, const ReleaseRef&) = default;
+};
+
+// A ref was decoded from a value: one more ref for user code, to an object that may be unknown
+// here.
+struct AdoptRef {
+  RefRecord ref;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &AdoptRef::ref));
+  }
+  friend bool operator==(const AdoptRef&, const AdoptRef&) = default;
+};
+
+// A thread waits for the object or reads its bytes: the core obtains them and keeps them.
+struct WantObject {
+  ObjectId object;
+  bool argument = false;  // a call waits for it as an argument
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &WantObject::object), field("argument", &WantObject::argument));
+  }
+  friend bool operator==(const WantObject&, const WantObject&) = default;
+};
+
+// One such use less. Without uses the bytes may move.
+struct UnwantObject {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &UnwantObject::object));
+  }
+  friend bool operator==(const UnwantObject&, const UnwantObject&) = default;
+};
+
+}  // namespace mobula::internal::client

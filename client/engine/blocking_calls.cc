@@ -1,0 +1,329 @@
+// Public calls that may block: get, wait, and submission beyond max_pending_bytes. Also cancel and
+// kill.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/engine/conversion.h"
+#include "client/engine/get_batch.h"
+#include "client/engine/process_runtime.h"
+#include "client/engine/user_threads.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using detail::RawId;
+using PublicKind = detail::ErrorKind;
+
+// A call that blocks for longer prints the reason.
+constexpr Duration slow_wait_delay = 3s;
+// A get that blocks for longer is stated to the core: others may wait for a release by its thread.
+constexpr Duration blocked_report_delay = 50ms;
+// Without progress for this time, the store may be full of objects that the call itself holds.
+constexpr Duration stall_timeout = 100ms;
+
+std::optional<Time> time_of(const detail::Deadline& deadline) {
+  if (!deadline) return std::nullopt;
+  return Time::from_ns(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
+}
+
+RecycledVector<ObjectId> ids_of(std::span<const RawId> objects) {
+  RecycledVector<ObjectId> ids;
+  ids.reserve(objects.size());
+  for (const RawId each : objects) ids.emplace_back(bits(each));
+  return ids;
+}
+
+}  // namespace
+
+ProcessRuntime::Waited ProcessRuntime::blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what,
+                                                     const detail::Deadline& deadline,
+                                                     const std::function<bool()>& ready) {
+  if (ready()) return Waited::ready;
+  const auto until = time_of(deadline);
+  const Time began = monotonic_now();
+  if (until && began >= *until) return Waited::timed_out;
+  const auto context = task();
+  const auto over = [&] { return context->cancelled.load() || ready(); };
+  const bool tell = context->token != 0 && options_.blocked;
+  if (tell) options_.blocked(context->token, true);
+  std::optional<Time> warn_at, stalls_at, report_at;
+  bool reported = false;
+  if (!until && !what.needed.empty()) report_at = began + blocked_report_delay;
+  if (what.reason) warn_at = began + slow_wait_delay;
+  if (what.stalled) stalls_at = began + stall_timeout;
+  bool done = false;
+  while (true) {
+    std::optional<Time> wake = until;
+    for (const auto& each : {warn_at, stalls_at, report_at}) {
+      if (each && (!wake || *each < *wake)) wake = each;
+    }
+    done = engine_->wait(lock, wake, over);
+    const Time now = monotonic_now();
+    if (done || (until && now >= *until)) break;
+    if (warn_at && now >= *warn_at) {
+      engine_->warn(fmt::format("{} has blocked for {} s: {}", what.operation, slow_wait_delay / 1s, what.reason()));
+      warn_at.reset();
+    }
+    if (report_at && now >= *report_at) {
+      report_at.reset();
+      reported = is_only_user_thread();
+      if (reported) engine_->step(BlockedOn{ids_of(what.needed)});
+    }
+    if (stalls_at && now >= *stalls_at) {
+      stalls_at = now + stall_timeout;
+      done = what.stalled();
+      if (done) break;
+    }
+  }
+  if (reported) engine_->step(BlockedOn{});
+  if (tell) options_.blocked(context->token, false);
+  if (!done) return Waited::timed_out;
+  return context->cancelled.load() && !engine_->stopping() && !ready() ? Waited::cancelled : Waited::ready;
+}
+
+detail::ErrorRecord ProcessRuntime::cancelled_error(std::string_view operation) const {
+  return make_error(PublicKind::task_cancelled,
+                    std::string(operation) + ": the task that waits was cancelled");
+}
+
+// ---- submitting --------------------------------------------------------------------------------
+
+// `more`: bytes that the call is about to store. A single call may exceed the limit.
+detail::Done ProcessRuntime::wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more) {
+  const auto used = [&] { return engine_->core().pending_bytes() + submitting_bytes_; };
+  const auto fits = [&] { return used() + more <= options_.max_pending_bytes || (more > 0 && used() == 0); };
+  if (fits()) return std::nullopt;
+  const auto state = [&] {
+    return "arguments of pending calls have " + std::to_string(used()) + " bytes, this call adds " +
+           std::to_string(more) + ", and max_pending_bytes is " + std::to_string(options_.max_pending_bytes);
+  };
+  if (!block) {
+    return make_error(PublicKind::pending_limit,
+                      "remote: " + state() + "; wait for some calls to end, or raise the limit");
+  }
+  const auto waited = blocking_wait(lock, {"remote", state, {}}, std::nullopt, fits);
+  if (waited == Waited::cancelled) return cancelled_error("remote");
+  return std::nullopt;
+}
+
+// ---- get ---------------------------------------------------------------------------------------
+
+// Reason why the first unfinished object is not available.
+std::string ProcessRuntime::why_pending(std::span<const RawId> objects) {
+  std::size_t pending = 0;
+  std::string reason;
+  for (const RawId each : objects) {
+    const ObjectId object(bits(each));
+    if (engine_->core().settled(object)) continue;
+    if (pending++ == 0) reason = engine_->core().why_pending(monotonic_now(), object);
+  }
+  const std::string count = objects.size() == 1 ? "" : std::to_string(pending) + " of " + std::to_string(objects.size()) +
+                                                           " objects are not there; the first: ";
+  return count + reason;
+}
+
+detail::ErrorRecord ProcessRuntime::timeout_error(std::span<const RawId> objects) {
+  return make_error(PublicKind::get_timeout, "get: timed out: " + why_pending(objects));
+}
+
+// Refs to tensor elements that the values contain but that are stored separately.
+RefRecords ProcessRuntime::tensors_of(std::span<const RawId> objects) {
+  RefRecords tensors;
+  for (const RawId each : objects) {
+    const auto* row = engine_->core().object(ObjectId(bits(each)));
+    if (row == nullptr) continue;
+    for (const RefRecord& ref : row->value->contained) {
+      if (!ref.tensor.is_empty()) tensors.push_back(ref);
+    }
+  }
+  return tensors;
+}
+
+bool ProcessRuntime::has_tensors(std::span<const RawId> objects) const {
+  return std::ranges::any_of(objects, [&](RawId each) {
+    const auto* row = engine_->core().object(ObjectId(bits(each)));
+    return row != nullptr && std::ranges::any_of(row->value->contained, [](const RefRecord& ref) { return !ref.tensor.is_empty(); });
+  });
+}
+
+detail::Done ProcessRuntime::get(std::span<const RawId> objects, const detail::GetRequest& request,
+                                 std::span<detail::StoredValue> values) {
+  const auto got = get_batch(objects, request, values, true);
+  if (!got.ok()) return got.error();
+  return std::nullopt;
+}
+
+Answer<std::size_t> ProcessRuntime::get_some(std::span<const RawId> objects, const detail::GetRequest& request,
+                                             std::span<detail::StoredValue> values) {
+  return get_batch(objects, request, values, false);
+}
+
+detail::Done ProcessRuntime::check_device(const detail::GetRequest& request) {
+  if (!request.device || request.device->kind == Device::cpu) return std::nullopt;
+  tensors_.open_devices();
+  const auto memory = device_memory();
+  if (memory && !memory->uuid_of(request.device->index).empty()) return std::nullopt;
+  return make_error(PublicKind::invalid_request,
+                    "get: device: this process has no lease on a GPU of index " + std::to_string(request.device->index) +
+                        "; a task asks for one with num_gpus");
+}
+
+Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, const detail::GetRequest& request,
+                                              std::span<detail::StoredValue> values, bool whole) {
+  if (auto refused = check_device(request)) return *std::move(refused);
+  const auto ids = ids_of(objects);
+  Pulls pulls;  // destroyed after the lock is released
+  auto lock = engine_->lock();
+  GetBatch batch(*engine_, ids, whole);
+  const WaitFor what{"get", [&] { return why_pending(objects); }, {}, objects};
+  WaitFor first = what;
+  if (!whole && objects.size() > 1) {
+    first.stalled = [&batch, seen = std::size_t{0}]() mutable {
+      return std::exchange(seen, batch.size()) == batch.size() && batch.cut_short();
+    };
+  }
+  const auto failed = [&](Waited waited) -> detail::Done {
+    if (waited == Waited::ready) return std::nullopt;
+    return waited == Waited::cancelled ? cancelled_error("get") : timeout_error(objects);
+  };
+  if (auto why = failed(blocking_wait(lock, first, request.deadline, [&] { return batch.complete(); }))) return *why;
+  const auto ready = objects.first(engine_->stopping() ? objects.size() : batch.size());
+  if (has_tensors(ready)) {
+    const auto values_settled = [&] {
+      return failed(blocking_wait(lock, what, request.deadline, [&] { return batch.all_settled(); }));
+    };
+    if (auto why = pull_tensors(lock, ready, request, pulls, values_settled)) return *why;
+  }
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    values[i] = stored_object(lock, ids[i]);
+    values[i].device = request.device;
+  }
+  for (const auto& pull : pulls) tensors_.drop(pull);
+  return ready.size();
+}
+
+// Pulls the elements of the values' tensors. `values_settled` waits for values that are recomputed
+// because their elements were lost with their process.
+detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
+                                          const detail::GetRequest& request, Pulls& pulls,
+                                          const std::function<detail::Done()>& values_settled) {
+  std::optional<DirectWish> wish;
+  if (request.tensor_transport == Transport::object_store) {
+    wish = DirectWish{true, DirectPath::store, request.allow_fallback};
+  } else if (request.tensor_transport != Transport::automatic) {
+    wish = wish_of(request.tensor_transport, request.allow_fallback);
+  }
+  std::optional<int> device;
+  if (request.device) device = request.device->kind == Device::cpu ? on_host : request.device->index;
+  const auto fail = [&](detail::ErrorRecord why) {
+    for (const auto& pull : pulls) tensors_.drop(pull);
+    return why;
+  };
+  for (auto tensors = tensors_of(objects); !tensors.empty(); tensors = tensors_of(objects)) {
+    pulls.push_back(tensors_.pull(tensors, false, wish, device));
+    const auto late = [&] {
+      return "the elements of a tensor are not there yet; process " + tensors.front().owner.brief() +
+             " has the first of them";
+    };
+    const auto waited =
+        blocking_wait(lock, {"get", late, {}}, request.deadline, [&] { return tensors_.ready(*pulls.back()); });
+    if (waited == Waited::cancelled) return fail(cancelled_error("get"));
+    if (waited == Waited::timed_out) return fail(make_error(PublicKind::get_timeout, "get: timed out: " + late()));
+    for (const RefRecord& each : tensors) {
+      const auto* why = tensors_.why_missing(each.object);
+      if (why != nullptr && why->kind == PublicKind::object_lost) engine_->step(ElementsLost{each.object});
+    }
+    const bool settled = std::ranges::all_of(objects, [&](RawId each) { return engine_->core().settled(ObjectId(bits(each))); });
+    if (settled) break;
+    if (auto why = values_settled()) return fail(*std::move(why));
+  }
+  return std::nullopt;
+}
+
+// ---- wait, cancel, kill ------------------------------------------------------------------------
+
+// True if a value is on this node: in this process, or in the node's store, in memory or on disk.
+// The check needs no hold.
+bool ProcessRuntime::is_local(ObjectId object) const {
+  const auto* row = engine_->core().object(object);
+  if (row == nullptr || engine_->core().settled(object)) return true;
+  return row->ready && row->value->location == engine_->core().node();
+}
+
+Answer<std::vector<bool>> ProcessRuntime::wait(std::span<const RawId> objects,
+                                               std::size_t num_returns,
+                                               const detail::Deadline& deadline, bool fetch_local) {
+  auto lock = engine_->lock();
+  const auto is_ready = [&](RawId id) {
+    const ObjectId object(bits(id));
+    const auto* row = engine_->core().object(object);
+    if (fetch_local || row == nullptr || !row->owned) return is_local(object);
+    return row->ready;
+  };
+  std::vector<bool> ready(objects.size(), false), wanted;
+  std::size_t count = 0;
+  const auto look = [&] {
+    for (std::size_t i = 0; i < objects.size() && count < num_returns; ++i) {
+      if (ready[i] || !is_ready(objects[i])) continue;
+      ready[i] = true;
+      ++count;
+      // A ready object is not held: the store may move its bytes to disk and receive the next
+      // object.
+      if (wanted.empty() || !wanted[i]) continue;
+      wanted[i] = false;
+      engine_->unwant(ObjectId(bits(objects[i])));
+    }
+    return count >= num_returns;
+  };
+  // In most calls the first few are ready, and the others need no fetch.
+  if (look()) return ready;
+  wanted.resize(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const ObjectId object(bits(objects[i]));
+    const auto* row = engine_->core().object(object);
+    if (ready[i] || (!fetch_local && (row == nullptr || row->owned))) continue;
+    wanted[i] = true;
+    engine_->want(object);
+  }
+  const auto reason = [&] {
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      if (ready[i]) continue;
+      return fmt::format("{} of {} are ready; the first of the others: {}", count, num_returns,
+                         engine_->core().why_pending(monotonic_now(), ObjectId(bits(objects[i]))));
+    }
+    return std::string();
+  };
+  const auto waited = blocking_wait(lock, {"wait", reason, {}}, deadline, std::ref(look));
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (wanted[i]) engine_->unwant(ObjectId(bits(objects[i])));
+  }
+  if (waited == Waited::cancelled) return cancelled_error("wait");
+  return ready;
+}
+
+detail::Done ProcessRuntime::cancel(RawId id, bool force, bool recursive) {
+  const ObjectId object(bits(id));
+  auto lock = engine_->lock();
+  if (force && engine_->core().is_actor_call(object)) {
+    auto error = make_error(PublicKind::invalid_request,
+                            "cancel: force does not apply to a call of an actor, whose process serves other calls too; "
+                            "cancel it without force, or end the actor with kill()");
+    error.field = "force";
+    error.rule = "must be false for a call of an actor";
+    return error;
+  }
+  engine_->step(CancelObject{object, force, recursive});
+  return std::nullopt;
+}
+
+detail::Done ProcessRuntime::kill(RawId actor, bool no_restart) {
+  auto lock = engine_->lock();
+  engine_->step(KillActor{ActorId(bits(actor)), no_restart});
+  return std::nullopt;
+}
+
+}  // namespace mobula::internal::client

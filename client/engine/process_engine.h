@@ -1,0 +1,298 @@
+// Runtime of one process that submits work, driver or executor. User threads and the loop thread
+// meet only here (docs/concurrency.md). The holder of the lock steps the core and carries out
+// commands without sockets; other commands enter the outbox, which the loop thread empties. One
+// thread at a time is the leader: it polls the rings.
+// Thread: any with the lock; "loop thread" below includes a thread that has borrowed the loop.
+// Not: types, functions, execution of calls.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/batch_clock.h"
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "client/core/client_core.h"
+#include "transport/bus/process_sockets.h"
+#include "client/engine/leader_sleep.h"
+#include "client/engine/ring_links.h"
+#include "client/engine/ring_time.h"
+#include "client/engine/span_answer.h"
+#include "protocol/codec/encoder.h"
+#include "protocol/messages/local_control.h"
+#include "protocol/recording/recorder.h"
+#include "protocol/tickets/void_keys.h"
+#include "store/fresh_pages.h"
+#include "store/slab.h"
+#include "store/slab_cache.h"
+#include "transport/local/local_link.h"
+
+namespace mobula::internal::client {
+
+struct EngineOptions {
+  ClientOptions core;
+  std::string ticket;    // presented to executors
+  RecordOptions record;  // recording of the core's inputs
+  std::string record_role = "driver";
+  Duration ring_idle = 30s;  // idle time after which rings to executors are closed
+  Duration longest_spin = 50us;  // longest spin of a leader, unless the agent sets it
+};
+
+// Callbacks for the owner of registered tensors. All run with the lock held.
+struct TensorHooks {
+  std::function<void(ObjectId)> unneeded;
+  std::function<void(const std::vector<ProcessId>&)> dead;  // processes whose death was published
+  std::function<TransfersTold(const AskTransfers&)> asked;   // request of the head
+  std::function<void()> head_back;                           // the head may be a new one
+  // lost with the agent of the node; the store of its successor is empty
+  std::function<void()> store_lost;
+  // Ticket that this process presents, and newly revoked keys.
+  std::function<void(const std::string& ticket, const std::vector<std::string>& void_keys)> trust;
+};
+
+// Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
+// `next_deadline` also runs on the thread that calls rearm().
+struct EngineHooks {
+  std::function<void(const AgentToProcess&)> agent_said;
+  std::function<void()> object_changed;
+  std::function<void()> tick;
+  std::function<std::optional<Time>()> next_deadline;
+  // A message on an accepted connection, not inspected by the engine.
+  std::function<void(PeerHandle, const PeerOrigin&, std::span<const std::byte>)> peer_said;
+  std::function<void(PeerHandle)> peer_gone;
+  std::function<void(SpanAnswer&)> add_spans;  // adds spans of calls that ran in this process
+  std::function<void()> submitted_done;        // follows AwaitSubmitted
+  // call by ring, on the leader's thread
+  std::function<void(ProcessId, std::span<const std::byte>)> caller_said;
+  // Called without the lock on the loop thread: the agent closed the link.
+  std::function<void(const Failure&)> agent_lost;
+};
+
+class ProcessEngine {
+ public:
+  // `agent` is a connected link after the handshake. AgentToProcess frames follow on it.
+  static Result<std::unique_ptr<ProcessEngine>> start(EngineOptions options, EngineHooks hooks,
+                                                      std::unique_ptr<ProcessSockets> sockets,
+                                                      Fd agent, Attached attached);
+  // Closes the engine and joins the loop thread.
+  ~ProcessEngine();
+  ProcessEngine(const ProcessEngine&) = delete;
+  ProcessEngine& operator=(const ProcessEngine&) = delete;
+
+  using Lock = MovableLock;
+  Lock lock() { return Lock(mutex_); }
+
+  // ---- with the lock held ---------------------------------------------------------------------
+  ClientCore& core() { return core_; }
+  void step(Event event);
+  // Sends the spans of this exiting process to the head, which keeps them for timelines.
+  void tell_last_spans();
+  Time now() { return clock_.now(); }
+  // Adds or removes one ref of user code.
+  void retain(ObjectId object);
+  void release(ObjectId object);
+  // Adds or removes one use: a thread that waits for the object or reads its bytes.
+  void want(ObjectId object);
+  void unwant(ObjectId object);
+  void tell_agent(ProcessToAgent message);
+  // Sends to an accepted connection (executors).
+  void tell_peer(PeerHandle peer, const Bytes& frame);
+  void trust_peer(PeerHandle peer);  // called in `peer_said` alone, after its ticket was verified
+  void reject_peer(PeerHandle peer, const std::string& why);  // called in `peer_said` alone
+  // Sends to a caller by ring. False: no ring from it exists.
+  bool tell_caller(ProcessId caller, std::span<const std::byte> bytes) {
+    return rings_.reply(caller, bytes);
+  }
+  // Waits until `ready` or the deadline, without the lock. True if ready or if the engine stops. A
+  // thread that waits for calls may use coalesced wake-ups.
+  using Until = LeaderSleep::Until;
+  bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
+  // Called by a thread that submits or replies and does not wait yet. It reads the rings, and sends
+  // pending messages if that is worthwhile or `at_once`, so that no other thread is woken. May
+  // release the lock temporarily.
+  void attend(Lock& lock, bool at_once = false);
+  // True if calls were sent or received by socket.
+  bool over_sockets() const { return over_sockets_; }
+  void notify();
+  void warn(const std::string& text);  // on stderr
+  // Called before the process exits without destructors.
+  void flush_recording() {
+    if (recorder_) recorder_->flush();
+  }
+  bool stopping() const { return stopping_; }
+
+  void on_tensors(TensorHooks hooks) {
+    tensor_hooks_ = std::move(hooks);
+    if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, void_keys_.list());
+  }
+
+  // Hands over the unfinished tasks behind `refs` (see HandOver).
+  HandedOver hand_over(RefRecords refs, ProcessId owner, NodeId home);
+
+  // Reserves memory in the node's store. Blocks until the agent replies, or until `abandoned`
+  // returns true (checked as in `wait`), which returns `cancelled`.
+  Result<std::span<std::byte>> reserve(Lock& lock, ObjectId object, std::int64_t size_bytes, ProcessId owner, NodeId home,
+                                       const std::function<bool()>& abandoned = {});
+  // The bytes are written. With `wait_sealed`, returns once the hold of the owner is confirmed.
+  void seal(Lock& lock, ObjectId object, bool is_error, RefRecords contained,
+            bool wait_sealed);
+  // The bytes of an object that is readable here according to the core.
+  std::optional<SlabView> view(ObjectId object) const;
+
+  // Sends a request to the head, with a number, and blocks until the reply or the deadline.
+  Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
+  // With get_if_exists: the actor that has the name of `wanted`, once the head has reported it.
+  std::optional<ActorFound> found_instead(ActorId wanted);
+  // Updates the timer after `next_deadline` moved earlier without a message being sent.
+  void rearm();
+  // The job's admission by the head, or its rejection. Empty until the head replies.
+  std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
+
+  // ---- any thread -----------------------------------------------------------------------------
+  EventLoop& loop() { return sockets_->loop(); }
+  // Called by the thread that has the loop: sends pending messages and sets the timer.
+  void flush();
+  Endpoint endpoint() const { return endpoint_; }  // address for its peers, in executors
+  // Connects to a new agent after agent_lost. On the loop thread.
+  Result<void> reattach(Fd agent, Attached attached, std::string ticket);
+  // Ends all waits without a value.
+  void stop();
+  // Stops, and closes the links: no message is sent or received, and no hook is called any more.
+  // Remaining refs are still counted. Must not be called on the loop thread.
+  void close();
+
+ private:
+  struct StreamFrames {
+    Endpoint executor;
+    Bytes bytes;
+  };
+  struct PeerFrames {
+    PeerHandle peer;
+    Bytes bytes;
+  };
+  using Outgoing = std::variant<ProcessToAgent, StreamFrames, CloseStream, PeerFrames>;
+
+  ProcessEngine(EngineOptions options, EngineHooks hooks, std::unique_ptr<ProcessSockets> sockets);
+  Result<void> open(Fd agent);
+  Result<void> open_link(Fd agent);
+  template <class Counted>
+  void count(bool (ClientCore::*quietly)(ObjectId), ObjectId object);
+  void step_one(Event&& event);
+  void carry_out(std::vector<Command>& commands);
+  void carry_out(RoomMade& command);
+  std::optional<Time> next_deadline() const;
+  void gather(std::vector<Bytes>& batches, const Bytes& frame);
+  void move_gathered(std::vector<Outgoing>& outbox);
+  bool something_waits() const { return !outbox_.empty() || gathered_bytes_ > 0; }
+  bool worth_sending(bool at_once) const;
+  bool flush_due();
+  void schedule_flush();
+  void turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most);
+  void loop_let_go();
+  void loop_is_back();
+  void send_stream(const Endpoint& executor, const Bytes& frames);
+  void tell_executor(ProcessId executor, CallerFrame frame);
+  void close_stream(const CloseStream& command);
+  void use_doorbell(std::vector<Fd> fds);
+  void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
+  void ring_ended(std::uint64_t ring);
+  void close_unused_rings();
+  void broken(const std::vector<RingOpened>& rings);
+  RingLinks::Hearer make_hearer();
+  // Reads the rings; with the lock held, on the leader's thread.
+  void drain_rings();
+  void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until);
+  void sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most, Until until);
+  void lead_by_loop();
+  void guard_doorbell();
+  void no_waiter_leads();
+  void agent_frame(LocalFrame frame);
+  void change_trust(const TrustChanged& trust);
+  void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
+  void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
+  void stream_over(PeerHandle peer, std::string rejection = {});
+  void tell_spans(const AskSpans& asked);
+  void answered(HeadToProcess answer);
+  void retire_slab(std::uint64_t slab);
+  std::span<const std::byte> mapped_bytes(ObjectId object, const PlaceRecord& place) const;
+  void drop_lost_slabs();
+
+  const EngineOptions options_;
+  const EngineHooks hooks_;
+  std::unique_ptr<ProcessSockets> sockets_;
+  Endpoint endpoint_;
+
+  // Used by the loop thread alone.
+  std::unique_ptr<LocalLink> link_;
+  std::unique_ptr<Timer> timer_, guard_timer_, ring_timer_;
+  std::map<ProcessId, PeerHandle> streams_;
+  std::map<PeerHandle, ProcessId> executors_;
+  Watch doorbell_watch_;
+  bool closed_ = false;
+  bool told_of_bus_ = false;  // the missing bus was reported
+
+  // Guarded by mutex_.
+  mutable Mutex mutex_;
+  TensorHooks tensor_hooks_;
+  CondVar changed_;
+  ClientCore core_;
+  std::unique_ptr<Recorder> recorder_;
+  BatchClock clock_;
+  std::string ticket_;
+  VoidKeys void_keys_;
+  std::vector<Outgoing> outbox_;
+  std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames not sent yet, batched by message
+  std::map<PeerHandle, std::vector<Bytes>> to_callers_;
+  std::size_t gathered_bytes_ = 0;
+  bool unanswered_ = false;   // calls were sent since the last message of an executor
+  bool over_sockets_ = false;  // streams use sockets: a waiting thread runs the loop
+  std::thread::id turner_;    // thread that runs a borrowed loop
+  bool leader_has_loop_ = false;
+  RingLinks rings_;
+  Encoder encode_frame_;  // member only to reuse its memory
+  const RingLinks::Hearer hearer_;
+  enum class Leader { nobody, waiter, loop };
+  Leader leader_ = Leader::nobody;
+  bool leader_sleeps_ = false;    // the leader is a waiting thread and is without the lock
+  // How often a waiting thread became the leader, and the count at the last check of the guard.
+  std::uint64_t times_led_ = 0, guard_saw_ = 0;
+  bool guarded_ = false;          // the loop will check whether any thread leads
+  int followers_ = 0;             // count of waiting threads that do not lead
+  std::shared_ptr<const SpinPage> spin_page_;  // shared with spinning threads when replaced
+  LeaderSleep leader_sleep_;
+  std::uint64_t calls_heard_ = 0;
+  // Calls to executors whose ring was requested, and executors without a ring.
+  std::map<ProcessId, Endpoint> endpoints_;  // by executor of an open stream
+  std::map<ProcessId, std::vector<CallerFrame>> awaiting_ring_;
+  std::set<ProcessId> without_ring_;
+  std::vector<Event> follow_ups_;  // events caused by the commands of a step
+  std::vector<Command> commands_;  // commands of the running step; member only to reuse its memory
+  bool stepping_ = false;
+  bool flush_scheduled_ = false;
+  bool stopping_ = false;
+  RingTime ring_time_;  // deadline of the timer, which flush() arms
+  std::map<ObjectId, RoomMade> rooms_;
+  std::map<ObjectId, bool> sealed_;            // awaited seals
+  std::map<std::uint64_t, WritableSlab> writable_;
+  FreshPages fresh_pages_;  // populates the pages of writable slabs
+  SlabCache slabs_;
+  std::map<std::uint64_t, SlabView> mapped_;   // one view keeps each slab mapped until retired
+  std::set<std::uint64_t> lost_slabs_;         // slabs of a dead agent, unmapped after writes
+  std::map<ObjectId, SlabView> readable_;
+  std::uint64_t next_request_ = 1;
+  std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
+  std::map<ActorId, ActorFound> found_;
+  HandedOver handed_over_;
+  std::optional<Result<JobStarted>> job_answer_;
+};
+
+}  // namespace mobula::internal::client

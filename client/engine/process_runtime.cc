@@ -1,0 +1,361 @@
+#include "client/engine/process_runtime.h"
+
+#include <algorithm>
+
+#include "client/engine/collective_desk.h"
+#include "client/engine/conversion.h"
+#include "device/machine.h"
+#include "mobula/detail/registry.h"
+#include "mobula/detail/stages.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using detail::ContainedRef;
+using detail::RawId;
+using detail::RefKind;
+using PublicKind = detail::ErrorKind;
+
+constexpr std::size_t most_prepared = 4096;
+
+}  // namespace
+
+ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
+    : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
+      collectives_(std::make_shared<detail::CollectiveDesk>(desk_options())) {}
+
+// Called by operations, which keep this runtime alive.
+collective::DeskOptions ProcessRuntime::desk_options() {
+  collective::DeskOptions options;
+  options.door.socket = options_.exchange.sockets.empty() ? std::string() : options_.exchange.sockets + ".c";
+  options.door.host_bind = options_.exchange.host_bind;
+  options.door.fabric = options_.exchange.fabric;
+  options.door.own_host = [this] {
+    const auto held = engine_->lock();
+    return exchange::separate_host(engine_->core().node());
+  };
+  options.gpus = options_.exchange.gpus;
+  options.process = options_.exchange.self.process.hex();
+  options.turns.claim = [this](std::uint32_t lane, std::function<void()> taken) {
+    const auto held = engine_->lock();
+    return tensors_.claim_turn(lane, std::move(taken));
+  };
+  options.turns.give_back = [this](std::uint64_t claim) {
+    const auto held = engine_->lock();
+    tensors_.return_turn(claim);
+  };
+  options.lost = options_.exchange.lost;
+  return options;
+}
+
+std::shared_ptr<TaskContext> ProcessRuntime::task() const {
+  auto context = current_context();
+  return context ? context : options_.root;
+}
+
+// ---- submitting --------------------------------------------------------------------------------
+
+detail::Done ProcessRuntime::put_large(std::span<const detail::Argument> given, bool block, Puts& puts) {
+  const auto is_large = [](const detail::Argument& each) {
+    return each.value != nullptr && each.value->size_bytes() > inline_value_limit;
+  };
+  for (const auto& argument : given) {
+    if (is_large(argument)) puts.bytes += static_cast<std::int64_t>(argument.value->size_bytes());
+  }
+  if (puts.bytes > 0) {
+    auto lock = engine_->lock();
+    if (auto failed = wait_for_room(lock, block, puts.bytes)) return failed;
+    submitting_bytes_ += puts.bytes;
+  }
+  const auto context = task();
+  for (const auto& argument : given) {
+    if (!is_large(argument)) {
+      puts.objects.emplace_back();
+      continue;
+    }
+    const auto stored = put_value(*argument.value, put_id(context->task, context->puts.fetch_add(1)));
+    if (!stored.ok()) {
+      const auto lock = engine_->lock();
+      submitted(puts);
+      engine_->notify();
+      return stored.error();
+    }
+    puts.objects.push_back(stored.value());
+  }
+  return std::nullopt;
+}
+
+// With the engine's lock held: the submitted call, or its failure, accounts the bytes from now on.
+void ProcessRuntime::submitted(const Puts& puts) {
+  submitting_bytes_ -= puts.bytes;
+  for (const ObjectId object : puts.objects) {
+    if (!object.empty()) engine_->step(ReleaseRef{object});
+  }
+}
+
+CopyOnWrite<Arguments> ProcessRuntime::arguments_of(ProcessEngine::Lock& lock,
+                                                    std::span<const detail::Argument> given,
+                                                    const Puts& puts) {
+  if (given.empty()) return {};
+  Arguments arguments;
+  arguments.reserve(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    Argument argument;
+    const auto* value = given[i].value;
+    if (value == nullptr || !puts.objects[i].empty()) {
+      const ObjectId object = value == nullptr ? ObjectId(bits(given[i].object)) : puts.objects[i];
+      argument.is_ref = true;
+      if (engine_->core().object(object) != nullptr) argument.ref = engine_->core().ref_of(object);
+    } else {
+      // the caller of the library rethrows a failure
+      (void)value->write(argument.value.bytes.resize(value->size_bytes()));
+      argument.value.size_bytes = static_cast<std::int64_t>(value->size_bytes());
+      argument.value.contained = records_of(lock, value->contained());
+    }
+    arguments.push_back(std::move(argument));
+  }
+  return arguments;
+}
+
+DemandClass ProcessRuntime::class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const {
+  return demand_class_of(resources, options_.job, options_.program, max_calls, options_.captured);
+}
+
+CallForm ProcessRuntime::form_of(CallKind kind, const detail::FunctionKey& function,
+                                 std::size_t num_returns) const {
+  CallForm form;
+  form.kind = kind;
+  form.job = options_.job;
+  form.function = {ProgramId(bits(function.image)), function.offset};
+  form.num_returns = static_cast<std::uint32_t>(num_returns);
+  form.name_space = options_.name_space;
+  return form;
+}
+
+std::size_t ProcessRuntime::Calls::row_hash() const {
+  return std::hash<const void*>()(request) ^ RowHash()(std::pair(function.offset, actor));
+}
+
+// Exactly the calls of actors name an actor, so all requests of such a function have one type.
+template <class Request, class Prepare>
+const ProcessRuntime::Prepared& ProcessRuntime::prepared(std::shared_ptr<const Request> request,
+                                                         const detail::FunctionKey& function, ActorId actor,
+                                                         Prepare prepare) {
+  Calls calls{request.get(), {ProgramId(bits(function.image)), function.offset}, actor};
+  if (const Prepared* known = prepared_.find(calls)) return *known;
+  if (prepared_.size() > most_prepared) {
+    last_prepared_.clear();
+    prepared_.clear();
+  }
+  auto& last = *last_prepared_.ensure({nullptr, calls.function, actor}).first;
+  for (const Prepared* each : last) {
+    if (each != nullptr && *static_cast<const Request*>(each->request.get()) == *request) return *each;
+  }
+  Prepared fresh = prepare();
+  fresh.request = std::move(request);
+  const Prepared& kept = *prepared_.insert(calls, std::move(fresh)).first;
+  std::rotate(last.begin(), last.end() - 1, last.end());
+  last.front() = &kept;
+  return kept;
+}
+
+
+detail::Done ProcessRuntime::submit_task(const detail::TaskSubmission& submission) {
+  detail::stages().pass(detail::Stage::submitted);
+  Puts puts;
+  if (auto failed = put_large(submission.arguments, submission.request->block_on_limit, puts)) return *failed;
+  const auto context = task();
+  auto lock = engine_->lock();
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, submission.request->block_on_limit)) return *failed;
+  }
+  const auto& request = *submission.request;
+  const Prepared& known = prepared(submission.request, submission.function, ActorId(), [&] {
+    CallForm form = form_of(CallKind::task, submission.function, submission.results.size());
+    form.name = request.name.empty() ? std::string(submission.function_name) : request.name;
+    form.retry_exceptions = request.retry_exceptions;
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    return Prepared{nullptr, std::move(form), class_of(request.resources, request.max_calls)};
+  });
+  SubmitTask event;
+  event.call.task = child_id(context->task, context->children.fetch_add(1));
+  event.call.form = known.form;
+  event.call.arguments = arguments_of(lock, submission.arguments, puts);
+  if (engine_->core().knows_class(known.demand_class.id)) {
+    event.demand_class.id = known.demand_class.id;
+  } else {
+    event.demand_class = known.demand_class;
+  }
+  event.stored_bytes = puts.bytes;
+  event.parent = context->task;
+  event.max_retries = request.max_retries;
+  event.retry_exceptions = request.retry_exceptions;
+  event.fail_if_infeasible = request.resources.fail_if_infeasible;
+  const TaskId id = event.call.task;
+  engine_->step(std::move(event));
+  engine_->attend(lock);
+  submitted(puts);
+  for (std::uint32_t i = 0; i < submission.results.size(); ++i) submission.results[i] = raw(result_id(id, i).bits());
+  return std::nullopt;
+}
+
+Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation) {
+  Puts puts;
+  if (auto failed = put_large(creation.arguments, creation.request->block_on_limit, puts)) return *failed;
+  const auto context = task();
+  const auto& request = *creation.request;
+  auto lock = engine_->lock();
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  }
+  SubmitActor event;
+  ActorSpec& spec = event.spec;
+  spec.actor = ActorId::derived(context->task, "actor", context->actors.fetch_add(1));
+  spec.job = options_.job;
+  spec.owner = engine_->core().options().process;
+  spec.class_name = creation.class_name;
+  spec.name = request.name;
+  spec.name_space = request.name_space.empty() ? options_.name_space : request.name_space;
+  spec.detached = request.detached;
+  spec.get_if_exists = request.get_if_exists;
+  spec.exclusive = request.exclusive;
+  spec.max_restarts = request.max_restarts;
+  spec.max_task_retries = request.max_task_retries;
+  spec.max_concurrency = request.max_concurrency;
+  spec.max_pending_calls = request.max_pending_calls;
+  spec.demand = class_of(request.resources, 0);
+  spec.class_offset = creation.constructor.offset;
+  CallRecord& constructor = spec.constructor;
+  constructor.task = TaskId::derived(spec.actor, "construct", 0);
+  CallForm form = form_of(CallKind::construct_actor, creation.constructor, 0);
+  form.actor = spec.actor;
+  form.name = spec.class_name;
+  constructor.form = std::move(form);
+  constructor.arguments = arguments_of(lock, creation.arguments, puts);
+  event.fail_if_infeasible = request.resources.fail_if_infeasible;
+  event.stored_bytes = puts.bytes;
+  const ActorId actor = spec.actor;
+  engine_->step(std::move(event));
+  submitted(puts);
+  if (!request.get_if_exists) return raw(actor.bits());
+
+  // The name decides which actor this is, so the reply of the head is awaited.
+  std::optional<ActorFound> found;
+  const auto waited = blocking_wait(lock, {"actor creation", [&] { return "the head has not said which actor has the name " + request.name; }, {}}, std::nullopt, [&] {
+    if (!found) found = engine_->found_instead(actor);
+    const auto* row = engine_->core().actor(actor);
+    return found.has_value() || row == nullptr || row->version > 0;
+  });
+  if (waited == Waited::cancelled) {
+    engine_->step(ReleaseRef{handle_id(actor)});
+    return cancelled_error("actor creation");
+  }
+  if (!found || !found->found || found->actor == actor) return raw(actor.bits());
+  RefRecord handle{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
+                   found->owner, found->actor};
+  engine_->step(AdoptRef{handle});
+  engine_->step(ReleaseRef{handle_id(actor)});
+  return raw(found->actor.bits());
+}
+
+// The first call of an actor that another process created leaves at once. A second one waits until
+// the head has reported the limit, which takes one round trip.
+detail::Done ProcessRuntime::check_pending_calls(ProcessEngine::Lock& lock, ActorId actor) {
+  const auto& core = engine_->core();
+  const auto limit_of = [&] {
+    const auto* row = core.actor(actor);
+    return row == nullptr ? std::nullopt : row->max_pending_calls;
+  };
+  auto limit = limit_of();
+  if (!limit && core.pending_calls(actor) > 0) {
+    const auto reason = [&] { return "the head has not reported max_pending_calls of actor " + actor.hex(); };
+    const auto waited = blocking_wait(lock, {"remote", reason, {}}, std::nullopt, [&] {
+      limit = limit_of();
+      return limit.has_value() || core.pending_calls(actor) == 0;
+    });
+    if (waited == Waited::cancelled) return cancelled_error("remote");
+  }
+  if (!limit || *limit < 0 || core.pending_calls(actor) < *limit) return std::nullopt;
+  return make_error(PublicKind::pending_limit,
+                    "call actor " + actor.hex() + ": this process has " + std::to_string(core.pending_calls(actor)) +
+                        " unfinished calls and max_pending_calls is " + std::to_string(*limit) +
+                        "; wait for some of them");
+}
+
+detail::Done ProcessRuntime::call_actor(const detail::ActorCall& call) {
+  detail::stages().pass(detail::Stage::submitted);
+  Puts puts;
+  if (auto failed = put_large(call.arguments, call.request->block_on_limit, puts)) return *failed;
+  const auto context = task();
+  const ActorId actor(bits(call.actor));
+  const auto& request = *call.request;
+  auto lock = engine_->lock();
+  if (puts.bytes == 0) {
+    if (auto failed = wait_for_room(lock, request.block_on_limit)) return *failed;
+  }
+  if (auto failed = check_pending_calls(lock, actor)) return *failed;
+  const Prepared& known = prepared(call.request, call.method, actor, [&] {
+    CallForm form = form_of(CallKind::actor_call, call.method, call.results.size());
+    form.actor = actor;
+    form.name = request.name.empty() ? std::string(call.method_name) : request.name;
+    form.tensors = wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy);
+    form.beside = request.beside;
+    return Prepared{nullptr, std::move(form), {}};
+  });
+  SubmitActorCall event;
+  event.call.task = child_id(context->task, context->children.fetch_add(1));
+  event.call.form = known.form;
+  event.call.arguments = arguments_of(lock, call.arguments, puts);
+  event.stored_bytes = puts.bytes;
+  event.parent = context->task;
+  if (request.max_task_retries) event.max_task_retries = *request.max_task_retries;
+  const TaskId id = event.call.task;
+  engine_->step(std::move(event));
+  engine_->attend(lock);
+  submitted(puts);
+  for (std::uint32_t i = 0; i < call.results.size(); ++i) call.results[i] = raw(result_id(id, i).bits());
+  return std::nullopt;
+}
+
+// ---- ref counts -------------------------------------------------------------------------------
+
+void ProcessRuntime::retain(ContainedRef ref) noexcept {
+  auto lock = engine_->lock();
+  engine_->retain(counted_object(ref));
+}
+
+void ProcessRuntime::unwant(ObjectId object) noexcept {
+  auto lock = engine_->lock();
+  engine_->unwant(object);
+}
+
+void ProcessRuntime::release(ContainedRef ref) noexcept {
+  auto lock = engine_->lock();
+  engine_->release(counted_object(ref));
+}
+
+void ProcessRuntime::release_all(std::span<const ContainedRef> refs) noexcept {
+  auto lock = engine_->lock();
+  for (const auto& ref : refs) engine_->release(counted_object(ref));
+}
+
+// ---- the running task --------------------------------------------------------------------------
+
+std::shared_ptr<const detail::ContextRecord> ProcessRuntime::context() { return task()->record(); }
+bool ProcessRuntime::cancelled() { return task()->cancelled.load(); }
+void* ProcessRuntime::stream() {
+  const auto memory = device_memory();
+  return memory ? memory->thread_stream() : nullptr;
+}
+
+detail::Done ProcessRuntime::exit_actor() {
+  const auto context = task();
+  if (context->token == 0 || context->of_process->actor_id.empty()) {
+    return make_error(PublicKind::invalid_request, "exit_actor() is for methods of actors");
+  }
+  context->leave.store(true);
+  return std::nullopt;
+}
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,202 @@
+// The public library's Runtime over a ProcessEngine: options become requests, values become bytes
+// in messages or in the node's store, and waits become waits on the engine. Drivers and executors
+// use the same class. The TaskContext of the calling thread identifies the parent of children and
+// puts.
+// Thread: any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/engine/process_engine.h"
+#include "client/engine/task_context.h"
+#include "client/engine/tensor_desk.h"
+#include "client/engine/tensor_holders.h"
+#include "mobula/detail/runtime.h"
+
+namespace mobula::internal::collective {
+struct DeskOptions;
+}  // namespace mobula::internal::collective
+
+namespace mobula::internal::client {
+
+struct RuntimeOptions {
+  JobId job;
+  ProgramId program;
+  std::string name_space;
+  Environment env;                       // in executors: environment of the job, for children too
+  std::int64_t max_pending_bytes = std::int64_t{1} << 30;
+  GroupPlacement captured;               // in executors: placement of children
+  std::shared_ptr<TaskContext> root;     // shared; context of threads outside of tasks
+  // With the engine's lock held: the thread of this running call begins or ends a wait.
+  std::function<void(std::uint64_t token, bool on)> blocked;
+  exchange::ExchangeOptions exchange;  // tensor exchange; its node is the engine's node
+  // With the engine's lock held: a pull completed or failed, or a registered tensor was released.
+  std::function<void()> tensors_changed;
+};
+
+// Sets `owner` as the owner of refs to results of tasks that were handed over to it.
+void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home);
+
+class ProcessRuntime final : public detail::Runtime,
+                             public std::enable_shared_from_this<ProcessRuntime> {
+ public:
+  ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options);
+
+  detail::Done submit_task(const detail::TaskSubmission& task) override;
+  detail::Answer<detail::RawId> create_actor(const detail::ActorCreation& creation) override;
+  detail::Done call_actor(const detail::ActorCall& call) override;
+  detail::Answer<detail::RawId> put(const detail::Outgoing& value,
+                                    const detail::PutRequest& request) override;
+  detail::Done get(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                   std::span<detail::StoredValue> values) override;
+  detail::Answer<std::size_t> get_some(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                                       std::span<detail::StoredValue> values) override;
+  detail::Answer<std::vector<bool>> wait(std::span<const detail::RawId> objects,
+                                         std::size_t num_returns, const detail::Deadline& deadline,
+                                         bool fetch_local) override;
+  detail::Done cancel(detail::RawId object, bool force, bool recursive) override;
+  detail::Done kill(detail::RawId actor, bool no_restart) override;
+  void retain(detail::ContainedRef ref) noexcept override;
+  void release(detail::ContainedRef ref) noexcept override;
+  // One view of the object's bytes was dropped.
+  void unwant(ObjectId object) noexcept;
+  std::shared_ptr<const detail::ContextRecord> context() override;
+  bool cancelled() override;
+  void* stream() override;
+  detail::Done exit_actor() override;
+  detail::Answer<std::vector<Node>> nodes() override;
+  detail::Answer<std::map<std::string, double>> cluster_resources() override;
+  detail::Answer<std::map<std::string, double>> available_resources() override;
+  detail::Answer<detail::NamedActor> get_actor(std::string_view name,
+                                               std::string_view name_space) override;
+  detail::Answer<std::vector<std::string>> list_named_actors() override;
+  detail::Answer<detail::RawId> create_group(const detail::GroupRequest& request) override;
+  detail::Answer<detail::RawId> group_ready(detail::RawId group) override;
+  detail::Done remove_group(detail::RawId group) override;
+  detail::Answer<PlacementGroup> get_group(std::string_view name,
+                                           std::string_view name_space) override;
+  detail::Answer<std::vector<PlacementGroupInfo>> groups() override;
+  std::vector<Transfer> transfers() override;
+  void note_of_group(TransferRecord&& record) override;
+  detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
+  std::shared_ptr<detail::CollectiveDesk> collectives() override { return collectives_; }
+
+  // ---- for the executor's loop ----------------------------------------------------------------
+  ProcessEngine& engine() { return *engine_; }
+  // Decode a value from inside a call, or from a readable object, for user code.
+  detail::StoredValue stored_value(ProcessEngine::Lock& lock, const ValueRecord& value);
+  detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
+  // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
+  // behind refs in stored bytes are handed over to the owner and appended to `given`.
+  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+                                   ProcessId owner, NodeId home, HandedOver& given);
+  // Requires the engine's lock.
+  TensorDesk& tensors() { return tensors_; }
+
+  // Releases one ref of user code to each.
+  void release_all(std::span<const detail::ContainedRef> refs) noexcept;
+
+ private:
+  std::shared_ptr<TaskContext> task() const;
+  // Values too large for a message are stored first, and released once the call is submitted.
+  struct Puts {
+    RecycledVector<ObjectId> objects;  // one per argument; empty: the value goes in the message
+    std::int64_t bytes = 0;
+  };
+  // Waits for max_pending_bytes before it stores values.
+  detail::Done put_large(std::span<const detail::Argument> given, bool block, Puts& puts);
+  void submitted(const Puts& puts);
+  CopyOnWrite<Arguments> arguments_of(ProcessEngine::Lock& lock, std::span<const detail::Argument> given,
+                                      const Puts& puts);
+  RefRecords tensors_of(std::span<const detail::RawId> objects);
+  bool has_tensors(std::span<const detail::RawId> objects) const;
+  TensorDesk::Callbacks desk_callbacks();
+  Result<RefRecords> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
+  void release_kept(const RefRecords& kept);
+  RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
+                                    std::span<const RefRecord> tensors = {});
+  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish = {});
+  detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
+                                       std::span<const RefRecord> tensors);
+  detail::Answer<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
+                                            ObjectId object, ProcessId owner, NodeId home, HandedOver& given);
+  std::shared_ptr<const detail::ErrorRecord> find_tensors(const RefRecords& contained,
+                                                          std::vector<detail::ApartTensor>& apart);
+  detail::Done wait_for_room(ProcessEngine::Lock& lock, bool block, std::int64_t more = 0);
+  detail::Done check_pending_calls(ProcessEngine::Lock& lock, ActorId actor);
+  // Adds one ref of this process to each. The objects may be unknown here.
+  void adopt(ProcessEngine::Lock& lock, const RefRecords& refs);
+  enum class Waited : std::uint8_t { ready, timed_out, cancelled };
+  // Describes a wait in messages: the public operation, and a reason, which is computed only when
+  // it is printed.
+  struct WaitFor {
+    std::string_view operation;
+    std::function<std::string()> reason;
+    std::function<bool()> stalled = {};  // called at intervals; true ends the wait as ready
+    std::span<const detail::RawId> needed = {};  // objects without which it does not end; see BlockedOn
+  };
+  // Waits until `ready`. A cancelled task does not wait: it gets `cancelled` at once, unless
+  // `ready` holds. Prints one warning with the reason if the wait lasts longer than
+  // `slow_wait_delay`.
+  Waited blocking_wait(ProcessEngine::Lock& lock, const WaitFor& what, const detail::Deadline& deadline,
+                       const std::function<bool()>& ready);
+  std::vector<TensorHolder> holders_of(ProcessEngine::Lock& lock, const detail::TensorStorage& storage);
+  std::string why_never_freed(ProcessEngine::Lock& lock, const detail::TensorStorage& storage,
+                              const std::vector<TensorHolder>& holders);
+  detail::ErrorRecord cancelled_error(std::string_view operation) const;
+  std::string why_pending(std::span<const detail::RawId> objects);
+  bool is_local(ObjectId object) const;
+  detail::Done check_device(const detail::GetRequest& request);
+  detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects, const detail::GetRequest& request,
+                                        std::span<detail::StoredValue> values, bool whole);
+  using Pulls = std::vector<TensorDesk::PullPtr>;
+  detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
+                            const detail::GetRequest& request, Pulls& pulls,
+                            const std::function<detail::Done()>& values_settled);
+  DemandClass class_of(const detail::ResourceRequest& resources, std::int32_t max_calls) const;
+  CallForm form_of(CallKind kind, const detail::FunctionKey& function, std::size_t num_returns) const;
+
+  // Key of the cached constant parts of calls with one request of one function (of one actor).
+  // Options written at the call site create a new request each time, so equal requests also share a
+  // row.
+  struct Calls {
+    const void* request = nullptr;  // null: any request
+    FunctionKey function;
+    ActorId actor;
+    std::size_t row_hash() const;
+    friend bool operator==(const Calls&, const Calls&) = default;
+  };
+  struct Prepared {
+    std::shared_ptr<const void> request;  // shared; keeps the address of the key in use
+    CopyOnWrite<CallForm> form;
+    DemandClass demand_class;  // set for tasks
+  };
+  template <class Request, class Prepare>
+  const Prepared& prepared(std::shared_ptr<const Request> request, const detail::FunctionKey& function,
+                           ActorId actor, Prepare prepare);
+
+  detail::Answer<std::string> read_state(const std::string& kind, const std::string& argument);
+  collective::DeskOptions desk_options();
+  detail::ErrorRecord timeout_error(std::span<const detail::RawId> objects);
+
+  const std::shared_ptr<ProcessEngine> engine_;  // shared with the loop that runs calls
+  const RuntimeOptions options_;
+  // Guarded by the engine's lock.
+  Table<Calls, Prepared> prepared_;
+  // rows of `prepared_` for any request, latest first
+  Table<Calls, std::array<const Prepared*, 4>> last_prepared_;
+  std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
+  // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
+  const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
+  TensorDesk tensors_;
+  // Shared with running operations. Any thread.
+  const std::shared_ptr<detail::CollectiveDesk> collectives_;
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,353 @@
+// Encodes values of user code for messages and the store, and decodes them. Tensors may bypass
+// both.
+#include <algorithm>
+#include <utility>
+
+#include "client/engine/conversion.h"
+#include "client/engine/process_runtime.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using detail::ContainedRef;
+using detail::Origins;
+using detail::RawId;
+using detail::RefKind;
+using PublicKind = detail::ErrorKind;
+
+// Smaller tensors are copied into their value. In values sent by message this applies to tensors
+// that cannot be mapped by readers, because a pull would take longer.
+constexpr std::size_t least_apart_bytes = 4096;
+constexpr std::size_t least_apart_of_small = detail::TensorMemory::least_bytes;
+
+// Keeps a value's bytes and its refs while user code can access the value.
+struct ValueLease {
+  std::weak_ptr<ProcessRuntime> runtime;
+  Payload payload;
+  std::optional<SlabView> view;
+  ObjectId viewed{};
+  std::vector<ContainedRef> held;
+
+  ~ValueLease() {
+    const auto alive = runtime.lock();
+    if (!alive) return;
+    view.reset();
+    if (!viewed.empty()) alive->unwant(viewed);
+    if (!held.empty()) alive->release_all(held);
+  }
+};
+
+// A snapshot is not the memory that it was made from.
+Origins origins_of(ElementSharing sharing) {
+  if (sharing == ElementSharing::snapshot) return Origins::untold;
+  return sharing == ElementSharing::alias ? Origins::aliased : Origins::told;
+}
+
+bool is_tensor(const RefRecord& record) { return !record.tensor.is_empty(); }
+
+std::vector<ContainedRef> contained_of(const RefRecords& records) {
+  std::vector<ContainedRef> refs;
+  refs.reserve(records.size());
+  for (const auto& record : records) {
+    if (is_tensor(record)) {
+      refs.push_back({RefKind::tensor, raw(record.object.bits())});
+    } else if (record.actor.empty()) {
+      refs.push_back({RefKind::object, raw(record.object.bits())});
+    } else {
+      refs.push_back({RefKind::actor, raw(record.actor.bits())});
+    }
+  }
+  return refs;
+}
+
+// Refs held while user code sees the value. Tensor elements have separate leases.
+std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
+  std::erase_if(refs, [](const ContainedRef& each) { return each.kind == RefKind::tensor; });
+  return refs;
+}
+
+}  // namespace
+
+// ---- values ------------------------------------------------------------------------------------
+
+TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
+  return {.changed =
+              [this] {
+                if (options_.tensors_changed) options_.tensors_changed();
+                engine_->notify();
+              },
+          .freed =
+              [engine = std::weak_ptr(engine_), waits = waits_for_freed_] {
+                const auto alive = engine.lock();
+                if (!alive || waits->load() == 0) return;
+                (void)alive->loop().post([engine] {
+                  const auto still_alive = engine.lock();
+                  if (!still_alive) return;
+                  const auto held = still_alive->lock();
+                  still_alive->notify();
+                });
+              }};
+}
+
+// Registers the tensors of large values if their transport is direct; the written value then omits
+// their elements. Each registered tensor has one ref, which the caller releases once the value has
+// its own. Tensors that are written carry their origin, so that readers in this process find the
+// same memory.
+Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
+  RefRecords kept;
+  if (!wish.direct) return kept;
+  const Origins origins = origins_of(wish.sharing);
+  const bool small = value.size_bytes() <= inline_value_limit;
+  if (value.size_bytes() < least_apart_of_small) {
+    if (origins != Origins::untold) value.set_apart(mobula::Writer::all_inside, origins);
+    return kept;
+  }
+  if (!small) tensors_.open_devices();
+  value.set_apart(small ? least_apart_of_small : least_apart_bytes, origins);
+  if (value.apart().empty()) return kept;
+  auto lock = engine_->lock();
+  const auto in_place = [&](const auto& each) {
+    return tensors_.can_be_seen(*std::static_pointer_cast<const detail::TensorParts>(each));
+  };
+  if (small && !std::ranges::all_of(value.apart(), in_place)) {
+    lock.unlock();
+    value.set_apart(mobula::Writer::all_inside, origins);
+    return kept;
+  }
+  std::vector<detail::TensorParts> copies;
+  if (wish.sharing == ElementSharing::snapshot) {
+    lock.unlock();
+    for (const auto& each : value.apart()) {
+      auto copy = detail::copied(*std::static_pointer_cast<const detail::TensorParts>(each));
+      if (!copy) return copy.error();
+      copies.push_back(std::move(*copy));
+    }
+    lock.lock();
+  }
+  for (std::size_t i = 0; i < value.apart().size(); ++i) {
+    const auto* written = static_cast<const detail::TensorParts*>(value.apart()[i].get());
+    auto ref = tensors_.keep(copies.empty() ? *written : copies[i], wish);
+    if (!ref) {
+      for (const RefRecord& made : kept) engine_->release(made.object);
+      return ref.error();
+    }
+    kept.push_back(std::move(*ref));
+  }
+  return kept;
+}
+
+void ProcessRuntime::release_kept(const RefRecords& kept) {
+  if (kept.empty()) return;
+  const auto lock = engine_->lock();
+  for (const RefRecord& each : kept) engine_->release(each.object);
+}
+
+// `tensors` are the tensor refs of the value, in order.
+RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<ContainedRef>& refs,
+                                                  std::span<const RefRecord> tensors) {
+  RefRecords records;
+  records.reserve(refs.size());
+  std::size_t next = 0;
+  for (const auto& ref : refs) {
+    if (ref.kind == RefKind::tensor) {
+      records.push_back(tensors[next++]);
+      continue;
+    }
+    const ObjectId object = counted_object(ref);
+    MOBULA_CHECK(engine_->core().object(object) != nullptr, "a ref in a value that this process does not hold");
+    records.push_back(engine_->core().ref_of(object));
+  }
+  return records;
+}
+
+Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish) {
+  const auto kept = keep_tensors(value, wish);
+  if (!kept) return tensor_error_of(kept.error());
+  auto stored = put_written(value, object, *kept);
+  release_kept(*kept);
+  return stored;
+}
+
+Answer<ObjectId> ProcessRuntime::put_written(const detail::Outgoing& value, ObjectId object,
+                                             std::span<const RefRecord> tensors) {
+  const auto size = value.size_bytes();
+  if (size <= inline_value_limit) {
+    ValueRecord record;
+    record.size_bytes = static_cast<std::int64_t>(size);
+    if (!value.write(record.bytes.resize(size))) {
+      return make_error(PublicKind::serialization, "the value could not be written");
+    }
+    auto lock = engine_->lock();
+    record.contained = records_of(lock, value.contained(), tensors);
+    engine_->step(PutInline{object, std::move(record)});
+    return object;
+  }
+  auto lock = engine_->lock();
+  const auto& own = engine_->core().options().process;
+  const auto context = task();
+  auto room = engine_->reserve(lock, object, static_cast<std::int64_t>(size), own, engine_->core().node(),
+                               [&] { return context->cancelled.load(); });
+  if (!room && room.error().code == ErrorCode::cancelled && context->cancelled.load()) return cancelled_error("put");
+  if (!room) return store_error_of(room.error());
+  const auto records = records_of(lock, value.contained(), tensors);
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  engine_->seal(lock, object, false, records, false);
+  if (written) return object;
+  engine_->step(ReleaseRef{object});
+  return make_error(PublicKind::serialization, "the value could not be written");
+}
+
+Answer<RawId> ProcessRuntime::put(const detail::Outgoing& value, const detail::PutRequest& request) {
+  const auto context = task();
+  const auto stored = put_value(value, put_id(context->task, context->puts.fetch_add(1)),
+                                wish_of(request.tensor_transport, request.allow_fallback, request.tensor_policy));
+  if (!stored.ok()) return stored.error();
+  return raw(stored.value().bits());
+}
+
+void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId home) {
+  for (auto& ref : refs) {
+    if (std::ranges::find(given.objects, ref.object) == given.objects.end()) continue;
+    ref.owner = owner;
+    ref.home = home;
+  }
+}
+
+Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+                                                 ProcessId owner, NodeId home, HandedOver& given) {
+  const auto kept = keep_tensors(value, wish);
+  if (!kept) return tensor_error_of(kept.error());
+  auto stored = store_written(value, *kept, object, owner, home, given);
+  release_kept(*kept);
+  return stored;
+}
+
+Answer<ValueRecord> ProcessRuntime::store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
+                                                  ObjectId object, ProcessId owner, NodeId home, HandedOver& given) {
+  ValueRecord record;
+  record.size_bytes = static_cast<std::int64_t>(value.size_bytes());
+  const auto unwritable = [] {
+    return make_error(PublicKind::serialization, "the result could not be written");
+  };
+  if (value.size_bytes() <= inline_value_limit) {
+    if (!value.write(record.bytes.resize(value.size_bytes()))) return unwritable();
+    if (value.contained().empty()) return record;
+    auto lock = engine_->lock();
+    record.contained = records_of(lock, value.contained(), tensors);
+    engine_->step(PinRefs{record.contained});
+    return record;
+  }
+  auto lock = engine_->lock();
+  auto room = engine_->reserve(lock, object, record.size_bytes, owner, home);
+  if (!room && room.error().code != ErrorCode::already_exists) return store_error_of(room.error());
+  record.in_store = true;
+  record.location = engine_->core().node();
+  record.contained = records_of(lock, value.contained(), tensors);
+  if (!room && !tensors.empty()) {
+    return make_error(PublicKind::object_lost,
+                      "an earlier attempt of this task has stored its value, and its tensors ended with that attempt");
+  }
+  if (!room) return record;  // an earlier attempt of the same task stored it here
+  lock.unlock();
+  const bool written = value.write(*room);
+  lock.lock();
+  auto handed = engine_->hand_over(record.contained, owner, home);
+  redirect(record.contained, handed, owner, home);
+  std::ranges::move(handed.tasks, std::back_inserter(given.tasks));
+  std::ranges::move(handed.objects, std::back_inserter(given.objects));
+  std::ranges::move(handed.pinned, std::back_inserter(given.pinned));
+  engine_->seal(lock, object, !written, record.contained, true);
+  if (!written) return unwritable();
+  return record;
+}
+
+void ProcessRuntime::adopt(ProcessEngine::Lock&, const RefRecords& refs) {
+  for (const auto& ref : refs) {
+    if (is_tensor(ref)) continue;
+    if (engine_->core().object(ref.object) == nullptr) {
+      engine_->step(AdoptRef{ref});
+    } else {
+      engine_->retain(ref.object);
+    }
+  }
+}
+
+// The separately stored elements of a value, which have been pulled; or the error of a missing one.
+std::shared_ptr<const detail::ErrorRecord> ProcessRuntime::find_tensors(const RefRecords& contained,
+                                                                        std::vector<detail::ApartTensor>& apart) {
+  if (std::ranges::none_of(contained, is_tensor)) return nullptr;
+  for (const RefRecord& each : contained) {
+    apart.push_back(is_tensor(each) ? tensors_.find(each.object) : detail::ApartTensor());
+    if (!is_tensor(each) || apart.back().storage) continue;
+    if (const auto* why = tensors_.why_missing(each.object)) return std::make_shared<const detail::ErrorRecord>(*why);
+    return std::make_shared<const detail::ErrorRecord>(
+        make_error(PublicKind::object_lost, "the elements of a tensor are not here any more"));
+  }
+  return nullptr;
+}
+
+detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, const ValueRecord& value) {
+  detail::StoredValue result;
+  if (value.is_error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
+    return result;
+  }
+  auto lease = make_recycled<ValueLease>();
+  lease->runtime = weak_from_this();
+  lease->payload = value.bytes;
+  result.contained = contained_of(value.contained);
+  if (auto missing = find_tensors(value.contained, result.apart)) {
+    result.error = std::move(missing);
+    return result;
+  }
+  lease->held = held_of(result.contained);
+  adopt(lock, value.contained);
+  result.bytes = lease->payload.bytes();
+  result.owner = std::move(lease);
+  return result;
+}
+
+detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, ObjectId object) {
+  detail::StoredValue result;
+  const auto fail = [&](detail::ErrorRecord error) {
+    result.error = std::make_shared<const detail::ErrorRecord>(std::move(error));
+    return result;
+  };
+  const auto* row = engine_->core().object(object);
+  if (row == nullptr) return fail(make_error(PublicKind::object_lost, "this process holds no such object"));
+  if (row->ready && row->value->is_error && engine_->core().is_unread(object)) {
+    engine_->step(ErrorRead{object});
+    row = engine_->core().object(object);
+  }
+  if (row->ready && !(row->value->in_store && row->value->bytes.empty())) {
+    return stored_value(lock, *row->value);
+  }
+  if (row->reading->failure) return fail(store_error_of(*row->reading->failure));
+  if (!row->readable) return fail(make_error(PublicKind::connection, "the runtime was shut down"));
+  auto view = engine_->view(object);
+  if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
+  if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
+  auto lease = make_recycled<ValueLease>();
+  lease->runtime = weak_from_this();
+  result.contained = contained_of(row->value->contained);
+  if (auto missing = find_tensors(row->value->contained, result.apart)) {
+    result.error = std::move(missing);
+    return result;
+  }
+  lease->held = held_of(result.contained);
+  lease->held.push_back({RefKind::object, raw(object.bits())});
+  const auto contained = row->value->contained;
+  adopt(lock, contained);
+  engine_->retain(object);
+  engine_->want(object);
+  lease->viewed = object;
+  result.bytes = view->bytes();
+  lease->view = std::move(view);
+  result.owner = std::move(lease);
+  return result;
+}
+
+}  // namespace mobula::internal::client

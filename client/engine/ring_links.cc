@@ -1,0 +1,190 @@
+#include "client/engine/ring_links.h"
+
+#include <functional>
+#include <utility>
+
+#include "base/check.h"
+#include "protocol/codec/msgpack_stream.h"
+
+namespace mobula::internal::client {
+
+Result<void> RingLinks::use_doorbell(std::vector<Fd> fds) {
+  if (fds.size() != 2) return failure(ErrorCode::corrupt, "a doorbell without its descriptors");
+  auto doorbell = Doorbell::open({std::move(fds[0]), std::move(fds[1])});
+  if (!doorbell) return doorbell.error();
+  doorbell_ = std::make_shared<Doorbell>(std::move(*doorbell));
+  return {};
+}
+
+Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
+  if (fds.size() != 3 || !doorbell_ || opened.index >= max_rings || opened.peer_index >= max_rings) {
+    return failure(ErrorCode::corrupt, "a ring without its descriptors");
+  }
+  auto memory = SharedMemory::map(fds[0].get(), 2 * ring_memory_bytes);
+  if (!memory) return memory.error();
+  auto peer = DoorbellRinger::open({std::move(fds[1]), std::move(fds[2])});
+  if (!peer) return peer.error();
+  std::byte* const calls = memory->data();
+  std::byte* const replies = calls + ring_memory_bytes;
+  auto link = std::make_shared<Link>(
+      Link{opened, std::move(*memory), RingWriter(opened.calls ? calls : replies),
+           RingReader(opened.calls ? replies : calls, DecodeLimits().max_bytes), std::move(*peer), {}, 0, 0, true});
+  (opened.calls ? out_ : in_)[opened.peer] = link;
+  by_index_[opened.index] = std::move(link);
+  // The peer may have opened its end first, and rung for an index that was still unused.
+  doorbell_->ring(opened.index);
+  return {};
+}
+
+std::vector<RingOpened> RingLinks::collect(const Hearer& hearer) {
+  std::vector<RingOpened> broken;
+  if (!doorbell_) return broken;
+  const auto look = [&](std::size_t index) {
+    const auto at = by_index_.find(static_cast<std::uint32_t>(index));
+    if (at == by_index_.end()) return;  // it was closed
+    const auto link = at->second;
+    if (read(*link, hearer)) return;
+    broken.push_back(link->opened);
+    forget(*link);
+  };
+  doorbell_->collect(std::ref(look));
+  return broken;
+}
+
+std::vector<RingOpened> RingLinks::collect_all(const Hearer& hearer) {
+  std::vector<RingOpened> broken;
+  const auto links = by_index_;
+  for (const auto& [index, link] : links) {
+    if (!by_index_.contains(index) || read(*link, hearer)) continue;
+    broken.push_back(link->opened);
+    forget(*link);
+  }
+  return broken;
+}
+
+bool RingLinks::read(Link& link, const Hearer& hearer) {
+  const ProcessId peer = link.opened.peer;
+  const auto& said = link.opened.calls ? hearer.executor_said : hearer.caller_said;
+  if (!link.waiting.empty()) send_waiting(link);
+  for (;;) {
+    // A hearer may call this function again.
+    std::vector<std::byte> record = std::exchange(record_, {});
+    const auto found = link.reader.read(record);
+    if (!found) return false;
+    if (!*found) {
+      record_ = std::move(record);
+      break;
+    }
+    link.used = true;
+    if (said) said(peer, record);
+    record_ = std::move(record);
+  }
+  if (link.reader.take_hunger()) link.peer.ring(link.opened.peer_index);
+  return !link.writer.broken();
+}
+
+bool RingLinks::call(ProcessId executor, std::span<const std::byte> frame) {
+  return send(out_, executor, frame);
+}
+
+bool RingLinks::reply(ProcessId caller, std::span<const std::byte> frame) {
+  return send(in_, caller, frame);
+}
+
+bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame) {
+  const auto at = links.find(peer);
+  if (at == links.end()) return false;
+  Link& link = *at->second;
+  link.used = true;
+  const std::size_t written = link.waiting.empty() ? link.writer.write(frame) : 0;
+  if (written < frame.size()) {
+    // dropped
+    if (link.waiting_bytes + frame.size() > max_waiting_bytes && written == 0) return true;
+    if (link.waiting.empty()) link.first_written = written;
+    link.waiting.emplace_back(frame.begin(), frame.end());
+    link.waiting_bytes += frame.size();
+    send_waiting(link);
+    link.peer.ring(link.opened.peer_index);  // the peer is behind, and space is free after it reads
+  } else {
+    ring_softly(at->second);
+  }
+  return !link.writer.broken();
+}
+
+void RingLinks::ring_softly(const std::shared_ptr<Link>& link) {
+  if (!link->peer.ring_softly(link->opened.peer_index) || link->peer_naps) return;
+  link->peer_naps = true;
+  napping_.push_back(link);
+}
+
+void RingLinks::wake_nappers() {
+  for (const auto& link : napping_) {
+    link->peer_naps = false;
+    link->peer.wake_up();
+  }
+  napping_.clear();
+}
+
+// Writes until the ring is full. A full ring makes its reader ring back.
+void RingLinks::send_waiting(Link& link) {
+  bool wrote = false;
+  while (!link.waiting.empty()) {
+    const auto& frame = link.waiting.front();
+    const std::size_t before = link.first_written;
+    link.first_written = link.writer.write(frame, before);
+    wrote = wrote || link.first_written != before;
+    if (link.first_written < frame.size()) {
+      if (link.writer.broken() || !link.writer.ask_for_room()) break;
+      continue;
+    }
+    link.waiting_bytes -= frame.size();
+    link.waiting.pop_front();
+    link.first_written = 0;
+  }
+  if (wrote) link.peer.ring(link.opened.peer_index);
+}
+
+void RingLinks::forget(const Link& link) {
+  const RingOpened opened = link.opened;
+  auto& links = opened.calls ? out_ : in_;
+  const auto at = links.find(opened.peer);
+  if (at != links.end() && at->second->opened.ring == opened.ring) links.erase(at);
+  const auto known = by_index_.find(opened.index);
+  if (known != by_index_.end() && known->second->opened.ring == opened.ring) by_index_.erase(known);
+  std::erase_if(napping_, [&](const auto& napping) { return napping->opened.ring == opened.ring; });
+}
+
+std::vector<ProcessId> RingLinks::take_unused() {
+  std::vector<ProcessId> unused;
+  for (const auto& [executor, link] : out_) {
+    if (!std::exchange(link->used, false) && link->waiting.empty()) unused.push_back(executor);
+  }
+  return unused;
+}
+
+std::optional<RingOpened> RingLinks::close(std::uint64_t ring) {
+  for (const auto& [index, link] : by_index_) {
+    if (link->opened.ring != ring) continue;
+    const auto kept = link;
+    forget(*kept);
+    return kept->opened;
+  }
+  return std::nullopt;
+}
+
+std::optional<RingOpened> RingLinks::close_calls_to(ProcessId executor) {
+  const auto at = out_.find(executor);
+  if (at == out_.end()) return std::nullopt;
+  const auto kept = at->second;
+  forget(*kept);
+  return kept->opened;
+}
+
+void RingLinks::close_all() {
+  wake_nappers();
+  out_.clear();
+  in_.clear();
+  by_index_.clear();
+}
+
+}  // namespace mobula::internal::client

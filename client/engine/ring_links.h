@@ -1,0 +1,105 @@
+// The rings between one process and other processes of its job on its node, in both directions. It
+// handles frames as opaque bytes, and owns the process's doorbell.
+// Thread: owner, under the owner's lock.
+// Not: waiting at the doorbell, which is the owner's task.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/id.h"
+#include "base/result.h"
+#include "protocol/messages/agent_to_process.h"
+#include "transport/ring/doorbell.h"
+#include "transport/ring/ring.h"
+
+namespace mobula::internal::client {
+
+class RingLinks {
+ public:
+  // Bytes of frames that wait for space in one ring. Further frames are dropped, and resent by
+  // sessions.
+  static constexpr std::size_t max_waiting_bytes = 64u << 20;
+
+  struct Hearer {
+    std::function<void(ProcessId executor, std::span<const std::byte>)> executor_said;
+    std::function<void(ProcessId caller, std::span<const std::byte>)> caller_said;
+  };
+
+  // Installs the process's doorbell, and replaces one of an earlier agent. Without a doorbell no
+  // rings exist.
+  Result<void> use_doorbell(std::vector<Fd> fds);
+  // Shared with threads that block there while it is replaced.
+  const std::shared_ptr<Doorbell>& doorbell() const { return doorbell_; }
+
+  // Opens this end of a new pair, and closes an older pair to the same process in the same
+  // direction. On an error the caller must return the pair with RingClosed.
+  Result<void> open(const RingOpened& opened, std::vector<Fd> fds);
+  bool any() const { return !by_index_.empty(); }
+  bool calls_any() const { return !out_.empty(); }
+  bool calls(ProcessId executor) const { return out_.contains(executor); }
+  bool is_called_by(ProcessId caller) const { return in_.contains(caller); }
+
+  // Delivers records of the rings that were rung, oldest first within each ring. Returns the pairs
+  // that a peer has corrupted, which are closed.
+  std::vector<RingOpened> collect(const Hearer& hearer);
+  // The same for all rings, rung or not.
+  std::vector<RingOpened> collect_all(const Hearer& hearer);
+
+  // Send to an executor or to a caller. False: no ring exists, or its reader has corrupted it. A
+  // peer in a coalesced wake-up is not woken before wake_nappers().
+  bool call(ProcessId executor, std::span<const std::byte> frame);
+  bool reply(ProcessId caller, std::span<const std::byte> frame);
+
+  // Called before a wait for replies.
+  void wake_nappers();
+
+  // Executors whose ring carried nothing in either direction since the previous call.
+  std::vector<ProcessId> take_unused();
+
+  // Removes a pair with its unread records. Empty if the pair is unknown.
+  std::optional<RingOpened> close(std::uint64_t ring);
+  std::optional<RingOpened> close_calls_to(ProcessId executor);
+  void close_all();
+
+ private:
+  // A pair of rings, one per direction.
+  struct Link {
+    RingOpened opened;
+    SharedMemory memory;
+    RingWriter writer;
+    RingReader reader;
+    DoorbellRinger peer;
+    std::deque<std::vector<std::byte>> waiting;  // frames that wait for space
+    std::size_t waiting_bytes = 0;
+    std::size_t first_written = 0;  // written bytes of the first waiting frame
+    bool used = true;               // since the last take_unused()
+    bool peer_naps = false;         // a frame was written, and the peer was not woken
+  };
+  using LinkByProcess = std::map<ProcessId, std::shared_ptr<Link>>;
+
+  void ring_softly(const std::shared_ptr<Link>& link);
+  bool send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame);
+  static void send_waiting(Link& link);
+  // False if the pair is corrupted.
+  bool read(Link& link, const Hearer& hearer);
+  void forget(const Link& link);
+
+  std::shared_ptr<Doorbell> doorbell_;
+  LinkByProcess out_;  // by executor
+  LinkByProcess in_;   // by caller
+  // Shared with a running read, whose hearer may close the pair.
+  std::map<std::uint32_t, std::shared_ptr<Link>> by_index_;
+  std::vector<std::shared_ptr<Link>> napping_;
+  std::vector<std::byte> record_;
+};
+
+}  // namespace mobula::internal::client

@@ -1,0 +1,111 @@
+// Queries to the head: nodes, resources, named actors.
+#include <nlohmann/json.hpp>
+
+#include "client/engine/conversion.h"
+#include "client/engine/process_runtime.h"
+
+namespace mobula::internal::client {
+namespace {
+
+using detail::Answer;
+using Json = nlohmann::json;
+
+constexpr Duration head_patience = 30s;
+
+std::map<std::string, double> sums(const std::string& text, const char* column) {
+  std::map<std::string, double> result;
+  const Json answer = Json::parse(text);
+  for (const auto& item : answer.at("items")) {
+    for (const auto& [name, amounts] : item.at("resources").items()) {
+      const bool down = item.at("state") != "ALIVE" && item.at("state") != "SUSPECT";
+      const double amount = down ? 0 : amounts.at(column).get<double>();
+      if (amount > 0 || result.contains(name)) result[name] += amount;
+    }
+  }
+  return result;
+}
+
+template <class T, class Read>
+Answer<T> read_json(const Answer<std::string>& text, Read read) {
+  if (!text.ok()) return text.error();
+  try {
+    return read(text.value());
+  } catch (const Json::exception& e) {
+    return make_error(detail::ErrorKind::protocol_mismatch,
+                      std::string("the head's answer cannot be read: ") + e.what());
+  }
+}
+
+}  // namespace
+
+Answer<std::string> ProcessRuntime::read_state(const std::string& kind, const std::string& argument) {
+  auto lock = engine_->lock();
+  auto answer = engine_->ask(lock, ReadState{0, kind, argument},
+                             monotonic_now() + head_patience);
+  if (!answer) return error_of(answer.error());
+  const auto* read = std::get_if<StateRead>(&*answer);
+  if (read == nullptr || !read->error.empty()) {
+    return make_error(detail::ErrorKind::connection,
+                      read == nullptr ? "the head answered something else" : read->error);
+  }
+  return read->json;
+}
+
+Answer<std::vector<Node>> ProcessRuntime::nodes() {
+  return read_json<std::vector<Node>>(read_state("nodes", ""), [](const std::string& text) {
+    std::vector<Node> nodes;
+    const Json answer = Json::parse(text);
+    for (const auto& item : answer.at("items")) {
+      Node node;
+      node.node_id = item.at("node_id");
+      node.alive = item.at("state") == "ALIVE" || item.at("state") == "SUSPECT";
+      node.address = item.at("address");
+      for (const auto& [name, amounts] : item.at("resources").items()) {
+        node.resources[name] = amounts.at("total").get<double>();
+      }
+      for (const auto& [name, value] : item.at("labels").items()) node.labels[name] = value;
+      nodes.push_back(std::move(node));
+    }
+    return nodes;
+  });
+}
+
+Answer<std::map<std::string, double>> ProcessRuntime::cluster_resources() {
+  return read_json<std::map<std::string, double>>(
+      read_state("nodes", ""), [](const std::string& text) { return sums(text, "total"); });
+}
+
+Answer<std::map<std::string, double>> ProcessRuntime::available_resources() {
+  return read_json<std::map<std::string, double>>(
+      read_state("nodes", ""), [](const std::string& text) { return sums(text, "available"); });
+}
+
+Answer<std::vector<std::string>> ProcessRuntime::list_named_actors() {
+  return read_json<std::vector<std::string>>(read_state("named_actors", options_.name_space), [](const std::string& text) {
+    std::vector<std::string> names;
+    const Json answer = Json::parse(text);
+    for (const auto& item : answer.at("items")) names.push_back(item.at("name"));
+    return names;
+  });
+}
+
+Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,
+                                                     std::string_view name_space) {
+  auto lock = engine_->lock();
+  FindActor question;
+  question.name = name;
+  question.name_space = name_space.empty() ? options_.name_space : std::string(name_space);
+  const std::string searched = question.name_space;
+  auto answer = engine_->ask(lock, std::move(question), monotonic_now() + head_patience);
+  if (!answer) return error_of(answer.error());
+  const auto* found = std::get_if<ActorFound>(&*answer);
+  if (found == nullptr || !found->found) {
+    return make_error(detail::ErrorKind::not_found, "no actor is named '" + std::string(name) +
+                                                        "' in namespace '" + searched + "'");
+  }
+  engine_->step(AdoptRef{{handle_id(found->actor), found->detached ? NodeId() : found->owner_node,
+                          found->owner, found->actor}});
+  return detail::NamedActor{raw(found->actor.bits()), found->class_name};
+}
+
+}  // namespace mobula::internal::client

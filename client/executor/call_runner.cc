@@ -1,0 +1,242 @@
+#include "client/executor/call_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "base/log.h"
+#include "client/engine/conversion.h"
+#include "mobula/detail/registry.h"
+#include "mobula/detail/stages.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+using client::HandedOver;
+using client::error_value_of;
+using client::make_error;
+
+// Receives the results of one call and stores them for their owner.
+class CallResults final : public detail::ResultSink {
+ public:
+  CallResults(client::ProcessRuntime& runtime, const RunCall& run) : runtime_(runtime), run_(run) {}
+
+  detail::Done accept(std::size_t index, const detail::Outgoing& value) override {
+    // Only values in the store need an object id.
+    const ObjectId object = value.size_bytes() > inline_value_limit
+                                ? result_id(run_.call.task, static_cast<std::uint32_t>(index))
+                                : ObjectId();
+    auto stored = runtime_.store_result(value, run_.call.form->tensors, object, run_.caller, run_.call.caller_node, given_);
+    if (!stored.ok()) return stored.error();
+    records_.push_back(std::move(stored).take());
+    return std::nullopt;
+  }
+
+  Results& records() { return records_; }
+  // The unfinished tasks behind refs in stored results.
+  HandedOver& given() { return given_; }
+
+ private:
+  client::ProcessRuntime& runtime_;
+  const RunCall& run_;
+  Results records_;
+  HandedOver given_;
+};
+
+// Cached, because the system call takes longer than most of the work per call.
+std::int64_t own_pid() {
+  static const std::int64_t pid = ::getpid();
+  return pid;
+}
+
+void append(RefRecords& to, const RefRecords& refs) {
+  to.insert(to.end(), refs.begin(), refs.end());
+}
+
+// Refs that user code can reach through the arguments and that other processes must know of.
+// Tensors of this process are omitted, because user code holds their memory.
+RefRecords reachable(const CallRecord& call, client::ProcessEngine& engine) {
+  RefRecords refs;
+  const ProcessId self = engine.core().options().process;
+  const auto add = [&](const RefRecords& contained) {
+    std::ranges::copy_if(contained, std::back_inserter(refs),
+                         [&](const RefRecord& each) { return each.tensor.is_empty() || each.owner != self; });
+  };
+  for (const auto& argument : *call.arguments) {
+    if (!argument.is_ref) {
+      add(argument.value.contained);
+      continue;
+    }
+    refs.push_back(argument.ref);
+    if (const auto* row = engine.core().object(argument.ref.object)) add(row->value->contained);
+  }
+  return refs;
+}
+
+// Refs in inline results leave this process: unfinished tasks behind them are handed over to the
+// caller, and the refs stay pinned until the caller holds them.
+void hand_over_contents(CallFinished& finished, const RunCall& run, client::ProcessEngine& engine) {
+  RefRecords contents;
+  for (const auto& result : finished.results) {
+    if (!result.in_store) append(contents, result.contained);
+  }
+  if (contents.empty()) return;
+  auto given = engine.hand_over(contents, run.caller, run.call.caller_node);
+  for (auto& result : finished.results) {
+    if (!result.in_store) client::redirect(result.contained, given, run.caller, run.call.caller_node);
+  }
+  std::ranges::move(given.tasks, std::back_inserter(finished.handovers));
+  append(finished.pinned, contents);
+  append(finished.pinned, given.pinned);
+}
+
+}  // namespace
+
+void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRuntime& runtime,
+                 ArgumentRefs arguments, client::ProcessEngine::Lock& lock) {
+  const auto& refs = arguments.reachable;
+  const bool nothing_leaves = refs.empty() && finished.pinned.empty() &&
+                              std::ranges::all_of(finished.results, [](const auto& each) { return each.contained.empty(); });
+  if (nothing_leaves) return;
+  auto& engine = runtime.engine();
+  runtime.tensors().take_back(lock);
+  finished.kept = engine.core().passed_on(refs);
+  if (!arguments.lent.empty()) engine.step(client::EndLoans{std::move(arguments.lent)});
+  hand_over_contents(finished, run, engine);
+  RefRecords leaving = finished.pinned;
+  for (const auto& result : finished.results) {
+    if (result.in_store) append(leaving, result.contained);
+  }
+  const auto settled = [&] { return !engine.core().holds_unconfirmed(refs) && !engine.core().storing(leaving); };
+  engine.wait(lock, std::nullopt, std::ref(settled));
+  std::ranges::copy(engine.core().held(refs), std::back_inserter(finished.kept));
+}
+
+std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecutor& assignment) {
+  auto record = std::make_shared<detail::ContextRecord>();
+  if (!assignment.actor.actor.empty()) record->actor_id = assignment.actor.actor.hex();
+  record->node_id = assignment.node.hex();
+  record->was_restarted = assignment.incarnation > 1;
+  record->name_space = assignment.name_space;
+  record->seed = assignment.seed;
+  if (const auto at = assignment.resource_ids.find("GPU"); at != assignment.resource_ids.end()) {
+    record->gpu_ids = at->second;
+  }
+  record->resource_ids = assignment.resource_ids;
+  for (const auto& share : assignment.allocation.resources) {
+    for (const auto& each : share.shares) {
+      record->assigned_resources[share.name] += each.amount.to_double();
+    }
+  }
+  record->accelerator_env = assignment.accelerator_env;
+  return record;
+}
+
+std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
+                                                  std::shared_ptr<const detail::ContextRecord> of_process) {
+  auto context = make_recycled<client::TaskContext>();
+  context->job = run.call.form->job;
+  context->task = run.call.task;
+  context->attempt = run.call.attempt;
+  context->token = run.token;
+  context->of_process = std::move(of_process);
+  return context;
+}
+
+RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
+                 const std::shared_ptr<client::ProcessRuntime>& runtime,
+                 const std::shared_ptr<client::TaskContext>& context, ActorInstance& actor) {
+  RanCall ran;
+  CallFinished& finished = ran.finished;
+  finished.token = run.token;
+  finished.pid = own_pid();
+  auto& engine = runtime->engine();
+  CallResults results(*runtime, run);
+  detail::Outcome outcome;
+  const Time began = monotonic_now();
+  {
+    RecycledVector<detail::StoredValue> arguments;
+    if (run.call.form->tensors.direct) {
+      // Starts the exchange, so that readers can map tensors that the call makes. If GPUs would
+      // have to be opened first, it is not started: the tensors are then copied, which costs less
+      // than a GPU context that the call may not need.
+      auto lock = engine.lock();
+      if (!runtime->tensors().would_open_devices()) {
+        if (auto prepared = runtime->tensors().prepare(); !prepared) {
+          log_warn("tensors are not shared with other processes: {}", prepared.error().text);
+        }
+      }
+    }
+    if (!run.call.arguments->empty()) {
+      auto lock = engine.lock();
+      ran.reachable = reachable(run.call, engine);
+      for (const auto& argument : *run.call.arguments) {
+        arguments.push_back(argument.is_ref ? runtime->stored_object(lock, argument.ref.object)
+                                            : runtime->stored_value(lock, argument.value));
+      }
+    }
+    const auto broken = std::ranges::find_if(arguments, [](const auto& each) { return each.error != nullptr; });
+    const auto* entry = detail::Registry::instance().find(
+        {client::raw(run.call.form->function.program.bits()), run.call.form->function.offset});
+    if (broken != arguments.end()) {
+      outcome.error = *broken->error;
+    } else if (entry == nullptr) {
+      outcome.error = make_error(detail::ErrorKind::invalid_request,
+                                 "this program has no function " + run.call.form->name +
+                                     "; do driver and executors run the same build?");
+    } else if (entry->kind() == detail::EntryKind::method && entry->class_tag() != actor.class_tag) {
+      outcome.error = make_error(detail::ErrorKind::invalid_request,
+                                 run.call.form->name + " is a method of another class than this actor's");
+    } else {
+      const client::ContextScope scope(context);
+      detail::Invocation invocation;
+      invocation.self = actor.object.get();
+      invocation.arguments = arguments;
+      const bool constructs = run.call.form->kind == CallKind::construct_actor;
+      std::shared_ptr<void> created;
+      if (constructs) {
+        invocation.created = &created;
+      } else {
+        invocation.results = &results;
+      }
+      detail::stages().pass(detail::Stage::started);
+      outcome = entry->invoke(invocation);
+      detail::stages().pass(detail::Stage::ended);
+      if (constructs && !outcome.error) {
+        actor.object = std::move(created);
+        actor.class_tag = entry->class_tag();
+      }
+    }
+  }
+  finished.run_time = monotonic_now() - began;
+  finished.leave = outcome.exit_actor || context->leave.load();
+  finished.results = std::move(results.records());
+  for (auto& result : finished.results) {
+    client::redirect(result.contained, results.given(), run.caller, run.call.caller_node);
+  }
+  // Also after an error, because the caller owns these tasks by now.
+  finished.handovers = std::move(results.given().tasks);
+  finished.pinned = std::move(results.given().pinned);
+  if (outcome.exit_actor && !outcome.error) {
+    outcome.error = make_error(detail::ErrorKind::actor_died,
+                               "the actor left by exit_actor() in this call, which has no result");
+  }
+  if (outcome.error) {
+    // Results stored before the error have no reader, because the error replaces all results.
+    for (const auto& record : finished.results) {
+      if (record.contained.empty() || record.in_store) continue;
+      auto lock = engine.lock();
+      engine.step(client::UnpinRefs{record.contained, true});
+    }
+    outcome.error->node_id = assignment.node.hex();
+    outcome.error->process = finished.pid;
+    if (outcome.error->task.empty()) outcome.error->task = run.call.form->name;
+    outcome.error->task_id = run.call.task.hex();
+    finished.outcome = CallOutcome::exception;
+    finished.results.assign(1, error_value_of(*outcome.error));
+  }
+  return ran;
+}
+
+}  // namespace mobula::internal::executor

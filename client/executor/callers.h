@@ -1,0 +1,55 @@
+// Authenticated callers of this executor, by connection. The first message of a connection
+// authenticates its process with a ticket; earlier messages are ignored. Callers admitted under a
+// key that is revoked later are dropped, with their open connections.
+// Thread: owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "base/result.h"
+#include "protocol/tickets/void_keys.h"
+#include "transport/bus/bus.h"
+
+namespace mobula::internal::executor {
+
+class Callers {
+ public:
+  // Only processes of `job` may call, unless the executor is a named actor.
+  Callers(std::string head_signing_key, JobId job, bool named)
+      : head_signing_key_(std::move(head_signing_key)), job_(job), named_(named) {}
+
+  // Null: the connection is not authenticated.
+  const ProcessId* find(PeerHandle connection) const;
+  // Handles the first message of a connection. Replaces an earlier connection of the process.
+  // Errors: permission_denied (invalid ticket, with the reason), invalid_argument (not a hello
+  // message).
+  Result<ProcessId> greet(PeerHandle connection, const PeerOrigin& origin, std::span<const std::byte> bytes,
+                          std::int64_t wall_ms);
+  // The connection for replies to the process.
+  std::optional<PeerHandle> connection_of(ProcessId process) const;
+
+  void gone(PeerHandle connection);
+  void dead(ProcessId process);
+  // Drops and returns the callers that these keys had admitted.
+  std::vector<ProcessId> cut(const std::vector<std::string>& void_keys);
+
+ private:
+  struct Caller {
+    ProcessId process;
+    std::string admitted_as;  // key of the agent that admitted it
+  };
+  const std::string head_signing_key_;
+  const JobId job_;
+  const bool named_;
+  VoidKeys void_keys_;
+  std::map<PeerHandle, Caller> callers_;
+  std::map<ProcessId, PeerHandle> connections_;
+};
+
+}  // namespace mobula::internal::executor

@@ -1,0 +1,164 @@
+// Decides for one slot generation or one actor incarnation: the next call to run, calls to return,
+// the release of the CPU of blocked calls, residence of results, and exit.
+// Thread: owner, under the lock of the process's runtime.
+// Not: running user code (shell), values (they are stored and described before), submitted calls
+// (ClientCore).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/copy_on_write.h"
+#include "base/deadline_heap.h"
+#include "base/latest.h"
+#include "base/table.h"
+#include "base/time.h"
+#include "client/executor/core/executor_words.h"
+#include "protocol/session/session.h"
+
+namespace mobula::internal::executor {
+
+// A call that ran here, for timelines.
+struct RanCallSpan {
+  TaskId task;
+  CopyOnWrite<CallForm> form;
+  Time began;
+  Time ended;
+  bool failed = false;
+};
+using RanCalls = Latest<RanCallSpan, 4096>;
+
+class ExecutorCore {
+ public:
+  using Options = ExecutorOptions;
+  using Event = executor::Event;
+  using Command = executor::Command;
+
+  explicit ExecutorCore(ExecutorOptions options = {}) : options_(options) {}
+
+  void step(Time now, Event event, std::vector<Command>& out);
+  std::optional<Time> next_deadline() const;
+
+  std::size_t queued() const { return queue_.size(); }
+  std::size_t running() const { return running_.size(); }
+  bool leaving() const { return leaving_.has_value(); }
+  const RanCalls& ran() const { return ran_; }
+
+ private:
+  struct CallerRow {
+    Session<ExecutorMessage, CallerMessage> session;
+    std::uint64_t last_number = 0;                           // highest call number received
+    std::uint64_t round = 1;                                 // calls of earlier rounds are returned
+    bool knows_rounds = false;
+    std::optional<Time> armed;  // see DeadlineHeap
+    // True until the caller sends a call, and after it has released its last handle: it sends no
+    // acknowledgements.
+    bool closed = true;
+    RecycledMap<std::uint64_t, RefRecords> pinned;  // refs in replies, until the caller holds them
+  };
+  struct CallRow {
+    std::uint64_t token = 0;
+    ProcessId caller;  // empty: the constructor
+    std::uint64_t number = 0;
+    CallRecord call;
+    bool ready = false;  // the arguments are available
+    bool blocked = false;
+    bool cancelled = false;
+    std::string over_share{};  // message of the error that ends it
+    Time started;               // set when running
+    bool told_started = false;  // the caller was notified, or none exists
+  };
+
+  void on(const Assigned& event);
+  void on(CallerSaid& event);
+  void on(const CallerGone& event);
+  void on(const ArgumentsFetched& event);
+  void on(CallFinished& event);
+  void on(const CallBlocked& event);
+  void on(const EndAsked& event);
+  void on(const Tick& event);
+  void on(const Evacuated&) { evacuation_ = Evacuation::over; }
+  void on(const ResultsHeld& event);
+  void on(const ShareExceeded& event);
+  void on(const SubmittedPending& event);
+  void on(const ActorDestroyed&) { object_ = Object::destroyed; }
+  void on(const SubmittedDone&) { submitted_ = Submitted::done; }
+  void caller_says(ProcessId caller, PushCall& message);
+  void caller_says(ProcessId caller, CancelCall& message);
+  void caller_says(ProcessId caller, TakeBackCalls& message);
+  void caller_says(ProcessId caller, ReplyHeld& message);
+
+  void admit(CallRow row);
+  void start_ready();
+  void start_beside();
+  void start(CallRow row);
+  void tell_started();
+  bool accepts_calls() const;
+  void reply(const CallRow& row, CallReply reply);
+  void hand_back(const CallRow& row, std::string why);
+  void hand_back_queue();
+  void begin_round(const CallRow& refused);
+  void say(ProcessId caller, ExecutorMessage message);
+  void leave_when_done(EndKind kind);
+  void say_farewell();
+  void try_leave();
+  bool object_destroyed();
+  void end_in_order();
+  bool submitted_done();
+  void tell_departing(bool released);
+  std::optional<Time> leave_deadline() const;
+  void update_lending();
+  void update_residence();
+  void leave_if_spent();
+  bool is_actor() const { return !assignment_.actor.actor.empty(); }
+  std::size_t max_running() const;
+  void emit(Command command) { out_->push_back(std::move(command)); }
+
+  ExecutorOptions options_;
+  AssignExecutor assignment_;
+  bool constructed_ = false;  // always true for tasks; for actors after the constructor returned
+  std::uint64_t next_token_ = 1;
+  std::int64_t finished_ = 0;
+  RanCalls ran_;
+  Table<ProcessId, CallerRow> callers_;
+  DeadlineHeap<ProcessId> caller_deadlines_;
+  Table<std::uint64_t, CallRow> queue_;    // by token, in order of arrival
+  Table<std::uint64_t, CallRow> running_;  // by token, in order of start
+  std::size_t beside_ = 0;                 // count of running calls outside the actor's order
+  bool beside_waits_ = false;              // such a call may be queued
+  std::deque<std::pair<Time, RefRecords>> orphans_;  // refs pinned for dead callers, by end
+  std::vector<ExecutorFrame> frames_;      // outgoing frames; member only to reuse its memory
+  std::optional<Time> blocked_since_;  // set while every running call waits
+  bool lent_ = false;
+  Residence held_;                   // results of its calls that other processes may need
+  bool holds_said_ = false;          // state reported to the lessee
+  Residence residence_said_;         // state reported to the agent
+  std::optional<Time> idle_since_;   // set while no call runs or waits here, and results are held
+  Time residence_told_;
+  std::optional<Time> tell_residence_at_;
+  std::optional<EndKind> leaving_;  // set: no further call starts
+  bool farewell_said_ = false;      // StreamRetires was sent
+  Time leave_by_;
+  enum class Object { lives, being_destroyed, destroyed };
+  Object object_ = Object::lives;  // state of the actor object
+  bool hurries_ = false;           // the job has ended: only destructors are awaited
+  enum class Submitted { unknown, asked, pending, done };
+  Submitted submitted_ = Submitted::unknown;  // state of the calls that this process has submitted
+  SubmittedPending pending_;                  // the latest reply
+  std::optional<Time> release_at_;            // pending: time to release the slot's resources
+  enum class Evacuation { due, asked, over };
+  Evacuation evacuation_ = Evacuation::due;  // state of the evacuation before a planned exit
+  Time evacuate_by_;
+  bool left_ = false;
+
+  Time now_;
+  std::vector<Command>* out_ = nullptr;
+};
+
+}  // namespace mobula::internal::executor

@@ -1,0 +1,142 @@
+// Planned exit of an executor: the work that it awaits, the destructors, and the report. Part of
+// ExecutorCore.
+#include <algorithm>
+
+#include "base/mark.h"
+#include "client/executor/core/executor_core.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
+const Mark mark_left_unacknowledged("executor.left_at_the_bound");
+const Mark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
+const Mark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
+const Mark mark_departed("executor.awaits_submitted_calls_without_its_resources");
+
+}  // namespace
+
+std::optional<Time> ExecutorCore::leave_deadline() const {
+  if (!farewell_said_ || left_ || hurries_ || object_ == Object::being_destroyed) return std::nullopt;
+  if (submitted_ == Submitted::asked || submitted_ == Submitted::pending) return release_at_;
+  return evacuation_ == Evacuation::due ? leave_by_ : evacuate_by_;
+}
+
+void ExecutorCore::on(const EndAsked& event) {
+  if (event.graceful) return leave_when_done(EndKind::retired);
+  if (event.orderly && (running_.empty() || is_actor())) return end_in_order();
+  const bool planned = event.stores && (running_.empty() || held_.any());
+  if (!planned) {
+    left_ = true;
+    return emit(Leave{EndKind::killed, false});
+  }
+  if (leaving_ && *leaving_ != EndKind::killed && !running_.empty()) leaving_ = EndKind::killed;
+  leave_when_done(running_.empty() ? EndKind::retired : EndKind::killed);
+  // The lessee has returned the slot, or is dead: no acknowledgement is awaited.
+  say_farewell();
+  leave_by_ = now_;
+  if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
+}
+
+// The job has ended: running calls are cancelled, and the agent kills this process if they do not
+// return.
+void ExecutorCore::end_in_order() {
+  mark_hurries.hit();
+  for (auto& [token, row] : running_) {
+    row.cancelled = true;
+    emit(CancelRunning{token, true});
+  }
+  hurries_ = true;
+  if (!leaving_ || *leaving_ == EndKind::killed) leaving_ = EndKind::retired;
+  queue_.clear();
+  farewell_said_ = true;
+}
+
+// The destructor is user code, which may submit calls.
+bool ExecutorCore::object_destroyed() {
+  if (!is_actor() || object_ == Object::destroyed) return true;
+  if (object_ == Object::lives) {
+    object_ = Object::being_destroyed;
+    emit(DestroyActor{});
+  }
+  return false;
+}
+
+void ExecutorCore::leave_when_done(EndKind kind) {
+  if (leaving_) return;
+  leaving_ = kind;
+  hand_back_queue();
+}
+
+void ExecutorCore::say_farewell() {
+  if (std::exchange(farewell_said_, true)) return;
+  leave_by_ = now_ + options_.leave_bound;
+  for (auto& [id, caller] : callers_) {
+    if (!caller.closed) say(id, StreamRetires{caller.last_number});
+  }
+}
+
+// Submitted work would be lost with this process, so it waits. It may not need its slot's resources
+// any more, and other work gets them after `release_delay`.
+bool ExecutorCore::submitted_done() {
+  if (submitted_ == Submitted::unknown) {
+    submitted_ = Submitted::asked;
+    emit(AwaitSubmitted{});
+  }
+  if (submitted_ == Submitted::pending && release_at_ && *release_at_ <= now_) {
+    mark_departed.hit();
+    release_at_.reset();
+    tell_departing(true);
+  }
+  return submitted_ == Submitted::done;
+}
+
+void ExecutorCore::on(const SubmittedPending& event) {
+  if (submitted_ != Submitted::asked) return;
+  mark_awaits_submitted.hit();
+  submitted_ = Submitted::pending;
+  pending_ = event;
+  release_at_ = now_ + options_.release_delay;
+  tell_departing(false);
+}
+
+void ExecutorCore::tell_departing(bool released) {
+  ExecutorBlocked message;
+  message.on = released;
+  message.departing = true;
+  message.kind = *leaving_;
+  message.submitted = pending_.calls;
+  message.example = pending_.example;
+  emit(TellAgent{std::move(message)});
+}
+
+// Exits once no call runs, every caller has all replies and holds their contents, and the calls
+// that this process has submitted are finished.
+void ExecutorCore::try_leave() {
+  if (!leaving_ || left_ || (!running_.empty() && *leaving_ != EndKind::killed)) return;
+  say_farewell();
+  if (*leaving_ != EndKind::killed && !object_destroyed()) return;
+  if (hurries_) {
+    left_ = true;
+    return emit(Leave{EndKind::killed, true});
+  }
+  const bool settled = std::ranges::all_of(callers_, [](const auto& each) {
+    return (each.second.closed || each.second.session.drained()) && each.second.pinned.empty();
+  });
+  if (!settled && now_ < leave_by_) return;
+  if (*leaving_ != EndKind::killed && !submitted_done()) return;
+  if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
+    if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
+      emit(Evacuate{});
+      evacuate_by_ = now_ + options_.evacuation_bound;
+    }
+    if (now_ < evacuate_by_) return;
+    mark_left_unevacuated.hit();
+  }
+  if (!settled) mark_left_unacknowledged.hit();
+  left_ = true;
+  emit(TellAgent{ExecutorRetires{*leaving_}});
+  emit(Leave{*leaving_, *leaving_ != EndKind::killed});
+}
+
+}  // namespace mobula::internal::executor

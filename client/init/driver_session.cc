@@ -1,0 +1,340 @@
+#include "client/init/driver_session.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "base/stderr_queue.h"
+#include "client/engine/conversion.h"
+#include "mobula/detail/registry.h"
+#include "protocol/program/cluster_files.h"
+#include "protocol/codec/messages.h"
+#include "protocol/program/program_files.h"
+#include "transport/local/local_frame.h"
+#include "transport/local/local_listener.h"
+
+namespace mobula::internal::runtime {
+namespace {
+
+constexpr Duration greeting_patience = 10s;
+constexpr Duration job_patience = 30s;
+constexpr Duration slow_init_delay = 3s;  // until a warning
+// An executor that does not exit by itself is killed after half a second.
+constexpr Duration job_over_within = 2s;
+constexpr Duration foreign_agent_patience = 10s;  // until this driver starts its own agent
+
+}  // namespace
+
+DriverSession::DriverSession(DriverOptions options) : options_(std::move(options)) {}
+
+DriverSession::~DriverSession() { shutdown(); }
+
+Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions options) {
+  raise_descriptor_limit();
+  std::unique_ptr<DriverSession> session(new DriverSession(std::move(options)));
+  auto keys = CurveKeys::generate();
+  if (!keys) return keys.error();
+  session->keys_ = std::move(*keys);
+  // Hashing the program and starting the cluster both take time, so they run in parallel.
+  Result<ProgramRecord> program = failure(ErrorCode::unavailable, "not read");
+  std::thread hashing([&program] { program = describe_program(0); });
+  auto found = session->find_cluster();
+  hashing.join();
+  if (!found.ok()) return found.error();
+  if (!program) return program.error();
+  session->program_ = std::move(*program);
+  session->program_.arguments = session->options_.arguments;
+  std::error_code code;
+  session->program_.working_folder = std::filesystem::current_path(code).string();
+  for (const auto& image : detail::Registry::instance().images()) {
+    if (image.path.empty()) {
+      detail::Registry::instance().name_image(image.base, client::raw(session->program_.id.bits()));
+    }
+  }
+  auto greeting = session->greet(session->socket_, greeting_patience);
+  if (!greeting) return greeting.error();
+  if (auto opened = session->open_engine(std::move(*greeting)); !opened.ok()) return opened.error();
+  if (auto admitted = session->wait_for_job(); !admitted.ok()) return admitted.error();
+  return session;
+}
+
+// Sets address_ and socket_, of a new local cluster, of this machine's agent, or of an agent that
+// this driver starts.
+Result<void> DriverSession::find_cluster() {
+  if (options_.address.empty()) {
+    std::vector<std::string> arguments{"start", "--head", "--local"};
+    for (auto& flag : resource_flags(options_.node)) arguments.push_back(std::move(flag));
+    auto started = OwnedStart::run(std::move(arguments));
+    if (!started) return started.error();
+    own_.emplace(std::move(*started));
+    address_ = own_->ready().address;
+    socket_ = own_->ready().socket;
+    return {};
+  }
+  address_ = options_.address;
+  for (const auto& agent : agents_of_machine(default_state_folder())) {
+    if (agent.head_address != address_ || agent.driver_agent) continue;
+    if (connect_local(agent.socket).ok()) {
+      socket_ = agent.socket;
+      return {};
+    }
+  }
+  std::vector<std::string> arguments{"start", "--address", address_, "--driver-agent",
+                                     "--expect-head"};
+  auto started = OwnedStart::run(std::move(arguments));
+  if (!started) return started.error();
+  own_.emplace(std::move(*started));
+  socket_ = own_->ready().socket;
+  return {};
+}
+
+Result<DriverSession::Greeting> DriverSession::greet(const std::string& path, Duration patience) {
+  auto socket = connect_local(path);
+  if (!socket) return socket.error();
+  const Time deadline = monotonic_now() + patience;
+  AttachDriver attach;
+  attach.process = process_;
+  attach.job = job_;
+  attach.curve_key = keys_.public_key;
+  attach.pid = ::getpid();
+  if (auto sent = send_frame(*socket, encode(ProcessToAgent(attach)), {}, deadline); !sent.ok()) {
+    return sent.error();
+  }
+  auto frame = receive_frame(*socket, deadline);
+  if (!frame) return frame.error();
+  auto message = decode<AgentToProcess>(frame->bytes);
+  if (!message) return message.error();
+  if (const auto* refused = std::get_if<AttachRefused>(&*message)) {
+    return failure(refused->code, "the agent refused this driver: " + refused->why);
+  }
+  auto* attached = std::get_if<DriverAttached>(&*message);
+  if (attached == nullptr) return failure(ErrorCode::corrupt, "the agent answered something else");
+  return Greeting{std::move(*socket), std::move(*attached)};
+}
+
+client::Attached DriverSession::attached_of(const DriverAttached& attached) const {
+  client::Attached event;
+  event.node = attached.node;
+  event.agent = attached.agent;
+  StartJob& job = event.job;
+  job.job = job_;
+  job.driver = process_;
+  job.name = options_.job_name.empty() ? program_.files.front().name : options_.job_name;
+  job.name_space = options_.name_space;
+  job.program = program_;
+  job.program.source = attached.node;
+  job.env = options_.env;
+  job.started_ms = wall_clock_ms();
+  job.local_cluster = is_own();
+  job.show_output = options_.show_output;
+  job.terms = options_.terms;
+  return event;
+}
+
+Result<void> DriverSession::open_engine(Greeting greeting) {
+  client::EngineOptions options;
+  options.core.process = process_;
+  options.core.job = job_;
+  options.core.name_space = options_.name_space;
+  options.core.unreachable_after = options_.unreachable_timeout;
+  options.ticket = greeting.attached.ticket;
+  options.record = options_.record;
+  auto sockets = ProcessSockets::open({keys_, {}, {}});
+  if (!sockets) return sockets.error();
+  exchange_.self.process = process_;
+  exchange_.job = job_;
+  exchange_.ticket = greeting.attached.ticket;
+  exchange_.head_signing_key = greeting.attached.head_signing_key;
+  exchange_.keys = keys_;
+  exchange_.sockets = std::filesystem::path(socket_).parent_path() / ("driver-" + process_.brief());
+  if (!greeting.attached.bind_host.empty()) exchange_.host_bind = greeting.attached.bind_host + ":0";
+  exchange_.fabric = greeting.attached.fabric;
+  client::EngineHooks hooks;
+  hooks.agent_lost = [this](const Failure&) { agent_lost(); };
+  hooks.agent_said = [this](const AgentToProcess& message) {
+    if (!std::holds_alternative<JobOver>(message)) return;
+    job_over_ = true;
+    engine_->notify();
+  };
+  auto engine = client::ProcessEngine::start(std::move(options), std::move(hooks), std::move(*sockets),
+                                             std::move(greeting.socket), attached_of(greeting.attached));
+  if (!engine) return engine.error();
+  const MutexLock held(loss_mutex_);
+  engine_ = std::move(*engine);
+  return {};
+}
+
+Result<void> DriverSession::wait_for_job() {
+  auto lock = engine_->lock();
+  const auto answered = [&] { return engine_->job_answer().has_value(); };
+  const Time began = monotonic_now();
+  if (!engine_->wait(lock, began + slow_init_delay, answered)) {
+    engine_->warn(fmt::format("init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
+                              "runs", slow_init_delay / 1s, address_));
+    engine_->wait(lock, began + job_patience, answered);
+  }
+  const auto answer = engine_->job_answer();
+  if (!answer) {
+    return failure(ErrorCode::timed_out, "the head at " + address_ + " did not admit the job within 30 s");
+  }
+  if (!answer->ok()) return answer->error();
+
+  const auto node = engine_->core().node();
+  client::RuntimeOptions options;
+  options.job = job_;
+  options.program = program_.id;
+  options.name_space = (*answer)->name_space;
+  options.env = options_.env;
+  options.max_pending_bytes = options_.max_pending_bytes;
+  auto record = std::make_shared<detail::ContextRecord>();
+  record->job_id = job_.hex();
+  record->node_id = node.hex();
+  record->name_space = options.name_space;
+  options.exchange = exchange_;
+  options.root = std::make_shared<client::TaskContext>();
+  options.root->task = TaskId::derived(job_, "driver", 0);
+  options.root->of_process = std::move(record);
+  lock.unlock();
+  detail::install_runtime(std::make_shared<client::ProcessRuntime>(engine_, std::move(options)));
+  return {};
+}
+
+// ---- loss of the agent ------------------------------------------------------------------------
+
+// On the engine's loop thread.
+void DriverSession::agent_lost() {
+  const MutexLock held(loss_mutex_);
+  agent_gone_ = true;
+  if (engine_) {
+    const auto held_engine = engine_->lock();
+    engine_->notify();
+  }
+  if (ending_.load()) return;
+  ++losses_;
+  if (!reattacher_.joinable()) reattacher_ = std::thread([this] { watch_agents(); });
+  loss_changed_.notify_all();
+}
+
+void DriverSession::watch_agents() {
+  std::uint64_t seen = 0;
+  while (true) {
+    {
+      MutexLock held(loss_mutex_);
+      while (!ending_ && losses_ == seen) loss_changed_.wait(held);
+      if (ending_.load()) return;
+      seen = losses_;
+    }
+    if (!reattach_until(monotonic_now() + options_.reattach_timeout)) continue;
+    const MutexLock held(loss_mutex_);
+    if (losses_ == seen) agent_gone_ = false;
+  }
+}
+
+bool DriverSession::pause(Duration span) {
+  const auto until = std::chrono::steady_clock::now() + span;
+  MutexLock held(loss_mutex_);
+  while (!ending_ && loss_changed_.wait_until(held, until)) {}
+  return !ending_.load();
+}
+
+// The next agent of the node has another socket, which is listed in the same state directory.
+std::string DriverSession::next_agent(Time start_own_at) {
+  for (const auto& agent : agents_of_machine(default_state_folder())) {
+    const bool others = agent.driver_agent || agent.head_address != address_ || agent.socket == socket_;
+    if (!others && connect_local(agent.socket).ok()) return agent.socket;
+  }
+  if (is_own() || monotonic_now() < start_own_at) return {};
+  own_.reset();
+  auto started = OwnedStart::run({"start", "--address", address_, "--driver-agent"});
+  if (!started) {
+    print_stderr("mobula: {}", started.error().text);
+    return {};
+  }
+  own_.emplace(std::move(*started));
+  return own_->ready().socket;
+}
+
+bool DriverSession::attach_to(const std::string& socket) {
+  auto greeting = greet(socket, 2s);
+  if (!greeting) return false;
+  // Shared with the loop, which may use it after the wait here has ended.
+  struct Handing {
+    Greeting greeting;
+    client::Attached event;
+    std::optional<Result<void>> done;  // guarded by the engine's lock
+  };
+  const auto handing = std::make_shared<Handing>();
+  handing->event = attached_of(greeting->attached);
+  handing->greeting = std::move(*greeting);
+  auto* engine = engine_.get();
+  const auto posted = engine->loop().post([engine, handing] {
+    auto done = engine->reattach(std::move(handing->greeting.socket), std::move(handing->event),
+                                 handing->greeting.attached.ticket);
+    const auto held = engine->lock();
+    handing->done = std::move(done);
+    engine->notify();
+  });
+  if (!posted.ok()) return false;
+  auto lock = engine->lock();
+  engine->wait(lock, std::nullopt, [&] { return handing->done.has_value(); });
+  return handing->done && handing->done->ok();
+}
+
+bool DriverSession::reattach_until(Time deadline) {
+  print_stderr("mobula: the agent of this machine has died; waiting for the next one");
+  // No other process restarts an agent that this driver started.
+  const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
+  while (monotonic_now() < deadline) {
+    const auto socket = next_agent(start_own_at);
+    if (!socket.empty() && attach_to(socket)) {
+      socket_ = socket;
+      print_stderr("mobula: attached to the new agent of this machine");
+      return true;
+    }
+    if (!pause(100ms)) return false;
+  }
+  print_stderr("mobula: no new agent within {} s: the cluster at {} is lost to this driver",
+               std::chrono::duration_cast<std::chrono::seconds>(options_.reattach_timeout).count(), address_);
+  engine_->stop();
+  return false;
+}
+
+void DriverSession::shutdown() {
+  {
+    const MutexLock held(loss_mutex_);
+    if (ending_.exchange(true)) return;
+    loss_changed_.notify_all();
+  }
+  if (engine_) {
+    {
+      auto lock = engine_->lock();
+      const bool lives = !engine_->stopping() && !agent_gone_;
+      const auto unread = engine_->core().unread_errors();
+      if (!unread.empty() && options_.show_output) engine_->warn(unread);
+      if (lives) {
+        engine_->tell_last_spans();
+        engine_->step(client::AskHead{EndJob{job_}});
+      }
+      engine_->notify();
+      // Output of the job's executors is printed before this process reports their end.
+      if (lives) {
+        engine_->wait(lock, monotonic_now() + job_over_within,
+                      [this] { return job_over_ || engine_->stopping() || agent_gone_; });
+      }
+    }
+    engine_->stop();  // first, because it ends the waits of the runtime's threads
+    detail::install_runtime(nullptr);
+    if (reattacher_.joinable()) reattacher_.join();
+    engine_->close();  // remaining refs keep the engine alive, and must not keep its hooks
+    engine_.reset();
+  }
+  own_.reset();
+}
+
+}  // namespace mobula::internal::runtime

@@ -1,0 +1,378 @@
+#include "head/core/group_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "base/model/job_terms.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_group_restated("head.group_restated");
+const Mark mark_group_not_durable("head.group_not_durable");
+const Mark mark_group_early_watch("head.group_watched_before_created");
+const Mark mark_group_unknown("head.group_of_users_is_unknown");
+const Mark mark_superseded("head.group_durable_after_it_changed");
+
+const std::string never_heard_of =
+    "the head does not know it: it was never created, or removed long ago";
+const std::string too_many_unknown =
+    "the head does not know it, and too many others that it does not know are asked for";
+
+}  // namespace
+
+// ---- rows and news -----------------------------------------------------------------------------
+
+// Watchers are notified of a removal only after it is durable.
+bool GroupTable::is_told(const Group& group) {
+  return group.state != GroupState::removed || group.durable == group.placed;
+}
+
+bool GroupTable::may_change(const Group& group) {
+  return group.state != GroupState::removed || !is_told(group);
+}
+
+GroupChanged GroupTable::news_of(const Group& group) {
+  return {group.spec.id,  group.version,    group.state,
+          group.refused,  group.infeasible, group.why, group.infeasible ? group.missing : std::string()};
+}
+
+void GroupTable::become(Group& group, GroupState state) {
+  group.state = state;
+  ++group.version;
+  note(group);
+  for (const auto process : group.watchers) parts_.processes.tell(process, news_of(group));
+}
+
+void GroupTable::note(const Group& group) const {
+  const EventSubjects about{.job = group.spec.job, .group = group.spec.id};
+  const std::string name = group.spec.name.empty() ? "" : " '" + group.spec.name + "'";
+  const auto say = [&](Severity severity, std::string_view kind, const std::string& what) {
+    parts_.events.note(severity, kind, about,
+                       fmt::format("placement group{} of {} bundles {}", name, group.spec.bundles.size(), what));
+  };
+  switch (group.state) {
+    case GroupState::created: return say(Severity::info, "GROUP_CREATED", "has its place");
+    case GroupState::rescheduling: return say(Severity::warning, "GROUP_RESCHEDULING", "has lost bundles with their nodes");
+    case GroupState::removed: return say(Severity::info, "GROUP_REMOVED", "is removed: " + group.why);
+    case GroupState::pending:
+      if (group.infeasible) say(Severity::warning, "GROUP_INFEASIBLE", "fits on no nodes there are: " + group.why);
+  }
+}
+
+void GroupTable::write_row(const Group& group, bool gated) {
+  GroupRow row{group.spec, {}, gated || group.placed > 0};
+  if (const auto* placed = parts_.scheduler.groups().find(group.spec.id)) row.places = placed->places;
+  parts_.journal.put("groups", group.spec.id.hex(), encode(row), gated);
+}
+
+// Writes the current state: the locations of the bundles, or the removal.
+void GroupTable::save(Group& group) {
+  group.again_at.reset();
+  delayed_.erase(group.spec.id);
+  if (group.state == GroupState::removed) {
+    parts_.journal.erase("groups", group.spec.id.hex());
+  } else {
+    write_row(group, true);
+  }
+  parts_.journal.wait(GroupGate{group.spec.id, ++group.placed});
+}
+
+void GroupTable::restore(const GroupRow& row) {
+  Group group;
+  group.spec = row.spec;
+  group.watchers.insert(row.spec.creator);
+  if (!row.spec.name.empty()) names_[{row.spec.name_space, row.spec.name}] = row.spec.id;
+  parts_.scheduler.add_group(row.spec, row.places);
+  if (row.created) {
+    group.placed = group.durable = 1;
+    group.state = parts_.scheduler.groups().find(row.spec.id)->complete()
+                      ? GroupState::created
+                      : GroupState::rescheduling;
+  }
+  rows_.insert(row.spec.id, std::move(group));
+}
+
+void GroupTable::recovery_ended() {
+  std::set<NodeId> missing;
+  for (const auto& [id, row] : parts_.scheduler.groups().rows()) {
+    for (const auto& place : row.places) {
+      if (place.node.empty() || parts_.scheduler.cluster().nodes().contains(place.node)) continue;
+      missing.insert(place.node);
+    }
+  }
+  for (const auto node : missing) parts_.scheduler.remove_node(node);
+  std::vector<GroupId> orphans;
+  for (const auto& [id, group] : rows_) {
+    if (!group.spec.detached && group.state != GroupState::removed &&
+        !parts_.jobs.works(group.spec.job)) {
+      orphans.push_back(id);
+    }
+  }
+  for (const auto id : orphans) end(id, "its job has ended");
+  for (const auto id : std::exchange(held_back_, {})) {
+    Group& group = rows_.at(id);
+    const auto explanation = parts_.scheduler.explain(group.spec);
+    if (!explanation.shortage.empty()) infeasible(group, explanation.shortage, explanation.missing);
+  }
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+void GroupTable::create(const CreateGroup& message) {
+  GroupSpec spec = message.spec;
+  if (Group* group = rows_.find(spec.id)) {
+    mark_group_restated.hit();
+    if (group->spec.creator != spec.creator) return;
+    if (may_change(*group)) group->watchers.insert(spec.creator);
+    if (!is_told(*group)) return;
+    return parts_.processes.tell(spec.creator, news_of(*group));
+  }
+  spec.program = parts_.jobs.find(spec.job)->start.program.id;
+  if (spec.name_space.empty()) spec.name_space = parts_.jobs.find(spec.job)->name_space;
+  if (refuse_create(spec)) return;
+  Group group;
+  group.spec = spec;
+  group.watchers.insert(spec.creator);
+  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
+  if (!spec.name.empty()) names_[{spec.name_space, spec.name}] = spec.id;
+  const Group& row = *rows_.insert(spec.id, std::move(group)).first;
+  parts_.scheduler.add_group(spec, {});
+  write_row(row, false);
+}
+
+bool GroupTable::refuse_create(const GroupSpec& spec) {
+  std::string why;
+  if (spec.id.empty()) {
+    why = "a placement group needs an id";
+  } else if (spec.bundles.empty() || spec.bundles.size() > max_bundles) {
+    why = fmt::format("a placement group has 1 to {} bundles, this one has {}", max_bundles,
+                      spec.bundles.size());
+  } else if (const auto checked = check_priority("priority", spec.priority); !checked) {
+    why = checked.error().text;
+  } else if (rows_.size() - removed_.size() >= parts_.options.max_groups) {
+    why = fmt::format("the cluster is at its limit of {} placement groups",
+                      parts_.options.max_groups);
+  } else if (const auto holder = named(spec.name_space, spec.name); !holder.empty()) {
+    why = fmt::format("the name '{}' in the name space '{}' is taken by placement group {}; choose "
+                      "another, or ask for it with get_placement_group",
+                      spec.name, spec.name_space, holder.hex());
+  }
+  if (why.empty()) return false;
+  Group group;
+  group.spec = spec;
+  group.spec.bundles.resize(std::min(spec.bundles.size(), max_bundles));
+  group.state = GroupState::removed;
+  group.refused = true;
+  group.why = std::move(why);
+  group.watchers.insert(spec.creator);
+  if (auto early = early_.extract(spec.id)) group.watchers.merge(early.mapped().watchers);
+  for (const auto process : std::exchange(group.watchers, {})) parts_.processes.tell(process, news_of(group));
+  if (spec.id.empty()) return true;
+  // Kept like a removed group, for later watchers and requests for its bundles.
+  rows_.insert(spec.id, std::move(group));
+  removed_.push_back(spec.id);
+  forget_oldest();
+  return true;
+}
+
+void GroupTable::remove(ProcessId process, JobId asking, const RemoveGroup& message) {
+  const Group* group = rows_.find(message.group);
+  if (group == nullptr || group->state == GroupState::removed) return;
+  const GroupSpec& spec = group->spec;
+  if (spec.job != asking && spec.name.empty() && !spec.detached) return;
+  end(message.group, fmt::format("removed by process {}", process.brief()));
+}
+
+void GroupTable::watch(ProcessId process, const WatchGroup& message) {
+  if (Group* group = rows_.find(message.group)) {
+    if (may_change(*group)) group->watchers.insert(process);
+    if (!is_told(*group)) return;
+    return parts_.processes.tell(process, news_of(*group));
+  }
+  mark_group_early_watch.hit();
+  if (Early* row = early(message.group)) row->watchers.insert(process);
+}
+
+// Its creation may still be on its way from another node.
+GroupTable::Early* GroupTable::early(GroupId id) {
+  const auto known = early_.find(id);
+  if (known != early_.end()) return &known->second;
+  if (early_.size() >= parts_.options.max_groups) return nullptr;
+  return &early_.emplace(id, Early{{}, false, parts_.now + parts_.options.orphan_watch})
+              .first->second;
+}
+
+void GroupTable::process_ended(ProcessId process) {
+  for (auto& [id, group] : rows_) group.watchers.erase(process);
+  for (auto& [id, early] : early_) early.watchers.erase(process);
+  std::erase_if(early_, [](const auto& each) {
+    return each.second.watchers.empty() && !each.second.has_users;
+  });
+}
+
+void GroupTable::job_ended(JobId job, const Survivors& kept) {
+  std::vector<GroupId> ending;
+  for (const auto& [id, group] : rows_) {
+    const bool ends = group.spec.job == job && !group.spec.detached &&
+                      group.state != GroupState::removed &&
+                      !kept.processes.contains(group.spec.creator);
+    if (ends) ending.push_back(id);
+  }
+  for (const auto id : ending) end(id, "its job has ended");
+}
+
+// Terminates the work in the group. Its users receive the reason before any other report of their
+// end. Watchers are notified when the removal is durable, which also frees the bundles.
+void GroupTable::end(GroupId id, const std::string& why, bool infeasible) {
+  Group& group = rows_.at(id);
+  const auto users = parts_.scheduler.remove_group(id);
+  group.state = GroupState::removed;
+  group.why = why;
+  group.infeasible = infeasible;
+  held_back_.erase(id);
+  if (!group.spec.name.empty()) names_.erase({group.spec.name_space, group.spec.name});
+  parts_.slots.group_removed(id, {users.begin(), users.end()}, why);
+  parts_.actors.group_removed(id, why);
+  save(group);
+}
+
+void GroupTable::removal_durable(Group& group) {
+  if (const auto* row = parts_.scheduler.groups().find(group.spec.id)) {
+    for (const auto& place : row->places) {
+      if (!place.node.empty()) parts_.last_use.at(place.node, parts_.now);
+    }
+  }
+  parts_.scheduler.forget_group(group.spec.id);
+  become(group, GroupState::removed);
+  group.watchers.clear();
+  removed_.push_back(group.spec.id);
+  forget_oldest();
+}
+
+void GroupTable::forget_oldest() {
+  while (removed_.size() > parts_.options.max_ended_kept) {
+    rows_.erase(removed_.front());
+    removed_.pop_front();
+  }
+}
+
+const std::string* GroupTable::why_closed(GroupId id) {
+  if (id.empty()) return nullptr;
+  if (const Group* group = rows_.find(id))
+    return group->state == GroupState::removed ? &group->why : nullptr;
+  Early* row = early(id);
+  if (row == nullptr) return &too_many_unknown;
+  row->has_users = true;
+  return nullptr;
+}
+
+GroupId GroupTable::named(const std::string& name_space, const std::string& name) const {
+  const auto at = name.empty() ? names_.end() : names_.find({name_space, name});
+  return at == names_.end() ? GroupId{} : at->second;
+}
+
+// ---- placement ----------------------------------------------------------------------------------
+
+void GroupTable::changed(const scheduler::GroupNews& news) {
+  Group* group = rows_.find(news.group);
+  if (group == nullptr || group->state == GroupState::removed) return;
+  switch (news.kind) {
+    case scheduler::GroupNews::Kind::placed: return save(*group);
+    case scheduler::GroupNews::Kind::lost:
+      write_row(*group, false);
+      if (!news.text.empty()) group->why = news.text;
+      if (group->durable > 0) become(*group, GroupState::rescheduling);
+      return;
+    case scheduler::GroupNews::Kind::infeasible:
+      if (news.for_good && group->durable == 0) {
+        group->missing = news.missing;
+        return end(news.group, news.text, true);
+      }
+      if (!parts_.nodes.recovering()) return infeasible(*group, news.text, news.missing);
+      held_back_.insert(news.group);
+      return;
+  }
+}
+
+// A local cluster of one program never gets more nodes, so an unplaced group is removed.
+void GroupTable::infeasible(Group& group, const std::string& shortage, const std::string& missing) {
+  group.missing = missing;
+  const Job* job = parts_.jobs.find(group.spec.job);
+  if (job != nullptr && job->start.local_cluster && group.durable == 0) {
+    return end(group.spec.id, shortage, true);
+  }
+  group.infeasible = true;
+  group.why = shortage;
+  become(group, group.state);
+}
+
+void GroupTable::durable(GroupId id, std::uint64_t placed) {
+  Group* group = rows_.find(id);
+  if (group == nullptr) return;
+  if (placed != group->placed) return mark_superseded.hit();
+  group->durable = placed;
+  if (group->state == GroupState::removed) return removal_durable(*group);
+  group->infeasible = false;
+  group->why.clear();
+  const auto* row = parts_.scheduler.groups().find(id);
+  if (row == nullptr || !row->complete()) return;  // it has lost bundles since the write
+  parts_.scheduler.open_group(id);
+  become(*group, GroupState::created);
+}
+
+void GroupTable::not_durable(GroupId id, std::uint64_t placed, const std::string& why) {
+  Group* group = rows_.find(id);
+  if (group == nullptr || placed != group->placed) return;
+  mark_group_not_durable.hit();
+  if (group->state != GroupState::removed) group->why = "its places cannot be made durable yet: " + why;
+  group->again_at = parts_.now + parts_.options.persist_again;
+  delayed_.insert(id);
+}
+
+void GroupTable::tick() {
+  std::vector<Group*> due;
+  for (auto at = delayed_.begin(); at != delayed_.end();) {
+    Group* group = rows_.find(*at);
+    if (group != nullptr && group->again_at && *group->again_at > parts_.now) {
+      ++at;
+      continue;
+    }
+    at = delayed_.erase(at);
+    if (group != nullptr && group->again_at) due.push_back(group);
+  }
+  for (Group* group : due) save(*group);
+  if (parts_.nodes.recovering()) return;
+  std::map<GroupId, Early> unknown;
+  for (auto at = early_.begin(); at != early_.end();) {
+    const auto next = std::next(at);
+    if (at->second.until <= parts_.now) unknown.insert(early_.extract(at));
+    at = next;
+  }
+  for (const auto& [id, row] : unknown) {
+    for (const auto process : row.watchers) {
+      parts_.processes.tell(process,
+                            GroupChanged{id, 1, GroupState::removed, false, false, never_heard_of});
+    }
+    if (!row.has_users) continue;
+    mark_group_unknown.hit();
+    parts_.slots.group_removed(id, {}, never_heard_of);
+    parts_.actors.group_removed(id, never_heard_of);
+  }
+}
+
+std::optional<Time> GroupTable::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto id : delayed_) {
+    if (const Group* group = rows_.find(id)) due = earlier(due, group->again_at);
+  }
+  if (parts_.nodes.recovering()) return due;
+  for (const auto& [id, early] : early_) due = earlier(due, early.until);
+  return due;
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,394 @@
+#include "head/core/query/state_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "head/core/view/event_json.h"
+#include "head/core/view/explain_json.h"
+#include "head/core/parts.h"
+#include "head/core/view/planner_json.h"
+#include "head/core/requests.h"
+#include "head/core/view/state_json.h"
+#include "head/core/view/submission_json.h"
+#include "head/core/view/documents.h"
+#include "head/core/view/task_json.h"
+#include "protocol/tickets/roles.h"
+
+namespace mobula::internal::head {
+namespace {
+
+bool is_order(const std::string& verb) {
+  const VerbRow* row = verb_row(verb);
+  return row != nullptr && row->changes;
+}
+
+// Returns the purpose of a query about single tasks, or nothing for other queries.
+std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& verb,
+                                        const std::string& kind, const std::string& argument) {
+  if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
+  if (kind == "task-counts" && verb == "list") return TaskPurpose::count;
+  if (kind != "tasks" && kind != "task") return std::nullopt;
+  if (verb == "list") return TaskPurpose::list;
+  if (verb == "get") return TaskPurpose::get;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
+                                           ProcessId process) {
+  if (message.kind == "objects" || message.kind == "object") {
+    const auto about = message.argument.empty() ? ObjectLists::About::objects
+                                                : ObjectLists::About::one_object;
+    const auto asked = parts_.objects.ask({process, message.request}, about, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
+  if (message.kind == "holders") {
+    const auto asked = parts_.objects.ask({process, message.request}, ObjectLists::About::holders, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
+  if (message.kind == "transfers") {
+    const auto asked = parts_.transfers.ask({process, message.request}, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
+  const char* task_verb = message.kind == "explain" ? "explain"
+                          : message.argument.empty() ? "list"
+                                                     : "get";
+  if (const auto purpose = task_purpose(parts_, task_verb, message.kind, message.argument)) {
+    const auto asked = parts_.tasks.ask({process, message.request}, *purpose, message.argument);
+    if (asked) return std::nullopt;
+    return state_read(message.request, asked.error());
+  }
+  const bool verb = message.kind == "status" || message.kind == "explain" ||
+                    message.kind == "named_actors";
+  std::string argument = message.argument;
+  if (message.kind == "named_actors" && argument.empty()) {
+    if (const Job* row = parts_.jobs.find(job)) argument = row->name_space;
+  }
+  const auto json = verb               ? answer(message.kind, "", argument)
+                    : argument.empty() ? answer("list", message.kind, argument)
+                                       : answer("get", message.kind, argument);
+  return state_read(message.request, json);
+}
+
+Result<std::string> StateReader::answer(const std::string& verb, const std::string& kind,
+                                        const std::string& argument) const {
+  if (verb == "ping") return pong_json(parts_);
+  if (verb == "changes") {
+    Json json = document("Changes");
+    json["epoch"] = parts_.epoch;
+    json["number"] = parts_.changes;
+    return text_of(json);
+  }
+  if (verb == "token_list") return parts_.tokens.list();
+  if (verb == "status") return status_json(parts_);
+  if (verb == "planner_state") return planner_json(parts_);
+  if (verb == "list" && kind == "events") return events_json(parts_, argument);
+  if (verb == "list" && kind == "named_actors") return named_actors_json(parts_, argument);
+  if (verb == "named_actors") return named_actors_json(parts_, argument);
+  if (verb == "list") return list_json(parts_, kind);
+  if (verb == "get" && kind == "submission") {
+    const auto id = parts_.submissions.resolve(argument);
+    if (!id) return id.error();
+    Json json = document("Job");
+    json.update(submission_json(*parts_.submissions.find(*id)));
+    return text_of(json);
+  }
+  if (verb == "get") return get_json(parts_, kind, argument);
+  if (verb == "explain") return explain_json(parts_, argument);
+  return failure(ErrorCode::invalid_argument,
+                 fmt::format("'{}' is no request the head knows; it knows ping, status, list, get, "
+                             "explain, planner_state, drain, undrain, submit, job_stop, job_log, timeline, logs, log, head_log, usage, changes, token_create, "
+                             "token_list, token_revoke, join, stop",
+                             verb));
+}
+
+// ---- tools --------------------------------------------------------------------------------------
+
+namespace {
+
+// Limit for arguments, except for submit and explain, which have their own limits.
+constexpr std::size_t max_argument_bytes = 4096;
+// Limit of members: a search in a document takes time proportional to their number.
+constexpr std::size_t max_parts = 16'384;
+constexpr int max_nesting = 64;  // depth of a document: a copy takes stack proportional to it
+
+// Rejects arguments that would block or crash the head, for every role.
+std::optional<Failure> why_unreadable(const ToolRequest& request) {
+  const bool is_long = request.verb == "submit" || request.verb == "explain";
+  const std::string& text = request.argument;
+  const auto too_much = [&](const std::string& what) {
+    return failure(ErrorCode::invalid_argument, fmt::format("{}: the argument {}", request.verb, what));
+  };
+  if (!is_long && text.size() > max_argument_bytes) return too_much(fmt::format("has over {} bytes", max_argument_bytes));
+  std::size_t parts = 0;
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted) {
+      if (c == '\\') ++at;
+      quoted = c != '"';
+      continue;
+    }
+    quoted = c == '"';
+    parts += c == ',' ? 1 : 0;
+    depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (depth > max_nesting) return too_much(fmt::format("is nested over {} times", max_nesting));
+    if (parts > max_parts) return too_much(fmt::format("has over {} members", max_parts));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+// Prefers names of this user's jobs in lookups during its lifetime.
+class AskingUser {
+ public:
+  AskingUser(Parts& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
+  ~AskingUser() { parts_.asking_user.clear(); }
+  AskingUser(const AskingUser&) = delete;
+  AskingUser& operator=(const AskingUser&) = delete;
+
+ private:
+  Parts& parts_;
+};
+
+}  // namespace
+
+void StateReader::said(const ToolSaid& event) {
+  const ToolRequest& request = event.request;
+  const Speaker speaker(parts_, event.principal);
+  const AskingUser asking(parts_, event.user_id);
+  if (!speaks_with(request.version, request.oldest)) {
+    return reply(event, failure(ErrorCode::corrupt, protocol_mismatch("this program", range_of(request.version, request.oldest),
+                                                                      "the head")));
+  }
+  const Role role = event.principal.role;
+  if (verb_row(request.verb) != nullptr && !may_ask(role, request.verb)) {
+    const std::string why = may_not(request.verb, event.principal);
+    if (note_refusal(parts_, event.principal, why)) parts_.events.note(Severity::warning, "REQUEST_REFUSED", {}, why);
+    return reply(event, failure(ErrorCode::permission_denied, why));
+  }
+  if (const auto again = too_often(event)) {
+    ToolReply refusal = tool_reply(request.request, failure(ErrorCode::resource_exhausted,
+        fmt::format("{}: '{}' asks more than {} times a second; ask again in {} ms", request.verb,
+                    event.principal.name, parts_.options.questions_per_second, *again / 1ms)));
+    refusal.retry_after = *again;
+    (void)note_refusal(parts_, event.principal, refusal.text);
+    return parts_.commands.push_back(ReplyTool{event.link, std::move(refusal)});
+  }
+  if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
+  const bool objects = request.kind == "objects" || request.kind == "object";
+  const bool memory = request.kind == "memory" && request.verb == "list";
+  if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
+    const bool one = request.verb == "get";
+    const auto about = memory ? ObjectLists::About::memory
+                       : one  ? ObjectLists::About::one_object
+                              : ObjectLists::About::objects;
+    const auto asked =
+        parts_.objects.ask({event.link, request.request}, about, one ? request.argument : "");
+    if (!asked) reply(event, asked.error());
+    return;
+  }
+  if (const auto purpose = task_purpose(parts_, request.verb, request.kind, request.argument)) {
+    const auto asked = parts_.tasks.ask({event.link, request.request}, *purpose, request.argument);
+    if (!asked) reply(event, asked.error());
+    return;
+  }
+  if (request.verb == "list" && request.kind == "transfers") {
+    const auto asked = parts_.transfers.ask({event.link, request.request}, request.argument);
+    if (!asked) reply(event, asked.error());
+    return;
+  }
+  if (request.verb == "timeline") return parts_.spans.ask(event.link, request);
+  if (request.verb == "job_log") return parts_.job_logs.ask(event.link, request);
+  if (request.verb == "logs") return parts_.node_questions.ask_logs(event.link, request);
+  if (request.verb == "log") return parts_.node_questions.ask_log(event.link, request);
+  if (request.verb == "usage") return parts_.node_questions.ask_usage(event.link, request);
+  if (!is_order(request.verb)) {
+    return reply(event, answer(request.verb, request.kind, request.argument));
+  }
+  if (!parts_.serving) {
+    return reply(event, failure(ErrorCode::unavailable,
+                                request.verb + ": the head is starting; try again in a moment"));
+  }
+  bool waits = false;
+  auto done = order(event, waits);
+  if (!done || !waits) return reply(event, std::move(done));
+  ToolReply held;
+  held.request = request.request;
+  held.json = *done;
+  ReplyGate gate{.link = event.link, .reply = std::move(held), .verb = request.verb};
+  if (request.verb == "token_create") gate.token = Json::parse(*done).value("token_id", std::string());
+  parts_.journal.wait(std::move(gate));
+}
+
+// Operators have no rate limit, because they may stop the cluster anyway.
+std::optional<Duration> StateReader::too_often(const ToolSaid& event) {
+  if (event.principal.role == Role::operator_) return std::nullopt;
+  return parts_.rates.ask(parts_.now, event.user_id, cost_of(event.request.verb, event.request.kind));
+}
+
+void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer) {
+  if (answer && event.principal.role != Role::operator_) {
+    parts_.rates.charge(parts_.now, event.user_id, cost_of_answer(answer->size()));
+  }
+  parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
+}
+
+// Orders that change durable state are answered after the journal has confirmed it.
+Result<std::string> StateReader::order(const ToolSaid& event, bool& waits) {
+  const ToolRequest& request = event.request;
+  if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
+    waits = true;
+    if (request.verb == "token_create") return parts_.tokens.create(request.argument);
+    if (request.verb == "token_revoke") return parts_.tokens.revoke(request.argument);
+    return parts_.tokens.join(event.principal, request.argument);
+  }
+  if (request.verb == "submit") {
+    waits = true;
+    const auto id = parts_.submissions.submit(request.argument, event.user_id);
+    if (!id) return id.error();
+    Json json = document("Submitted");
+    json["job_id"] = id->hex();
+    return text_of(json);
+  }
+  if (request.verb == "job_stop") {
+    waits = true;
+    return stop_job(event);
+  }
+  if (request.verb == "stop") {
+    waits = true;
+    parts_.events.note(Severity::warning, "CLUSTER_STOPPED", {}, "everything is ended by a tool");
+    parts_.submissions.stop_all("the cluster was stopped");
+    std::vector<JobId> running;
+    for (const auto& [id, job] : parts_.jobs.rows()) {
+      if (job.end == JobEnd::runs) running.push_back(id);
+    }
+    for (const auto id : running) parts_.jobs.end(id, JobEnd::stopped, "the cluster was stopped");
+    parts_.actors.end_all("the cluster was stopped");
+    return done_json("Stopped", {});
+  }
+  if (request.verb == "undrain") {
+    waits = true;
+    return undrain(request);
+  }
+  if (request.verb != "drain") {
+    return failure(ErrorCode::invalid_argument, request.verb + " is no order that is carried out here");
+  }
+  waits = true;
+  return drain(request);
+}
+
+namespace {
+
+std::string seconds_of(Duration span) {
+  return fmt::format("{} s", static_cast<double>(span / std::chrono::milliseconds(1)) / 1000);
+}
+
+// A job gets its grace within the deadline of the drain, or the whole deadline if that is shorter.
+std::string what_becomes_of_job(const Actor& actor, Duration within) {
+  const ActorSpec& spec = actor.spec();
+  const std::string job = fmt::format("job {} ({})", spec.job.hex(), spec.class_name);
+  const Duration grace = spec.entry.grace;
+  if (within <= Duration(0)) return job + " stays on the node until it ends";
+  if (within <= grace) {
+    return fmt::format("{} is told to end now, since its grace ({}) is not shorter than the deadline, and killed at the "
+                       "deadline",
+                       job, seconds_of(grace));
+  }
+  return fmt::format("{} is told to end in {}, and killed at the deadline: its grace ({}) comes off it", job,
+                     seconds_of(within - grace), seconds_of(grace));
+}
+
+}  // namespace
+
+// `kind` is the deadline in milliseconds; empty: none.
+Result<std::string> StateReader::drain(const ToolRequest& request) {
+  const auto bits = bits_from_hex(request.argument);
+  if (!bits) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("drain {}: not the id of a node", request.argument));
+  }
+  std::int64_t within_ms = 0;
+  const char* end = request.kind.data() + request.kind.size();
+  const auto read = std::from_chars(request.kind.data(), end, within_ms);
+  const bool whole = read.ec == std::errc() && read.ptr == end && within_ms >= 0;
+  if (!request.kind.empty() && !whole) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("drain {}: the deadline '{}' is no number of milliseconds",
+                               request.argument, request.kind));
+  }
+  const NodeId node(*bits);
+  // A deadline of 0 expires in the next step.
+  const Duration within = request.kind.empty() ? Duration(0)
+                                               : std::max<Duration>(within_ms * 1ms, Duration(1));
+  auto drained = parts_.nodes.drain(node, within, "asked for by a tool");
+  if (!drained) return drained.error();
+  std::vector<std::string> warnings;
+  for (const auto& [id, actor] : parts_.actors.rows()) {
+    if (actor.node != node || actor.moving) continue;
+    if (actor.spec().entry.given()) {
+      warnings.push_back(what_becomes_of_job(actor, within));
+      continue;
+    }
+    warnings.push_back(fmt::format(
+        "actor {} ({}) may not be restarted and stays on the node until it is ended{}", id.hex(),
+        actor.spec().class_name, within > Duration(0) ? ", at the deadline by force" : ""));
+  }
+  return done_json("Draining", warnings);
+}
+
+Result<std::string> StateReader::undrain(const ToolRequest& request) {
+  const auto bits = bits_from_hex(request.argument);
+  if (!bits) {
+    return failure(ErrorCode::invalid_argument, fmt::format("undrain {}: not the id of a node", request.argument));
+  }
+  const auto was_draining = parts_.nodes.undrain(NodeId(*bits));
+  if (!was_draining) return was_draining.error();
+  std::vector<std::string> warnings;
+  if (!*was_draining) warnings.push_back("the node was not draining");
+  return done_json("Undrained", warnings);
+}
+
+// The holder of a driver's token may stop jobs that it submitted with the token, and jobs of
+// drivers on nodes that joined with the token.
+std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id, const std::string& owner) {
+  if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
+  const std::string why = fmt::format(
+      "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an operator's key any", id.hex(),
+      event.principal.name);
+  if (note_refusal(parts_, event.principal, why)) {
+    parts_.events.note(Severity::warning, "REQUEST_REFUSED", {.job = id}, why);
+  }
+  return failure(ErrorCode::permission_denied, why);
+}
+
+Result<std::string> StateReader::stop_job(const ToolSaid& event) {
+  const std::string& argument = event.request.argument;
+  const auto bits = bits_from_hex(argument);
+  const Job* driven = bits ? parts_.jobs.find(JobId(*bits)) : nullptr;
+  std::vector<std::string> warnings;
+  if (driven == nullptr || parts_.submissions.find(JobId(*bits)) != nullptr) {
+    const auto id = parts_.submissions.resolve(argument);
+    if (!id) return id.error();
+    if (auto refused = why_not_stop(event, *id, parts_.submissions.find(*id)->owner)) return *refused;
+    if (!parts_.submissions.stop(*id, "stopped by a tool")) warnings.push_back("the job had ended before");
+    return done_json("Stopped", warnings);
+  }
+  const Node* node = parts_.nodes.find(driven->node);
+  if (auto refused = why_not_stop(event, JobId(*bits), node == nullptr ? "" : node->admitted_as)) return *refused;
+  parts_.events.note(Severity::warning, "JOB_STOP", {.node = driven->node, .job = JobId(*bits)}, "stopped by a tool");
+  if (!parts_.jobs.end(JobId(*bits), JobEnd::stopped, "stopped by a tool")) warnings.push_back("the job had ended before");
+  return done_json("Stopped", warnings);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,200 @@
+// Grants, recalls, and preemptions of the scheduler. Part of SlotTable.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "head/core/slots/slot_table.h"
+#include "base/model/start_identity.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+
+}  // namespace
+
+void SlotTable::plan() {
+  if (!parts_.serving) return;
+  auto plan = parts_.scheduler.plan(parts_.now, [this] {
+    return SlotId(derive_bits(parts_.epoch_id, "slot", ++counter_));
+  });
+  for (const auto& each : plan.groups) parts_.groups.changed(each);
+  for (auto& grant : plan.grants) carry_out(std::move(grant));
+  for (const auto& each : plan.recalls) {
+    Slot* slot = rows_.find(each.slot);
+    if (slot == nullptr) continue;
+    if (each.cause == scheduler::RecallCause::preemption) {
+      preempt(*slot, each);
+    } else {
+      recall(*slot, std::string(to_string(each.cause)));
+    }
+  }
+  for (const auto& each : plan.infeasible) {
+    if (parts_.nodes.recovering()) {
+      held_back_.push_back(each);
+    } else {
+      report(each);
+    }
+  }
+  report_plans();
+}
+
+// Answers the demands that requested a report, after the scheduler has finished placing.
+void SlotTable::report_plans() {
+  constexpr std::size_t most_slots = 1024;
+  if (plan_reports_.empty() || !parts_.scheduler.is_settled()) return;
+  for (const auto& key : std::exchange(plan_reports_, {})) {
+    const auto demand = demands_.find(key);
+    if (demand == demands_.end()) continue;
+    DemandPlanned report{key.second, demand->second.demand.version, {}};
+    if (const auto held = by_lessee_.find(key.first); held != by_lessee_.end()) {
+      for (const SlotId id : held->second) {
+        Slot& slot = rows_.at(id);
+        if (slot.class_id != key.second || slot.ready || slot.stopping) continue;
+        if (report.starting.size() == most_slots) break;
+        slot.reported = true;
+        report.starting.push_back(id);
+      }
+    }
+    parts_.processes.tell(key.first, std::move(report));
+  }
+}
+
+void SlotTable::carry_out(scheduler::Slot grant) {
+  Slot slot;
+  slot.id = grant.id;
+  slot.node = grant.node;
+  slot.lessee = grant.lessee;
+  slot.actor = grant.actor;
+  StartSlot start;
+  start.slot = grant.id;
+  start.allocation = std::move(grant.allocation);
+  start.lessee = grant.lessee;
+  bool wanted = false;
+  if (!grant.actor.empty()) {
+    wanted = parts_.actors.granted(grant, start);
+  } else if (const Job* job = parts_.jobs.find(grant.job)) {
+    const auto demand = demands_.find({grant.lessee, grant.class_id});
+    if (demand != demands_.end() && job->works()) {
+      wanted = true;
+      slot.name = demand->second.demand.example_name;
+      start.demand_class = demand->second.demand.demand_class;
+      start.program = job->start.program;
+      start.job_env = job->start.env;
+      start.name_space = job->name_space;
+      start.show_output = job->start.show_output && job->runs();
+    }
+  }
+  if (!wanted) {
+    mark_grant_unwanted.hit();
+    parts_.scheduler.release(grant.id);
+    return;
+  }
+  if (!parts_.jobs.runs(start.demand_class.job)) {
+    // The node of the driver may no longer have the program. A node that runs it becomes the
+    // source.
+    for (const auto& [id, other] : rows_) {
+      if (!other.ready || other.program != start.program.id) continue;
+      start.program.source = other.node;
+      if (other.node == grant.node) break;
+    }
+  }
+  slot.job = start.demand_class.job;
+  slot.class_id = start.demand_class.id;
+  slot.program = start.demand_class.program;
+  const DemandClass started = parts_.jobs.with_job_env(start.demand_class);
+  slot.start_identity = start_identity(started.program, started.env);
+  slot.generation = start.first_generation;
+  order(std::move(slot), std::move(start));
+}
+
+void SlotTable::recall(Slot& slot, const std::string& why) {
+  if (slot.recalled || slot.stopping || slot.lessee.empty()) return;
+  slot.recalled = true;
+  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, why});
+}
+
+// Repeats the recall for a slot that was recalled or subject to preemption before.
+void SlotTable::preempt(Slot& slot, const scheduler::Recall& recall) {
+  if (slot.stopping || slot.lessee.empty()) return;
+  slot.recalled = true;
+  if (!std::exchange(slot.preempting, true)) ++preemptions_.asked;
+  const auto priority_of = [&](JobId job) {
+    const Job* row = parts_.jobs.find(job);
+    return row == nullptr ? 0 : row->start.terms.priority;
+  };
+  const JobId job = slot.job;
+  parts_.events.note(Severity::warning, "PREEMPTION", {.node = slot.node, .job = job, .slot = slot.id},
+                     fmt::format("its slot is asked {} by job {} (priority {}; its own is {})",
+                                 recall.asks ? "about" : "for", recall.for_job.hex(), priority_of(recall.for_job),
+                                 priority_of(job)));
+  parts_.commands.push_back(WriteLog{fmt::format(
+      "preemption: slot {} on node {} of job {} (priority {}) is asked {} by job {} (priority {}), "
+      "which waits for class {}",
+      slot.id.hex(), slot.node.hex(), job.hex(), priority_of(job), recall.asks ? "about" : "for",
+      recall.for_job.hex(), priority_of(recall.for_job), recall.for_class.hex())});
+  parts_.processes.tell(slot.lessee, RecallSlot{slot.id, std::string(to_string(recall.cause)),
+                                                recall.asks ? RunningTask::is_asked_about : RunningTask::ends});
+}
+
+void SlotTable::preemption_answered(ProcessId lessee, const PreemptionAnswer& message) {
+  Slot* slot = rows_.find(message.slot);
+  if (slot == nullptr || slot->lessee != lessee || !slot->preempting) return;
+  parts_.scheduler.answer_preemption(message.slot, message.may_end);
+  if (message.may_end) return;
+  slot->preempting = false;
+  ++preemptions_.refused;
+  parts_.events.note(Severity::info, "PREEMPTION_REFUSED", {.node = slot->node, .job = slot->job, .slot = slot->id},
+                     fmt::format("task {} may not run again and keeps its slot until it has ended", message.task_name));
+  parts_.commands.push_back(
+      WriteLog{fmt::format("preemption: slot {} is kept by its lessee until task {} has ended, which "
+                           "may not run again",
+                           message.slot.hex(), message.task_name)});
+}
+
+// The head notifies lessees first, because the removal is a reason to fail and not to retry.
+void SlotTable::group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why) {
+  EndCause cause;
+  cause.kind = EndKind::group_removed;
+  cause.text = why;
+  for (const auto id : users) {
+    const Slot* slot = rows_.find(id);
+    if (slot == nullptr || slot->lessee.empty()) continue;
+    if (!slot->stopping) parts_.processes.tell(slot->lessee, SlotLost{id, cause});
+    stop(id, false, why);
+  }
+  std::vector<DemandKey> waiting;
+  for (const auto& [key, row] : demands_) {
+    if (row.demand.demand_class.request.placement.group == group) waiting.push_back(key);
+  }
+  for (const auto& key : waiting) refuse_demand(key.first, key.second, why);
+}
+
+void SlotTable::refuse_demand(ProcessId lessee, ClassId demand_class, const std::string& why) {
+  DemandInfeasible refusal;
+  refusal.demand_class = demand_class;
+  refusal.summary = "its placement group was removed: " + why;
+  refusal.fatal = true;
+  refusal.group_removed = true;
+  parts_.processes.tell(lessee, std::move(refusal));
+}
+
+void SlotTable::recall_all(NodeId node, const std::string& why) {
+  for (const auto id : slots_on(node)) recall(rows_.at(id), why);
+}
+
+std::size_t SlotTable::stop_all(NodeId node, const std::string& why) {
+  std::size_t stopped = 0;
+  for (const auto id : slots_on(node)) {
+    const Slot& slot = rows_.at(id);
+    if (slot.lessee.empty() && !slot.departed) continue;  // ActorTable ends live actors
+    if (!slot.stopping) parts_.processes.tell(slot.lessee, SlotLost{id, killed(why)});
+    stop(id, false, why);
+    ++stopped;
+  }
+  return stopped;
+}
+
+}  // namespace mobula::internal::head

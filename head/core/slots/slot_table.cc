@@ -1,0 +1,441 @@
+#include "head/core/slots/slot_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/mark.h"
+#include "head/core/parts.h"
+#include "base/model/start_identity.h"
+#include "protocol/messages/slot_digest.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const Mark mark_old_demand("head.demand_out_of_date");
+const Mark mark_old_generation("head.news_of_an_earlier_generation");
+const Mark mark_gone_unasked("head.slot_gone_unasked");
+const Mark mark_hold_unknown("head.hold_of_unknown_slot");
+const Mark mark_departed("head.slot_without_resources_awaits_submitted_calls");
+
+// Limits of the wanted slots and the waiting time of a demand. A larger value is forged.
+constexpr std::int64_t most_wanted_slots = 1'000'000'000;
+constexpr Duration longest_wait = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+// ---- rows --------------------------------------------------------------------------------------
+
+void SlotTable::add(Slot slot) {
+  if (!slot.lessee.empty()) by_lessee_[slot.lessee].insert(slot.id);
+  by_node_[slot.node].insert(slot.id);
+  const SlotId id = slot.id;
+  rows_.insert(id, std::move(slot));
+}
+
+std::set<SlotId> SlotTable::slots_on(NodeId node) const {
+  const auto at = by_node_.find(node);
+  return at == by_node_.end() ? std::set<SlotId>() : at->second;
+}
+
+std::optional<std::uint64_t> SlotTable::digest(NodeId node, std::uint64_t applied_through) const {
+  std::uint64_t sum = 0;
+  if (const auto strange = strangers_.find(node); strange != strangers_.end()) {
+    for (const auto& [id, stopped_by] : strange->second) {
+      if (stopped_by > applied_through) return std::nullopt;
+      sum += ending_slot_digest(id);
+    }
+  }
+  const auto at = by_node_.find(node);
+  if (at == by_node_.end()) return sum;
+  for (const auto id : at->second) {
+    const Slot& slot = rows_.at(id);
+    const bool begun = slot.started_by <= applied_through;
+    const bool ends = slot.ends_there || (slot.stopping && slot.stopped_by <= applied_through);
+    if (!begun) continue;
+    sum += ends ? ending_slot_digest(id) : slot_digest(id, slot.generation, slot.ready);
+  }
+  return sum;
+}
+
+Slot* SlotTable::on_node(NodeId node, SlotId id) {
+  Slot* slot = rows_.find(id);
+  return slot != nullptr && slot->node == node ? slot : nullptr;
+}
+
+// The lessee counts a known slot among its slots. After its removal the total is one less
+// until the next demand. A slot that was returned before it was known is still wanted.
+void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
+  const Slot slot = std::move(rows_.at(id));
+  rows_.erase(id);
+  unannounced_.erase(id);
+  if (held_orders_.erase(id) > 0) parts_.actors.order_withdrawn(slot.actor);
+  auto& on_its_node = by_node_[slot.node];
+  on_its_node.erase(id);
+  if (on_its_node.empty()) by_node_.erase(slot.node);
+  parts_.scheduler.release(id);
+  parts_.last_use.at(slot.node, parts_.now);
+  parts_.jobs.slot_gone(slot.job);
+  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+
+  auto& of_lessee = by_lessee_[slot.lessee];
+  of_lessee.erase(id);
+  if (of_lessee.empty()) by_lessee_.erase(slot.lessee);
+  const auto at = demands_.find({slot.lessee, slot.class_id});
+  if (at != demands_.end() && (slot.known || slot.counted)) {
+    at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
+    set_demand(slot.lessee, at->second);
+  }
+  if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
+}
+
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_within, bool orderly) {
+  Slot* slot = rows_.find(id);
+  if (slot == nullptr) return;
+  slot->stopping = true;
+  // The agent does not know the slot. It is removed when the journal has replied.
+  if (const auto held = held_orders_.find(id); held != held_orders_.end()) {
+    held->second.stop_why = why;
+    return;
+  }
+  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within, orderly});
+  if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
+}
+
+// ---- lessees -----------------------------------------------------------------------------------
+
+// Counts the slots of the lessee that a new demand does not include.
+std::int64_t SlotTable::count_known(ProcessId lessee, ClassId demand_class) {
+  const auto at = by_lessee_.find(lessee);
+  if (at == by_lessee_.end()) return 0;
+  std::int64_t count = 0;
+  for (const auto id : at->second) {
+    Slot& slot = rows_.at(id);
+    if (slot.class_id != demand_class) continue;
+    slot.counted = !slot.known && slot.stopping && !slot.departed;
+    if (slot.known || slot.counted) ++count;
+  }
+  return count;
+}
+
+// A slot of an earlier epoch that its lessee has but did not count when it sent its demand.
+void SlotTable::learn(Slot& slot) {
+  const bool counted = std::exchange(slot.counted, false);
+  if (std::exchange(slot.known, true) || counted) return;
+  const auto at = demands_.find({slot.lessee, slot.class_id});
+  if (at == demands_.end()) return;
+  ++at->second.total;
+  set_demand(slot.lessee, at->second);
+}
+
+// Called with the Demand that names the slots. It requests further slots in addition to them.
+void SlotTable::learn_heard(ProcessId lessee, const std::vector<SlotId>& heard) {
+  for (const SlotId id : heard) {
+    Slot* const slot = rows_.find(id);
+    if (slot != nullptr && slot->lessee == lessee) slot->known = true;
+  }
+}
+
+void SlotTable::set_demand(ProcessId lessee, const DemandRow& row) {
+  scheduler::LesseeDemand demand;
+  demand.lessee = lessee;
+  demand.demand = parts_.jobs.with_job_env(row.demand.demand_class);
+  demand.wanted_slots = row.total;
+  demand.oldest_waiting = row.oldest_waiting;
+  for (const auto& each : row.demand.locality) {
+    demand.preference.locality.push_back({each.node, each.tasks});
+  }
+  demand.preference.home = parts_.processes.node_of(lessee);
+  demand.preference.callers = {demand.preference.home};
+  parts_.scheduler.set_demand(demand);
+}
+
+void SlotTable::demand(ProcessId lessee, const Demand& message) {
+  const ClassId id = message.demand_class.id;
+  const auto at = demands_.find({lessee, id});
+  if (at != demands_.end() && message.version < at->second.demand.version) {
+    return mark_old_demand.hit();
+  }
+  if (at == demands_.end()) {
+    const auto first = demands_.lower_bound({lessee, ClassId{}});
+    std::uint64_t classes = 0;
+    for (auto each = first; each != demands_.end() && each->first.first == lessee; ++each)
+      ++classes;
+    if (classes >= parts_.options.max_classes_per_lessee) {
+      DemandInfeasible refusal;
+      refusal.demand_class = id;
+      refusal.summary = fmt::format(
+          "this process already waits for slots of {} kinds, which is the "
+          "limit",
+          classes);
+      refusal.fatal = true;
+      return parts_.processes.tell(lessee, std::move(refusal));
+    }
+  }
+  const auto* closed = message.wanted_slots > 0
+                           ? parts_.groups.why_closed(message.demand_class.request.placement.group)
+                           : nullptr;
+  if (closed != nullptr) refuse_demand(lessee, id, *closed);
+  const Duration waited = std::clamp(message.oldest_wait, Duration(0), longest_wait);
+  DemandRow row{message, 0, parts_.now - waited};
+  // A slot that the lessee does not know yet was granted for this demand, even if it is ready.
+  learn_heard(lessee, message.heard);
+  if (closed == nullptr)
+    row.total = std::clamp<std::int64_t>(message.wanted_slots, 0, most_wanted_slots);
+  if (row.total > 0) row.total += count_known(lessee, id);
+  set_demand(lessee, row);
+  if (message.report_plan && row.total > 0) plan_reports_.insert({lessee, id});
+  if (row.total > 0) {
+    demands_.insert_or_assign({lessee, id}, std::move(row));
+  } else {
+    demands_.erase({lessee, id});
+  }
+}
+
+void SlotTable::returned(ProcessId lessee, SlotId id) {
+  const Slot* slot = rows_.find(id);
+  if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
+  parts_.scheduler.ends(id, parts_.now);
+  stop(id, false, "returned by its lessee", parts_.options.store_results_within);
+}
+
+void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
+  const Slot* slot = rows_.find(message.slot);
+  if (slot == nullptr || slot->lessee != lessee) return;
+  const EventSubjects about{.node = slot->node, .job = slot->job, .process = lessee, .slot = message.slot};
+  parts_.links.given_up(parts_.processes.node_of(lessee), slot->node, about, message.unreachable);
+}
+
+void SlotTable::held(ProcessId lessee, const HoldSlot& message) {
+  if (Slot* slot = rows_.find(message.slot)) {
+    if (slot->lessee != lessee) return;
+    learn(*slot);
+    // The executor in the slot may differ from the one that the lessee knows.
+    if (slot->ready && !slot->stopping) parts_.processes.tell(lessee, ready_of(*slot));
+    return;
+  }
+  if (parts_.nodes.recovering() && unseen_holds_.size() < parts_.options.max_actors) {
+    unseen_holds_[message.slot] = lessee;
+    return;
+  }
+  mark_hold_unknown.hit();
+  parts_.processes.tell(lessee, SlotLost{message.slot, killed("the head does not know this slot")});
+}
+
+void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
+  std::erase_if(unseen_holds_, [&](const auto& each) { return each.second == lessee; });
+  const auto first = demands_.lower_bound({lessee, ClassId{}});
+  auto last = first;
+  while (last != demands_.end() && last->first.first == lessee) ++last;
+  const auto at = by_lessee_.find(lessee);
+  if (first == last && at == by_lessee_.end()) return;
+  demands_.erase(first, last);
+  parts_.scheduler.drop_lessee(lessee);
+  if (at == by_lessee_.end()) return;
+  const std::set<SlotId> slots = at->second;
+  // Other processes may refer to results of the lessee, so they are stored. If a driver ended, the
+  // end of its job follows.
+  const Duration store_within = parts_.options.store_results_within;
+  for (const auto id : slots) {
+    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_within);
+  }
+}
+
+Survivors SlotTable::survivors(JobId job) const {
+  Survivors kept;
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [id, slot] : rows_) {
+      if (slot.job != job || kept.slots.contains(id)) continue;
+      const Actor* actor = slot.lessee.empty() ? parts_.actors.find(slot.actor) : nullptr;
+      const bool detached = actor != nullptr && actor->spec().detached;
+      const bool asked = actor != nullptr ? ActorTable::is_kept(*actor, kept.processes)
+                                          : kept.processes.contains(slot.lessee);
+      if (!detached && !asked) continue;
+      more = true;
+      kept.slots.insert(id);
+      if (!slot.endpoint.process.empty()) kept.processes.insert(slot.endpoint.process);
+    }
+  }
+  return kept;
+}
+
+void SlotTable::job_ended(JobId job, const Survivors& kept) {
+  std::erase_if(demands_, [&](const auto& each) {
+    return each.second.demand.demand_class.job == job && !kept.processes.contains(each.first.first);
+  });
+  parts_.scheduler.drop_job(job);
+  if (const auto* row = parts_.jobs.find(job); row != nullptr && row->lingers) {
+    parts_.scheduler.set_job_terms(job, row->start.terms);
+  }
+  parts_.actors.demand_again(job);
+  for (const auto& [key, row] : demands_) {
+    if (row.demand.demand_class.job == job) set_demand(key.first, row);
+  }
+  std::vector<SlotId> slots;
+  for (const auto& [id, slot] : rows_) {
+    const bool ends = slot.job == job && !slot.lessee.empty() && !slot.stopping;
+    if (ends && !kept.slots.contains(id)) slots.push_back(id);
+  }
+  for (const auto id : slots) stop(id, false, "its job has ended", {}, true);
+}
+
+bool SlotTable::ends_in(JobId job) const {
+  return std::ranges::any_of(rows_, [job](const auto& each) {
+    return each.second.job == job && each.second.stopping;
+  });
+}
+
+// ---- reports of agents --------------------------------------------------------------------------
+
+void SlotTable::relay(const Slot& slot, HeadToProcess message) {
+  if (parts_.processes.node_of(slot.lessee) == slot.node) return;  // its agent has sent it
+  parts_.processes.tell(slot.lessee, std::move(message));
+}
+
+SlotReady SlotTable::ready_of(const Slot& slot) {
+  SlotReady ready;
+  ready.slot = slot.id;
+  ready.demand_class = slot.class_id;
+  ready.node = slot.node;
+  ready.generation = slot.generation;
+  ready.endpoint = slot.endpoint;
+  return ready;
+}
+
+void SlotTable::tell_ready(const Slot& slot, const EndCause& previous) {
+  SlotReady ready = ready_of(slot);
+  ready.previous = previous;
+  relay(slot, std::move(ready));
+}
+
+void SlotTable::started(NodeId node, const SlotStarted& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || message.generation < slot->generation) return mark_old_generation.hit();
+  slot->generation = message.generation;
+  slot->ready = true;
+  slot->endpoint = message.endpoint;
+  parts_.scheduler.started(message.slot);
+  parts_.processes.executor_seen(node, message.endpoint, slot->job, slot->id);
+  if (slot->lessee.empty()) {
+    parts_.actors.started(slot->actor, *slot);
+  } else if (!slot->stopping) {
+    tell_ready(*slot, message.previous);
+    // Its agent may have notified the lessee before this report arrived, and the reply of the
+    // lessee was lost.
+    if (unannounced_.contains(message.slot)) announce();
+  }
+}
+
+void SlotTable::generation_ended(NodeId node, const SlotGenerationEnded& message) {
+  Slot* slot = on_node(node, message.slot);
+  const bool known = slot != nullptr && message.generation >= slot->generation;
+  // The lessee receives the cause before all agents receive the death.
+  if (known && !slot->lessee.empty()) {
+    slot->generation = message.generation + 1;
+    relay(*slot, GenerationEnded{message.slot, message.generation, message.process, message.cause});
+  }
+  const JobId job = known ? slot->job : JobId();
+  if (message.cut_calls > 0 && parts_.jobs.works(job)) {
+    parts_.events.note(Severity::warning, "EXECUTOR_CALLS_CUT",
+                       {.node = node, .job = job, .process = message.process, .slot = message.slot},
+                       "the executor " + to_string(message.cause));
+  }
+  if (parts_.processes.node_of(message.process) == node) {
+    parts_.processes.ended(message.process, message.cause);
+  }
+  if (!known) return mark_old_generation.hit();
+  slot->ready = false;
+  slot->over_share.clear();
+  if (!slot->lessee.empty()) return;
+  // The allocation of the slot stays until SlotGone, but the actor continues at once.
+  slot->stopping = true;
+  slot->ends_there = true;
+  parts_.actors.slot_gone(slot->actor, message.slot, message.cause);
+}
+
+void SlotTable::gone(NodeId node, const SlotGone& message) {
+  const Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr) return stranger_gone(node, message.slot);
+  if (message.program_cannot_start) {
+    const auto why = message.cause.text.empty() ? to_string(message.cause) : message.cause.text;
+    remember_failed_start(node, slot->start_identity, why);
+    parts_.events.note(Severity::error, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+                       "the program cannot be started there: " + why);
+  } else if (message.cause.kind == EndKind::start_failed && !slot->stopping) {
+    parts_.events.note(Severity::warning, "PROGRAM_NOT_STARTED", {.node = node, .job = slot->job, .actor = slot->actor},
+                       "the program was not started there: " + message.cause.text);
+  }
+  const bool unasked = !slot->stopping;
+  if (unasked) mark_gone_unasked.hit();
+  // The lessee does not know a slot in which no executor started.
+  const bool told = slot->known || slot->reported || !slot->endpoint.process.empty();
+  remove(message.slot, message.cause, unasked && (told || !message.program_cannot_start));
+}
+
+void SlotTable::remember_failed_start(NodeId node, ProgramId identity, const std::string& why) {
+  failed_starts_.add(parts_.now, {node, identity});
+  parts_.scheduler.set_program_state(node, identity, why);
+}
+
+void SlotTable::tick() {
+  for (const auto& [node, identity] : failed_starts_.take_expired(parts_.now)) {
+    parts_.scheduler.set_program_state(node, identity, "");
+  }
+}
+
+void SlotTable::lent(NodeId node, const SlotLent& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr) return;
+  if (message.departed) return departed(*slot, message.cause);
+  if (slot->lent == message.on || slot->departed) return;
+  slot->lent = message.on;
+  if (message.on) {
+    parts_.scheduler.lend(message.slot);
+  } else {
+    parts_.scheduler.resume(message.slot);
+  }
+}
+
+// The row stays until the process has exited, so that drains and the end of the job find it.
+void SlotTable::departed(Slot& slot, const EndCause& cause) {
+  if (std::exchange(slot.departed, true)) return;
+  mark_departed.hit();
+  const SlotId id = slot.id;
+  const bool unasked = !slot.stopping;
+  slot.stopping = slot.ends_there = true;
+  slot.lent = false;
+  parts_.scheduler.release(id);
+  if (slot.lessee.empty()) return parts_.actors.slot_gone(slot.actor, id, cause);
+  const bool counted = slot.known || slot.counted;
+  slot.known = slot.counted = false;
+  if (const auto at = demands_.find({slot.lessee, slot.class_id}); counted && at != demands_.end()) {
+    at->second.total = std::max<std::int64_t>(0, at->second.total - 1);
+    set_demand(slot.lessee, at->second);
+  }
+  if (unasked) relay(slot, SlotLost{id, cause});
+}
+
+void SlotTable::resides(NodeId node, const SlotResides& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || slot->lessee.empty() || slot->residence == message.residence) return;
+  if (!slot->residence.any()) slot->resident_since = parts_.now;
+  slot->residence = message.residence;
+  parts_.scheduler.set_resident(message.slot, slot->residence.any());
+  // An idle slot returns automatically, with or without a recall. A resident slot does not.
+  if (!slot->residence.any() || !slot->recalled || slot->stopping) return;
+  parts_.processes.tell(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
+}
+
+void SlotTable::over_share(NodeId node, const SlotOverShare& message) {
+  Slot* slot = on_node(node, message.slot);
+  if (slot == nullptr || message.generation < slot->generation) return;
+  slot->over_share = message.on ? message.text : std::string();
+  if (!message.on) return;
+  parts_.events.note(Severity::warning, "GPU_OVER_SHARE",
+                     {.node = node, .job = slot->job, .actor = slot->actor, .slot = message.slot}, message.text);
+  parts_.commands.push_back(WriteLog{fmt::format("slot {} on node {}: {}", message.slot.hex(),
+                                                 node.hex(), message.text)});
+}
+
+}  // namespace mobula::internal::head

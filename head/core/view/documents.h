@@ -1,0 +1,60 @@
+// Parts that several JSON documents of the head share.
+// Thread: any. Not: for sources outside this directory.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "head/core/parts.h"
+#include "base/model/request.h"
+#include "scheduler/queues/need.h"
+
+namespace mobula::internal::head {
+
+using Json = nlohmann::ordered_json;
+
+inline Json document(const std::string& kind) {
+  return {{"apiVersion", "mobula/v1"}, {"kind", kind}};
+}
+
+inline Json number(Quantity amount) {
+  if (amount.is_whole()) return amount.units() / Quantity::units_per_one;
+  return amount.to_double();
+}
+
+// Text from other processes may be invalid UTF-8, which is replaced.
+inline std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+template <class Tag>
+Json id_json(const Id<Tag>& id) {
+  return id.empty() ? Json(nullptr) : Json(id.hex());
+}
+
+inline Json resources_json(const ResourceSet& resources) {
+  Json json = Json::object();
+  for (const auto& [name, amount] : resources.amounts()) json[name] = number(amount);
+  return json;
+}
+
+// Adds the fields of a request: `resources` and, if set, `to_place` (totals that a node must have,
+// which are not allocated), `gpu_memory` (per device), `accelerator_type`, and `label_selector`.
+inline void add_request(Json& json, const Request& request) {
+  json["resources"] = resources_json(request.resources);
+  if (!request.required_totals.empty()) json["to_place"] = resources_json(request.required_totals);
+  if (request.gpu_memory > 0) json["gpu_memory"] = request.gpu_memory;
+  if (!request.accelerator_type.empty()) json["accelerator_type"] = request.accelerator_type;
+  if (!request.label_selector.empty()) json["label_selector"] = request.label_selector;
+}
+
+// Items as they appear in lists.
+Json actor_json(const Actor& actor);
+Json demand_json(const Parts& parts, const DemandRow& row);
+
+// Explains why a demand gets no slot now: the limit of its job, and for each node the first rule
+// that rejects it. `callers` are nodes that must reach it, if known.
+Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
+                    Json subject, const std::vector<NodeId>& callers = {});
+
+}  // namespace mobula::internal::head

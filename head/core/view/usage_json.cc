@@ -1,0 +1,100 @@
+#include "head/core/view/usage_json.h"
+
+#include <fmt/format.h>
+
+namespace mobula::internal::head {
+namespace {
+
+double in_seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
+
+Json bytes_json(const std::vector<DeviceTaken>& devices) {
+  Json json = Json::array();
+  for (const auto& each : devices) json.push_back({{"index", each.device}, {"used_bytes", each.used_bytes}});
+  return json;
+}
+
+// The devices of the node, with the memory in use if the agent reports it.
+Json gpu_use_json(const Node& node, const UsageTold& usage) {
+  Json gpus = Json::array();
+  for (const auto& resource : node.shape.resources) {
+    if (resource.name != "GPU") continue;
+    for (std::size_t i = 0; i < resource.instances.size(); ++i) {
+      Json used = nullptr;
+      for (const auto& each : usage.devices) {
+        if (each.device == i) used = each.used_bytes;
+      }
+      gpus.push_back({{"index", i}, {"used_bytes", used}, {"memory_bytes", resource.instances[i].memory_bytes}});
+    }
+  }
+  return gpus;
+}
+
+Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
+  const UsageTold& usage = of.usage;
+  return {{"node_id", id.hex()},
+          {"host", node == nullptr ? "" : node->host},
+          {"at_s", in_seconds(usage.at)},
+          {"clock_ms", usage.wall_ms == 0 ? Json(nullptr) : Json(usage.wall_ms)},
+          {"head_clock_ms", of.head_ms},
+          {"cpu_s", in_seconds(usage.cpu)},
+          {"cpus", usage.cpus},
+          {"memory_used_bytes", usage.memory_used_bytes},
+          {"memory_bytes", usage.memory_bytes},
+          {"store_used_bytes", usage.store.used_bytes},
+          {"store_capacity_bytes", usage.store.capacity_bytes},
+          {"store_spilled_bytes", usage.store.spilled_bytes},
+          {"gpus", node == nullptr ? Json::array() : gpu_use_json(*node, usage)}};
+}
+
+Json executor_usage_json(const Parts& parts, NodeId node, const UsageTold& usage, const ExecutorUsage& each) {
+  const auto* slot = parts.slots.find(each.slot);
+  const Actor* actor = slot == nullptr || slot->actor.empty() ? nullptr : parts.actors.find(slot->actor);
+  return {{"process_id", slot == nullptr ? Json(nullptr) : id_json(slot->endpoint.process)},
+          {"node_id", node.hex()},
+          {"slot_id", each.slot.hex()},
+          {"job_id", slot == nullptr ? Json(nullptr) : id_json(slot->job)},
+          {"actor_id", slot == nullptr ? Json(nullptr) : id_json(slot->actor)},
+          {"actor_name", actor == nullptr ? "" : actor->spec().name},
+          {"name", each.running},
+          {"pid", each.pid},
+          {"at_s", in_seconds(usage.at)},
+          {"cpu_s", in_seconds(each.cpu)},
+          {"resident_bytes", each.resident_bytes},
+          {"own_bytes", each.own_bytes},
+          {"threads", each.threads},
+          {"partial", each.partial},
+          {"gpus", bytes_json(each.devices)}};
+}
+
+}  // namespace
+
+Json usage_json(const Parts& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
+                std::vector<std::string> warnings) {
+  Json json = document("Usage");
+  json["nodes"] = Json::array();
+  json["items"] = Json::array();
+  std::uint64_t left_out = 0, partial = 0;
+  for (const auto& [id, of] : usages) {
+    const UsageTold& usage = of.usage;
+    json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), of));
+    left_out += usage.left_out;
+    for (const auto& each : usage.executors) {
+      partial += each.partial ? 1 : 0;
+      if (json["items"].size() >= limit) {
+        ++left_out;
+      } else {
+        json["items"].push_back(executor_usage_json(parts, id, usage, each));
+      }
+    }
+  }
+  if (partial > 0) {
+    warnings.push_back(fmt::format("of {} executors not all that they use is counted: they have more processes below them "
+                                   "than are looked at",
+                                   partial));
+  }
+  if (left_out > 0) warnings.push_back(fmt::format("{} executors are left out", left_out));
+  json["warnings"] = warnings;
+  return json;
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,292 @@
+// Messages from an agent to a process (driver or executor) on its machine.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/model/node_shape.h"
+#include "base/model/task.h"
+#include "protocol/messages/leased_gpu.h"
+#include "protocol/messages/place_return.h"
+#include "protocol/messages/process_control.h"
+#include "protocol/messages/process_to_agent.h"
+#include "protocol/messages/ring_news.h"
+#include "protocol/messages/slot_news.h"
+#include "protocol/codec/wire.h"
+
+namespace mobula::internal {
+
+// Answers AttachDriver.
+struct DriverAttached {
+  NodeId node;
+  ProcessId agent;  // incarnation of the agent
+  std::string ticket;  // shown to peers
+  std::string head_signing_key;
+  std::string cluster_name;
+  // host on which the bus of the process listens for peers on other nodes; empty: no listener
+  std::string bind_host;
+  std::string fabric;  // trusted network of the node; empty: none
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &DriverAttached::node), field("agent", &DriverAttached::agent),
+                 field("ticket", &DriverAttached::ticket),
+                 field("head_signing_key", &DriverAttached::head_signing_key),
+                 field("cluster_name", &DriverAttached::cluster_name),
+                 field("bind_host", &DriverAttached::bind_host),
+                 field("fabric", &DriverAttached::fabric));
+  }
+  friend bool operator==(const DriverAttached&, const DriverAttached&) = default;
+};
+
+// To a process that will become an executor, before its slot is known: it opens its sockets. No
+// code of a job runs in it before the assignment.
+struct PrepareExecutor {
+  // key of its bus, created by the agent so that a ticket can name it
+  std::string curve_public_key;
+  std::string curve_secret_key;
+  std::string local_endpoint;  // ipc path of the listener for peers on this node
+  std::string bind_host;  // as in DriverAttached
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("curve_public_key", &PrepareExecutor::curve_public_key),
+                 field("curve_secret_key", &PrepareExecutor::curve_secret_key),
+                 field("local_endpoint", &PrepareExecutor::local_endpoint),
+                 field("bind_host", &PrepareExecutor::bind_host));
+  }
+  friend bool operator==(const PrepareExecutor&, const PrepareExecutor&) = default;
+};
+
+// Identity and allocation of an executor; the first message to it, or the second after
+// PrepareExecutor. The device masks are in its environment.
+struct AssignExecutor {
+  ProcessId process;
+  NodeId node;
+  SlotId slot;
+  std::uint32_t generation = 0;
+  DemandClass demand_class;
+  Allocation allocation;
+  // device names as user code sees them
+  std::map<std::string, std::vector<std::string>> resource_ids;
+  ProcessId lessee;  // task slot: the only caller
+  ActorSpec actor;  // actor slot
+  std::uint32_t incarnation = 0;  // incarnation of the actor
+  std::string name_space;
+  std::string ticket;
+  std::string head_signing_key;
+  Duration lend_after{};
+  std::uint64_t seed = 0;
+  Environment accelerator_env;
+  std::string fabric;  // as in DriverAttached
+  std::vector<LeasedGpu> gpus;  // in the order in which the process sees them
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(
+        field("process", &AssignExecutor::process), field("node", &AssignExecutor::node),
+        field("slot", &AssignExecutor::slot), field("generation", &AssignExecutor::generation),
+        field("demand_class", &AssignExecutor::demand_class),
+        field("allocation", &AssignExecutor::allocation),
+        field("resource_ids", &AssignExecutor::resource_ids),
+        field("lessee", &AssignExecutor::lessee), field("actor", &AssignExecutor::actor),
+        field("incarnation", &AssignExecutor::incarnation),
+        field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
+        field("head_signing_key", &AssignExecutor::head_signing_key),
+        field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
+        field("accelerator_env", &AssignExecutor::accelerator_env),
+        field("fabric", &AssignExecutor::fabric), field("gpus", &AssignExecutor::gpus));
+  }
+  friend bool operator==(const AssignExecutor&, const AssignExecutor&) = default;
+};
+
+struct FromHead {
+  HeadToProcess message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &FromHead::message));
+  }
+  friend bool operator==(const FromHead&, const FromHead&) = default;
+};
+
+// If `new_slab` is set, the frame carries the file descriptor of the slab, which the process maps
+// writable once. The slab is sealed after that.
+struct ObjectReserved {
+  ObjectId object;
+  PlaceRecord place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  // resource_exhausted: the store is full; already_exists: the object is sealed
+  std::optional<Failure> failure;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectReserved::object), field("place", &ObjectReserved::place),
+                 field("new_slab", &ObjectReserved::new_slab),
+                 field("slab_bytes", &ObjectReserved::slab_bytes),
+                 field("failure", &ObjectReserved::failure));
+  }
+  friend bool operator==(const ObjectReserved&, const ObjectReserved&) = default;
+};
+
+struct ObjectSealed {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectSealed::object));
+  }
+  friend bool operator==(const ObjectSealed&, const ObjectSealed&) = default;
+};
+
+struct HoldConfirmed {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &HoldConfirmed::object));
+  }
+  friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
+};
+
+// The bytes are readable on this node, or `failure` states that they never will be. With
+// `new_slab`, the frame carries the file descriptor of the slab. The bytes do not move until the
+// process releases the object or returns the location.
+struct ObjectReadable {
+  ObjectId object;
+  PlaceRecord place;
+  bool new_slab = false;
+  std::int64_t slab_bytes = 0;
+  bool is_error = false;
+  RefRecords contained;
+  // unavailable: lost, with its cause; resource_exhausted: no space in the store
+  std::optional<Failure> failure;
+  std::uint64_t fetch = 0;  // number of the FetchObject that this answers
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectReadable::object), field("place", &ObjectReadable::place),
+                 field("new_slab", &ObjectReadable::new_slab),
+                 field("slab_bytes", &ObjectReadable::slab_bytes),
+                 field("is_error", &ObjectReadable::is_error),
+                 field("contained", &ObjectReadable::contained),
+                 field("failure", &ObjectReadable::failure),
+                 field("fetch", &ObjectReadable::fetch));
+  }
+  friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
+};
+
+// To the owner of an exported object that it has released: no holder is left, and the entry is
+// removed. Follows every ReleaseObject of an exported object by its owner, now or later. If the
+// owner holds the object again first, the message waits for its next release.
+struct ExportUnheld {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ExportUnheld::object));
+  }
+  friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
+};
+
+// To the owner: the last replica of an object is lost with the node that held it.
+struct ObjectGone {
+  ObjectId object;
+  std::string cause;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectGone::object), field("cause", &ObjectGone::cause));
+  }
+  friend bool operator==(const ObjectGone&, const ObjectGone&) = default;
+};
+
+// Connection to the head. If the epoch is new, the process restates its requests.
+struct HeadStatus {
+  bool connected = false;
+  std::uint64_t epoch = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("connected", &HeadStatus::connected), field("epoch", &HeadStatus::epoch));
+  }
+  friend bool operator==(const HeadStatus&, const HeadStatus&) = default;
+};
+
+// Processes and nodes that are dead. Streams to them are drained, then dropped.
+struct PeersDead {
+  std::vector<ProcessId> processes;
+  std::vector<NodeId> nodes;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("processes", &PeersDead::processes), field("nodes", &PeersDead::nodes));
+  }
+  friend bool operator==(const PeersDead&, const PeersDead&) = default;
+};
+
+// Ends the executor: after the running call if `graceful`, otherwise as soon as possible. With
+// `stores`, the executor first moves the results that it holds to the node's store.
+struct EndExecutor {
+  bool graceful = true;
+  std::string why;
+  bool stores = false;
+  // not graceful: the actor is destroyed and exit handlers run, within a limited time
+  bool orderly = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("graceful", &EndExecutor::graceful), field("why", &EndExecutor::why),
+                 field("stores", &EndExecutor::stores), field("orderly", &EndExecutor::orderly));
+  }
+  friend bool operator==(const EndExecutor&, const EndExecutor&) = default;
+};
+
+// Output lines of an executor of the job, for the terminal of the driver.
+struct LogLines {
+  std::string source;  // for example "square pid=12 node=ab12"
+  std::vector<std::string> lines;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("source", &LogLines::source), field("lines", &LogLines::lines));
+  }
+  friend bool operator==(const LogLines&, const LogLines&) = default;
+};
+
+struct AttachRefused {
+  ErrorCode code = ErrorCode::permission_denied;
+  std::string why;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("code", &AttachRefused::code), field("why", &AttachRefused::why));
+  }
+  friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
+};
+
+// The slab is empty: unmap it, so that its memory can be released. Answered by SlabUnmapped. If the
+// slab is used again, its file descriptor is sent again.
+struct RetireSlab {
+  std::uint64_t slab = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &RetireSlab::slab));
+  }
+  friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
+};
+
+// A change of trust, to drivers and executors.
+struct TrustChanged {
+  // renewed ticket of the agent, which the process must show from now on; empty: unchanged
+  std::string agent_ticket;
+  std::vector<std::string> void_keys;  // further revoked keys, see VoidKeys
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("agent_ticket", &TrustChanged::agent_ticket),
+                 field("void_keys", &TrustChanged::void_keys));
+  }
+  friend bool operator==(const TrustChanged&, const TrustChanged&) = default;
+};
+
+using AgentToProcess =
+    std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
+                 HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
+                 EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor,
+                 UseDoorbell, RingOpened, RingEnded, ReturnPlace, OverShare, TrustChanged>;
+
+}  // namespace mobula::internal

@@ -1,0 +1,181 @@
+// Messages of a call stream, between one caller incarnation and one executor generation. Calls are
+// numbered at submission and run at most once; replies are kept until acknowledged.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "base/model/task.h"
+#include "protocol/codec/wire.h"
+
+namespace mobula::internal {
+
+// ---- caller to executor ------------------------------------------------------------------------
+
+// A call of an actor is rejected for lost tensor elements (CallReply::lost) or a full queue
+// (CallHandedBack::no_room). A rejection begins a new round of its stream: the executor returns the
+// unstarted calls of earlier rounds. The caller resends all of them in order in the new round.
+struct PushCall {
+  std::uint64_t number = 0;  // position in the stream, from 1, without gaps
+  CallRecord call;
+  // latest round that the caller knows, from 1; 0: the release of the caller has no rounds
+  std::uint64_t round = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &PushCall::number), field("call", &PushCall::call), field("round", &PushCall::round));
+  }
+  friend bool operator==(const PushCall&, const PushCall&) = default;
+};
+
+// A call that has not started ends as cancelled. For a running call, current().cancelled() becomes
+// true.
+struct CancelCall {
+  std::uint64_t number = 0;
+  bool recursive = true;
+  // a running call ends with its executor; other calls of the executor are returned
+  bool force = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CancelCall::number), field("recursive", &CancelCall::recursive),
+                 field("force", &CancelCall::force));
+  }
+  friend bool operator==(const CancelCall&, const CancelCall&) = default;
+};
+
+// Requests the return of every unstarted call. Each one is answered by CallHandedBack.
+struct TakeBackCalls {
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit();
+  }
+  friend bool operator==(const TakeBackCalls&, const TakeBackCalls&) = default;
+};
+
+// The caller holds the refs in the values of the reply, so the executor may drop its own holds.
+struct ReplyHeld {
+  std::uint64_t number = 0;
+  // the caller released the reply early: it neither holds nor will hold the refs in it
+  bool unheld = false;
+  // number 0: the caller has no handle left and sends no further acknowledgement
+  bool closes = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld),
+                 field("closes", &ReplyHeld::closes));
+  }
+  friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
+};
+
+using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHeld>;
+
+// ---- executor to caller ------------------------------------------------------------------------
+
+enum class CallOutcome : std::uint8_t {
+  value = 0,
+  exception = 1,  // `results` holds the error; retryable if the caller requested it
+  cancelled = 2,
+  failed = 3,  // the runtime could not run the call (unknown function, lost argument, full store)
+};
+
+// A task that the executor submitted, and whose result escaped in a reply while the executor is
+// about to exit. The caller becomes its owner and runs it, possibly a second time.
+struct Handover {
+  CallRecord call;
+  DemandClass demand_class;
+  std::int32_t retries_left = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("call", &Handover::call), field("demand_class", &Handover::demand_class),
+                 field("retries_left", &Handover::retries_left));
+  }
+  friend bool operator==(const Handover&, const Handover&) = default;
+};
+
+struct CallReply {
+  std::uint64_t number = 0;
+  TaskId task;
+  std::uint32_t attempt = 0;
+  CallOutcome outcome = CallOutcome::value;
+  Results results;  // `num_returns` values, or one error
+  std::vector<ObjectId> kept;  // refs of the arguments that the executor still holds, confirmed
+  std::vector<Handover> handovers;
+  Duration run_time{};
+  std::int64_t pid = 0;
+  // failed: tensor elements of the arguments that no longer exist anywhere
+  std::vector<ObjectId> lost;
+  // failed: arguments by reference that the executor could not read
+  std::vector<ObjectId> unread{};
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallReply::number), field("task", &CallReply::task),
+                 field("attempt", &CallReply::attempt), field("outcome", &CallReply::outcome),
+                 field("results", &CallReply::results), field("kept", &CallReply::kept),
+                 field("handovers", &CallReply::handovers), field("run_time", &CallReply::run_time),
+                 field("pid", &CallReply::pid), field("lost", &CallReply::lost),
+                 field("unread", &CallReply::unread));
+  }
+  friend bool operator==(const CallReply&, const CallReply&) = default;
+};
+
+// The call did not start in this executor and never will.
+struct CallHandedBack {
+  std::uint64_t number = 0;
+  TaskId task;
+  // empty: returned on request, because its round is over, or because the executor retires
+  std::string why;
+  bool no_room = false;  // actor call: too many calls wait at the actor
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
+                 field("why", &CallHandedBack::why), field("no_room", &CallHandedBack::no_room));
+  }
+  friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
+};
+
+// The call has run for a while. Sent once, and only for long calls, so that short calls cost no
+// message. It serves queries and decides nothing: the order of a stream shows which call of a dead
+// executor had started.
+struct CallStarted {
+  std::uint64_t number = 0;
+  Duration run_time{};  // duration until this message
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("number", &CallStarted::number),
+                 field("run_time", &CallStarted::run_time));
+  }
+  friend bool operator==(const CallStarted&, const CallStarted&) = default;
+};
+
+// The executor retires. It has answered every call up to `last` and returns later calls.
+struct StreamRetires {
+  std::uint64_t last = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("last", &StreamRetires::last));
+  }
+  friend bool operator==(const StreamRetires&, const StreamRetires&) = default;
+};
+
+// The executor begins or ceases to hold results of its calls that other processes may still need.
+// Sent before the reply that causes the change.
+struct HoldsResults {
+  bool on = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("on", &HoldsResults::on));
+  }
+  friend bool operator==(const HoldsResults&, const HoldsResults&) = default;
+};
+
+using ExecutorMessage =
+    std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires, HoldsResults>;
+
+using CallerFrame = Frame<CallerMessage>;
+using ExecutorFrame = Frame<ExecutorMessage>;
+
+}  // namespace mobula::internal

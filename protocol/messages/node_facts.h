@@ -1,0 +1,183 @@
+// Facts that an agent reports about its node: slots, processes, jobs, objects in the store, and
+// addresses.
+// Thread: owner (plain values).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/model/principal.h"
+#include "base/model/residence.h"
+#include "base/model/task.h"
+#include "protocol/messages/job_news.h"
+#include "protocol/messages/process_control.h"
+#include "protocol/codec/wire.h"
+
+namespace mobula::internal {
+
+// One slot as its agent knows it; also used for restatement after a head restart.
+struct SlotFact {
+  SlotId slot;
+  DemandClass demand_class;
+  Allocation allocation;
+  ProcessId lessee;  // empty for an actor slot
+  ActorSpec actor;  // actor id empty for a task slot
+  std::uint32_t generation = 0;
+  bool ready = false;
+  bool lent = false;
+  bool stopping = false;
+  Endpoint endpoint;
+  Residence residence;
+  bool departed = false;  // stopping: it holds no resources, see SlotLent
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),
+                 field("allocation", &SlotFact::allocation), field("lessee", &SlotFact::lessee),
+                 field("actor", &SlotFact::actor), field("generation", &SlotFact::generation),
+                 field("ready", &SlotFact::ready), field("lent", &SlotFact::lent),
+                 field("stopping", &SlotFact::stopping), field("endpoint", &SlotFact::endpoint),
+                 field("residence", &SlotFact::residence), field("departed", &SlotFact::departed));
+  }
+  friend bool operator==(const SlotFact&, const SlotFact&) = default;
+};
+
+// Term of one slot in AgentFrame::slots_digest. The digest is the sum over all slots of the node,
+// so it does not depend on their order. The generation counts only once it accepts calls.
+// slot_digest.h defines the term of a slot that is ending.
+inline std::uint64_t slot_digest(SlotId slot, std::uint32_t generation, bool ready) {
+  return derive_bits(slot.bits(), ready ? "ready" : "starting", ready ? generation : 0).low;
+}
+
+struct ProcessFact {
+  ProcessId process;
+  Principal principal;
+  std::int64_t pid = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessFact::process),
+                 field("principal", &ProcessFact::principal), field("pid", &ProcessFact::pid));
+  }
+  friend bool operator==(const ProcessFact&, const ProcessFact&) = default;
+};
+
+// A node reports only its latest ended commands. A report with this many entries may omit older
+// ones.
+inline constexpr std::size_t max_ended_entries = 256;
+
+// An actor whose owner has exited as planned: its job owns it, and this node counts its handles.
+struct EntrustedActor {
+  ActorId actor;
+  JobId job;
+  bool held = true;  // at least one handle exists; the head ends an actor that has none
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("actor", &EntrustedActor::actor), field("job", &EntrustedActor::job),
+                 field("held", &EntrustedActor::held));
+  }
+  friend bool operator==(const EntrustedActor&, const EntrustedActor&) = default;
+};
+
+// Full state of a node.
+struct Facts {
+  std::vector<SlotFact> slots;
+  std::vector<ProcessFact> processes;  // attached drivers and executors
+  std::vector<JobId> jobs;  // jobs that have objects or processes on the node
+  std::vector<EntryEnded> ended_entries;  // the latest, in order
+  std::vector<EntrustedActor> entrusted{};
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slots", &Facts::slots), field("processes", &Facts::processes),
+                 field("jobs", &Facts::jobs), field("ended_entries", &Facts::ended_entries),
+                 field("entrusted", &Facts::entrusted));
+  }
+  friend bool operator==(const Facts&, const Facts&) = default;
+};
+
+// Addresses at which other agents reach this one.
+struct AgentAddress {
+  NodeId node;
+  ProcessId incarnation;
+  std::string control;  // NAME:PORT of its bus
+  std::string bulk;  // NAME:PORT of its bulk server
+  std::string public_key;  // CURVE, Z85
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("node", &AgentAddress::node),
+                 field("incarnation", &AgentAddress::incarnation),
+                 field("control", &AgentAddress::control), field("bulk", &AgentAddress::bulk),
+                 field("public_key", &AgentAddress::public_key));
+  }
+  friend bool operator==(const AgentAddress&, const AgentAddress&) = default;
+};
+
+// A process of the node that holds an object. The agent holds the objects that it moves.
+struct HolderFact {
+  ProcessId process;
+  Role role = Role::agent;
+  std::int64_t pid = 0;
+  bool reads = false;  // it has the bytes mapped and has not returned them
+  std::string actor_class{};  // set for an executor of an actor
+  std::string task{};         // name of the call that runs in an executor
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &HolderFact::process), field("role", &HolderFact::role),
+                 field("pid", &HolderFact::pid), field("reads", &HolderFact::reads),
+                 field("actor_class", &HolderFact::actor_class), field("task", &HolderFact::task));
+  }
+  friend bool operator==(const HolderFact&, const HolderFact&) = default;
+};
+
+// Capacity and use of the store of a node.
+struct StoreFact {
+  std::int64_t capacity_bytes = 0;
+  std::int64_t committed_bytes = 0;  // bytes of memory in slabs
+  std::int64_t used_bytes = 0;  // part of `committed_bytes` that objects use
+  std::int64_t spilled_bytes = 0;  // bytes of objects that are only on disk
+  std::int64_t file_bytes = 0;  // bytes of all files of spilled objects
+  std::string spilling;  // reason that spilling is off; empty: spilling is on
+  // drained node: objects with holders on other nodes and no replica there yet
+  std::int64_t leaving_objects = 0;
+  std::int64_t leaving_bytes = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("capacity_bytes", &StoreFact::capacity_bytes),
+                 field("committed_bytes", &StoreFact::committed_bytes),
+                 field("used_bytes", &StoreFact::used_bytes),
+                 field("spilled_bytes", &StoreFact::spilled_bytes),
+                 field("file_bytes", &StoreFact::file_bytes),
+                 field("spilling", &StoreFact::spilling),
+                 field("leaving_objects", &StoreFact::leaving_objects),
+                 field("leaving_bytes", &StoreFact::leaving_bytes));
+  }
+  friend bool operator==(const StoreFact&, const StoreFact&) = default;
+};
+
+// An object in the store of a node.
+struct ObjectFact {
+  ObjectId object;
+  JobId job;
+  std::int64_t size_bytes = 0;
+  bool sealed = false;
+  NodeId home;  // node that counts the holds
+  std::uint64_t processes = 0;  // processes of this node that hold it
+  std::uint64_t nodes = 0;  // other nodes that hold it, if this node is the home
+  bool spilled = false;  // the bytes are only on disk
+  bool secondary = false;  // a replica of an object that another node has
+  std::vector<HolderFact> holders;  // at most `max_holders` entries
+  std::vector<NodeId> holding_nodes;  // at most `max_holders` entries
+  static constexpr std::size_t max_holders = 16;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ObjectFact::object), field("job", &ObjectFact::job),
+                 field("size_bytes", &ObjectFact::size_bytes), field("sealed", &ObjectFact::sealed),
+                 field("home", &ObjectFact::home), field("processes", &ObjectFact::processes),
+                 field("nodes", &ObjectFact::nodes), field("spilled", &ObjectFact::spilled),
+                 field("secondary", &ObjectFact::secondary),
+                 field("holders", &ObjectFact::holders),
+                 field("holding_nodes", &ObjectFact::holding_nodes));
+  }
+  friend bool operator==(const ObjectFact&, const ObjectFact&) = default;
+};
+
+}  // namespace mobula::internal

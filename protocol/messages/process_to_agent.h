@@ -1,0 +1,270 @@
+// Messages from a process (driver or executor) to the agent on its machine, over the inherited
+// socket or the socket of mode 0600. The link is reliable and ordered until one side dies.
+// Thread: owner (plain values).
+// Not: order on the wire. The position in a variant is the wire number.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/model/node_shape.h"
+#include "base/model/residence.h"
+#include "base/model/task.h"
+#include "protocol/messages/place_return.h"
+#include "protocol/messages/process_control.h"
+#include "protocol/codec/wire.h"
+
+namespace mobula::internal {
+
+// Location of an object's bytes in the store of this node.
+struct PlaceRecord {
+  std::uint64_t slab = 0;  // low 64 bits of the SlabId; 0: no location
+  std::int64_t offset = 0;
+  std::int64_t size_bytes = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &PlaceRecord::slab), field("offset", &PlaceRecord::offset),
+                 field("size_bytes", &PlaceRecord::size_bytes));
+  }
+  friend bool operator==(const PlaceRecord&, const PlaceRecord&) = default;
+};
+
+// ---- process to agent --------------------------------------------------------------------------
+
+// The first message of a driver.
+struct AttachDriver {
+  std::uint32_t version = own_protocol.newest;
+  ProcessId process;
+  JobId job;
+  std::string curve_key;  // CURVE key of the process's bus, written into its ticket
+  std::int64_t pid = 0;
+  std::uint32_t oldest = own_protocol.oldest;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("version", &AttachDriver::version), field("process", &AttachDriver::process),
+                 field("job", &AttachDriver::job), field("curve_key", &AttachDriver::curve_key),
+                 field("pid", &AttachDriver::pid), field("oldest", &AttachDriver::oldest));
+  }
+  friend bool operator==(const AttachDriver&, const AttachDriver&) = default;
+};
+
+// Answers AssignExecutor: the executor accepts calls at this endpoint.
+struct ExecutorReady {
+  ProcessId process;
+  Endpoint endpoint;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ExecutorReady::process),
+                 field("endpoint", &ExecutorReady::endpoint));
+  }
+  friend bool operator==(const ExecutorReady&, const ExecutorReady&) = default;
+};
+
+struct ForHead {
+  ProcessToHead message;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("message", &ForHead::message));
+  }
+  friend bool operator==(const ForHead&, const ForHead&) = default;
+};
+
+// Reserves space for a value. Answered by ObjectReserved. A repeated request for an object returns
+// the same location, or `already_exists` if the object is sealed.
+struct ReserveObject {
+  ObjectId object;
+  std::int64_t size_bytes = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReserveObject::object),
+                 field("size_bytes", &ReserveObject::size_bytes));
+  }
+  friend bool operator==(const ReserveObject&, const ReserveObject&) = default;
+};
+
+// The bytes are written. The object is held for `owner` at `home` from now on, before any other
+// process learns of it. Answered by ObjectSealed when that hold exists.
+struct SealObject {
+  ObjectId object;
+  ProcessId owner;
+  NodeId home;
+  bool is_error = false;
+  RefRecords contained;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &SealObject::object), field("owner", &SealObject::owner),
+                 field("home", &SealObject::home), field("is_error", &SealObject::is_error),
+                 field("contained", &SealObject::contained));
+  }
+  friend bool operator==(const SealObject&, const SealObject&) = default;
+};
+
+// The ref of the owner escaped: other processes may request the object from this agent before it
+// exists.
+struct ExportObject {
+  ObjectId object;
+  // elements that the owner serves itself: readers do not wait for them to enter the store
+  bool is_tensor = false;
+  // Set if the owner exits as planned: `object` counts the handles of this actor, and the job owns
+  // the actor from now on. The agent ends the actor when the object has no holder.
+  ActorId entrusted{};
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ExportObject::object), field("is_tensor", &ExportObject::is_tensor),
+                 field("entrusted", &ExportObject::entrusted));
+  }
+  friend bool operator==(const ExportObject&, const ExportObject&) = default;
+};
+
+// Holds the object until ReleaseObject, so that this process can read it. Answered by HoldConfirmed
+// once the home counts this node among the holders.
+struct HoldObject {
+  RefRecord ref;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &HoldObject::ref));
+  }
+  friend bool operator==(const HoldObject&, const HoldObject&) = default;
+};
+
+struct ReleaseObject {
+  ObjectId object;
+  bool abandons_write = false;  // the process does not write the object that it asked memory for
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &ReleaseObject::object), field("abandons_write", &ReleaseObject::abandons_write));
+  }
+  friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
+};
+
+// Requests the object on this node. Implies a hold. Answered by ObjectReadable, which repeats
+// `fetch`, so a process can discard the answer to a cancelled fetch. `location` is a node that has
+// the bytes, or empty.
+struct FetchObject {
+  RefRecord ref;
+  NodeId location;
+  std::uint64_t fetch = 0;
+  bool argument = false;  // a call needs it to start: it precedes objects that a process only reads
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location),
+                 field("fetch", &FetchObject::fetch), field("argument", &FetchObject::argument));
+  }
+  friend bool operator==(const FetchObject&, const FetchObject&) = default;
+};
+
+struct CancelFetch {
+  ObjectId object;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("object", &CancelFetch::object));
+  }
+  friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
+};
+
+// All tasks of this executor have waited for `lend_after` (on), or one of them continues (off).
+struct ExecutorBlocked {
+  bool on = false;
+  // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has
+  // submitted. With `on`, it needs no resource of its slot.
+  bool departing = false;
+  EndKind kind = EndKind::retired;  // reason, set if `departing`
+  std::uint64_t submitted = 0;
+  std::string example{};  // name of one of these calls
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("on", &ExecutorBlocked::on), field("departing", &ExecutorBlocked::departing),
+                 field("kind", &ExecutorBlocked::kind), field("submitted", &ExecutorBlocked::submitted),
+                 field("example", &ExecutorBlocked::example));
+  }
+  friend bool operator==(const ExecutorBlocked&, const ExecutorBlocked&) = default;
+};
+
+// The executor exits as planned: it reached max_calls, or user code called exit_actor. Its streams
+// are drained.
+struct ExecutorRetires {
+  EndKind kind = EndKind::retired;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("kind", &ExecutorRetires::kind));
+  }
+  friend bool operator==(const ExecutorRetires&, const ExecutorRetires&) = default;
+};
+
+struct ConstructorFinished {
+  ValueRecord error;  // `is_error` if it threw
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("error", &ConstructorFinished::error));
+  }
+  friend bool operator==(const ConstructorFinished&, const ConstructorFinished&) = default;
+};
+
+// The running task: its name for log lines and `list executors`, and whether it may be terminated
+// under memory pressure. Sent when one of these changes, so once for a series of equal tasks.
+struct RunningNow {
+  std::string name;
+  TaskId task;
+  bool may_run_again = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("name", &RunningNow::name), field("task", &RunningNow::task),
+                 field("may_run_again", &RunningNow::may_run_again));
+  }
+  friend bool operator==(const RunningNow&, const RunningNow&) = default;
+};
+
+// The executor has been idle for a while and holds results, or no longer does.
+struct ExecutorResides {
+  Residence residence;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("residence", &ExecutorResides::residence));
+  }
+  friend bool operator==(const ExecutorResides&, const ExecutorResides&) = default;
+};
+
+// Answers RetireSlab: this process no longer maps the slab.
+struct SlabUnmapped {
+  std::uint64_t slab = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("slab", &SlabUnmapped::slab));
+  }
+  friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
+};
+
+// Requests a pair of rings to an executor on this node that this process will call. Answered by
+// RingOpened.
+struct OpenRing {
+  ProcessId executor;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("executor", &OpenRing::executor));
+  }
+  friend bool operator==(const OpenRing&, const OpenRing&) = default;
+};
+
+// This process has released the pair of rings: its index in the doorbell is free.
+struct RingClosed {
+  std::uint64_t ring = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("ring", &RingClosed::ring));
+  }
+  friend bool operator==(const RingClosed&, const RingClosed&) = default;
+};
+
+using ProcessToAgent =
+    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
+                 HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
+                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed,
+                 PlaceReturned, ExecutorResides>;
+
+}  // namespace mobula::internal

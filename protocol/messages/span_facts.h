@@ -1,0 +1,107 @@
+// Spans of the latest calls of a process, as their executor and as their owner, for timelines. Sent
+// on request, and once before a planned exit.
+// Thread: owner (plain values).
+// Units: durations count back from the reply.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/id.h"
+#include "base/time.h"
+#include "protocol/messages/transfer_facts.h"
+
+namespace mobula::internal {
+
+// One call that ended in the reporting process.
+struct RanSpan {
+  TaskId task;
+  std::uint32_t name = 0;  // index into SpansTold::names
+  Duration began{};
+  Duration ended{};
+  bool failed = false;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("task", &RanSpan::task), field("name", &RanSpan::name),
+                 field("began", &RanSpan::began), field("ended", &RanSpan::ended),
+                 field("failed", &RanSpan::failed));
+  }
+  friend bool operator==(const RanSpan&, const RanSpan&) = default;
+};
+
+// One call that the reporting process submitted and whose result it has.
+struct OwnedSpan {
+  TaskId task;
+  std::uint32_t name = 0;  // index into SpansTold::names
+  Duration submitted{};
+  Duration sent{};  // last send to `executor`
+  Duration ended{};  // arrival of the result or of the failure
+  ProcessId executor;  // empty: the call was never sent
+  bool failed = false;
+  Duration ran{};  // run time of the user code; 0 without a reply
+  NodeId node;  // node of the executor
+  std::int64_t pid = 0;  // pid of the executor
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("task", &OwnedSpan::task), field("name", &OwnedSpan::name),
+                 field("submitted", &OwnedSpan::submitted), field("sent", &OwnedSpan::sent),
+                 field("ended", &OwnedSpan::ended), field("executor", &OwnedSpan::executor),
+                 field("failed", &OwnedSpan::failed), field("ran", &OwnedSpan::ran),
+                 field("node", &OwnedSpan::node), field("pid", &OwnedSpan::pid));
+  }
+  friend bool operator==(const OwnedSpan&, const OwnedSpan&) = default;
+};
+
+// Head to processes: requests spans of the latest calls. Head to agents: requests the latest
+// transfers of objects. Answered by SpansTold.
+struct AskSpans {
+  std::uint64_t request = 0;
+  std::uint64_t limit = 0;  // maximum number of each kind
+  TaskId task;  // not empty: only this task and the calls that overlapped it
+  JobId job;  // not empty, to agents: only this job
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit),
+                 field("task", &AskSpans::task), field("job", &AskSpans::job));
+  }
+  friend bool operator==(const AskSpans&, const AskSpans&) = default;
+};
+
+// Process or agent to head, which forwards it to the tool. `request` 0: sent without a request,
+// before a planned exit.
+struct SpansTold {
+  std::uint64_t request = 0;
+  std::int64_t wall_us = 0;  // wall clock of the sender at the reply
+  std::vector<std::string> names;
+  std::vector<RanSpan> ran;  // the oldest first
+  std::vector<OwnedSpan> owned;  // the oldest first
+  std::vector<TransferFact> transfers;  // the latest first
+  std::uint64_t ran_forgotten = 0;  // forgotten spans, including those beyond the limit
+  std::uint64_t owned_forgotten = 0;
+  std::uint64_t transfers_forgotten = 0;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("request", &SpansTold::request), field("wall_us", &SpansTold::wall_us),
+                 field("names", &SpansTold::names), field("ran", &SpansTold::ran),
+                 field("owned", &SpansTold::owned), field("transfers", &SpansTold::transfers),
+                 field("ran_forgotten", &SpansTold::ran_forgotten),
+                 field("owned_forgotten", &SpansTold::owned_forgotten),
+                 field("transfers_forgotten", &SpansTold::transfers_forgotten));
+  }
+  friend bool operator==(const SpansTold&, const SpansTold&) = default;
+};
+
+// To the tool, together with the document that describes the processes.
+struct ProcessSpans {
+  ProcessId process;
+  SpansTold spans;
+  template <class Visit>
+  static constexpr auto fields(Visit visit) {
+    return visit(field("process", &ProcessSpans::process), field("spans", &ProcessSpans::spans));
+  }
+  friend bool operator==(const ProcessSpans&, const ProcessSpans&) = default;
+};
+
+}  // namespace mobula::internal

@@ -1,0 +1,299 @@
+// The one table of roles that may send each message and use each verb. A message without a row does
+// not compile at the check; a verb without a row is rejected.
+// Thread: any (constants).
+// Not: the content of messages. The receiver checks whose job or slot a message names.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "base/model/principal.h"
+#include "protocol/messages/agent_control.h"
+#include "protocol/messages/call_stream.h"
+#include "protocol/messages/local_control.h"
+#include "protocol/messages/peer_control.h"
+
+namespace mobula::internal {
+
+class Roles {
+ public:
+  constexpr Roles(std::initializer_list<Role> roles) {
+    for (const Role role : roles) bits_ |= bit(role);
+  }
+  constexpr bool contains(Role role) const { return (bits_ & bit(role)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(Role role) { return 1u << static_cast<std::uint32_t>(role); }
+  std::uint32_t bits_ = 0;
+};
+
+inline constexpr std::array all_roles{
+    Role::unproven, Role::head,     Role::agent,    Role::driver_agent, Role::driver,
+    Role::executor, Role::observer, Role::metrics,  Role::operator_};
+
+namespace roles {
+
+inline constexpr Roles head{Role::head};
+inline constexpr Roles agents{Role::agent, Role::driver_agent};
+inline constexpr Roles slot_agents{Role::agent};  // agents of nodes with slots
+inline constexpr Roles drivers{Role::driver};
+inline constexpr Roles executors{Role::executor};
+inline constexpr Roles programs{Role::driver, Role::executor};
+// senders of transfer reports
+inline constexpr Roles tellers{Role::driver, Role::executor, Role::agent, Role::driver_agent};
+
+struct NoRow {};
+template <class Message>
+inline constexpr NoRow row{};
+
+// ---- to the head -------------------------------------------------------------------------------
+
+template <> inline constexpr Roles row<Register> = agents;
+template <> inline constexpr Roles row<AgentFrame> = agents;
+template <> inline constexpr Roles row<Farewell> = agents;
+
+template <> inline constexpr Roles row<SlotStarted> = slot_agents;
+template <> inline constexpr Roles row<SlotGenerationEnded> = slot_agents;
+template <> inline constexpr Roles row<SlotGone> = slot_agents;
+template <> inline constexpr Roles row<SlotLent> = slot_agents;
+template <> inline constexpr Roles row<SlotResides> = slot_agents;
+template <> inline constexpr Roles row<SlotOverShare> = slot_agents;
+template <> inline constexpr Roles row<ActorConstructed> = slot_agents;
+template <> inline constexpr Roles row<JobLogPart> = slot_agents;
+template <> inline constexpr Roles row<LogsListed> = slot_agents;
+template <> inline constexpr Roles row<LogPart> = slot_agents;
+template <> inline constexpr Roles row<UsageTold> = slot_agents;
+template <> inline constexpr Roles row<FromProcess> = agents;
+template <> inline constexpr Roles row<ProcessAttached> = agents;
+template <> inline constexpr Roles row<ProcessEnded> = agents;
+template <> inline constexpr Roles row<ObjectCopies> = agents;
+template <> inline constexpr Roles row<LocateObject> = agents;
+template <> inline constexpr Roles row<FullFacts> = agents;
+template <> inline constexpr Roles row<Leaving> = agents;
+template <> inline constexpr Roles row<ObjectsListed> = agents;
+template <> inline constexpr Roles row<MemoryPressure> = agents;
+// From the node of an executor, and from the head to the driver's node.
+template <> inline constexpr Roles row<JobPrinted>{Role::agent, Role::head};
+
+// Relayed by the agent of the process, which adds the identity.
+template <> inline constexpr Roles row<StartJob> = drivers;
+template <> inline constexpr Roles row<EndJob> = drivers;
+template <> inline constexpr Roles row<Demand> = programs;
+template <> inline constexpr Roles row<ReturnSlot> = programs;
+template <> inline constexpr Roles row<HoldSlot> = programs;
+template <> inline constexpr Roles row<CreateActor> = programs;
+template <> inline constexpr Roles row<EndActor> = programs;
+template <> inline constexpr Roles row<WatchActor> = programs;
+template <> inline constexpr Roles row<FindActor> = programs;
+template <> inline constexpr Roles row<ReadState> = programs;
+template <> inline constexpr Roles row<CreateGroup> = programs;
+template <> inline constexpr Roles row<RemoveGroup> = programs;
+template <> inline constexpr Roles row<WatchGroup> = programs;
+template <> inline constexpr Roles row<TasksTold> = programs;
+template <> inline constexpr Roles row<PreemptionAnswer> = programs;
+template <> inline constexpr Roles row<TransfersTold> = tellers;
+template <> inline constexpr Roles row<TransfersCounted> = programs;
+template <> inline constexpr Roles row<SpansTold> = tellers;
+
+// ---- from the head -----------------------------------------------------------------------------
+
+template <> inline constexpr Roles row<Registered> = head;
+template <> inline constexpr Roles row<Refused> = head;
+template <> inline constexpr Roles row<HeadFrame> = head;
+template <> inline constexpr Roles row<TicketRenewed> = head;
+
+template <> inline constexpr Roles row<StartSlot> = head;
+template <> inline constexpr Roles row<StopSlot> = head;
+template <> inline constexpr Roles row<ToProcess> = head;
+template <> inline constexpr Roles row<JobEnded> = head;
+template <> inline constexpr Roles row<PeersChanged> = head;
+template <> inline constexpr Roles row<KeysVoided> = head;
+template <> inline constexpr Roles row<ObjectLocated> = head;
+template <> inline constexpr Roles row<ReportFacts> = head;
+template <> inline constexpr Roles row<ListObjects> = head;
+template <> inline constexpr Roles row<ReadJobLog> = head;
+template <> inline constexpr Roles row<ListLogs> = head;
+template <> inline constexpr Roles row<ReadLog> = head;
+template <> inline constexpr Roles row<AskUsage> = head;
+// To agents, and from each agent to its processes.
+template <> inline constexpr Roles row<JobOver>{Role::head, Role::agent, Role::driver_agent};
+
+template <> inline constexpr Roles row<JobStarted> = head;
+template <> inline constexpr Roles row<SlotReady> = head;
+template <> inline constexpr Roles row<GenerationEnded> = head;
+template <> inline constexpr Roles row<SlotLost> = head;
+template <> inline constexpr Roles row<RecallSlot> = head;
+template <> inline constexpr Roles row<DemandInfeasible> = head;
+template <> inline constexpr Roles row<DemandPlanned> = head;
+template <> inline constexpr Roles row<ActorChanged> = head;
+template <> inline constexpr Roles row<ActorFound> = head;
+template <> inline constexpr Roles row<StateRead> = head;
+template <> inline constexpr Roles row<RequestRefused> = head;
+template <> inline constexpr Roles row<GroupChanged> = head;
+template <> inline constexpr Roles row<AskTasks> = head;
+template <> inline constexpr Roles row<AskTransfers> = head;
+template <> inline constexpr Roles row<AskSpans> = head;
+
+// ---- between a process and its agent -----------------------------------------------------------
+
+template <> inline constexpr Roles row<AttachDriver> = drivers;
+template <> inline constexpr Roles row<ForHead> = programs;
+template <> inline constexpr Roles row<ReserveObject> = programs;
+template <> inline constexpr Roles row<SealObject> = programs;
+template <> inline constexpr Roles row<ExportObject> = programs;
+template <> inline constexpr Roles row<HoldObject> = programs;
+template <> inline constexpr Roles row<ReleaseObject> = programs;
+template <> inline constexpr Roles row<FetchObject> = programs;
+template <> inline constexpr Roles row<CancelFetch> = programs;
+template <> inline constexpr Roles row<SlabUnmapped> = programs;
+template <> inline constexpr Roles row<OpenRing> = programs;
+template <> inline constexpr Roles row<RingClosed> = programs;
+template <> inline constexpr Roles row<PlaceReturned> = programs;
+template <> inline constexpr Roles row<ExecutorReady> = executors;
+template <> inline constexpr Roles row<ExecutorBlocked> = executors;
+template <> inline constexpr Roles row<ExecutorRetires> = executors;
+template <> inline constexpr Roles row<ExecutorResides> = executors;
+template <> inline constexpr Roles row<ConstructorFinished> = executors;
+template <> inline constexpr Roles row<RunningNow> = executors;
+
+template <> inline constexpr Roles row<DriverAttached> = agents;
+template <> inline constexpr Roles row<AttachRefused> = agents;
+template <> inline constexpr Roles row<FromHead> = agents;
+template <> inline constexpr Roles row<ObjectReserved> = agents;
+template <> inline constexpr Roles row<ObjectSealed> = agents;
+template <> inline constexpr Roles row<HoldConfirmed> = agents;
+template <> inline constexpr Roles row<ObjectReadable> = agents;
+template <> inline constexpr Roles row<ExportUnheld> = agents;
+template <> inline constexpr Roles row<ObjectGone> = agents;
+template <> inline constexpr Roles row<HeadStatus> = agents;
+template <> inline constexpr Roles row<PeersDead> = agents;
+template <> inline constexpr Roles row<TrustChanged> = agents;
+template <> inline constexpr Roles row<LogLines> = agents;
+template <> inline constexpr Roles row<RetireSlab> = agents;
+template <> inline constexpr Roles row<UseDoorbell> = agents;
+template <> inline constexpr Roles row<RingOpened> = agents;
+template <> inline constexpr Roles row<RingEnded> = agents;
+template <> inline constexpr Roles row<ReturnPlace> = agents;
+template <> inline constexpr Roles row<AssignExecutor> = slot_agents;
+template <> inline constexpr Roles row<PrepareExecutor> = slot_agents;
+template <> inline constexpr Roles row<EndExecutor> = slot_agents;
+template <> inline constexpr Roles row<OverShare> = slot_agents;
+
+// ---- between peers -----------------------------------------------------------------------------
+
+template <> inline constexpr Roles row<ResultStored> = agents;
+template <> inline constexpr Roles row<ResultTaken> = agents;
+template <> inline constexpr Roles row<NodeHold> = agents;
+template <> inline constexpr Roles row<NodeHoldConfirmed> = agents;
+template <> inline constexpr Roles row<NodeRelease> = agents;
+template <> inline constexpr Roles row<AskObject> = agents;
+template <> inline constexpr Roles row<ObjectStatus> = agents;
+template <> inline constexpr Roles row<PullRequest> = agents;
+template <> inline constexpr Roles row<PullReady> = agents;
+template <> inline constexpr Roles row<CopyLost> = agents;
+template <> inline constexpr Roles row<ChunksThere> = agents;
+template <> inline constexpr Roles row<PullOver> = agents;
+template <> inline constexpr Roles row<CopyMade> = agents;
+
+template <> inline constexpr Roles row<PushCall> = programs;
+template <> inline constexpr Roles row<CancelCall> = programs;
+template <> inline constexpr Roles row<TakeBackCalls> = programs;
+template <> inline constexpr Roles row<ReplyHeld> = programs;
+template <> inline constexpr Roles row<CallReply> = executors;
+template <> inline constexpr Roles row<CallHandedBack> = executors;
+template <> inline constexpr Roles row<CallStarted> = executors;
+template <> inline constexpr Roles row<StreamRetires> = executors;
+template <> inline constexpr Roles row<HoldsResults> = executors;
+
+}  // namespace roles
+
+namespace roles_detail {
+
+template <class Message>
+constexpr bool has_row = !std::is_same_v<std::remove_cv_t<decltype(roles::row<Message>)>, roles::NoRow>;
+
+}  // namespace roles_detail
+
+template <class Message>
+constexpr bool may_send_kind(Role role) {
+  static_assert(roles_detail::has_row<Message>, "this message has no row in protocol/roles.h");
+  return roles::row<Message>.contains(role);
+}
+
+// Returns true if a sender with this role may send the alternative that `message` holds.
+template <class... Message>
+constexpr bool may_send(Role role, const std::variant<Message...>& message) {
+  return std::visit(
+      [role]<class Each>(const Each&) { return may_send_kind<Each>(role); }, message);
+}
+
+// ---- queries and commands of tools -------------------------------------------------------------
+
+struct VerbRow {
+  std::string_view verb;
+  Roles roles;
+  bool changes = false;
+};
+
+namespace roles {
+
+// Agents are included, because the key that joins machines also serves the tools on them. A join
+// token is unproven until it is redeemed.
+inline constexpr Roles anybody{Role::unproven, Role::agent,    Role::driver_agent,
+                               Role::driver,   Role::observer, Role::operator_};
+inline constexpr Roles readers{Role::agent, Role::driver_agent, Role::driver, Role::observer,
+                               Role::operator_};
+inline constexpr Roles submitters{Role::driver, Role::operator_};
+inline constexpr Roles operators{Role::operator_};
+inline constexpr Roles nodes{Role::agent, Role::operator_};  // nodes that run submitted jobs
+inline constexpr Roles tickets{Role::unproven};
+
+inline constexpr std::array verbs{
+    VerbRow{"ping", anybody},
+    VerbRow{"status", readers},
+    VerbRow{"list", readers},
+    VerbRow{"get", readers},
+    VerbRow{"explain", readers},
+    VerbRow{"named_actors", readers},
+    VerbRow{"planner_state", readers},
+    VerbRow{"job_log", readers},
+    VerbRow{"timeline", readers},
+    VerbRow{"logs", readers},
+    VerbRow{"log", readers},
+    VerbRow{"head_log", readers},
+    VerbRow{"usage", readers},
+    VerbRow{"changes", readers},
+    VerbRow{"package_get", nodes},
+    VerbRow{"submit", submitters, true},
+    VerbRow{"job_stop", submitters, true},
+    VerbRow{"package_put", submitters, true},
+    VerbRow{"drain", operators, true},
+    VerbRow{"undrain", operators, true},
+    VerbRow{"stop", operators, true},
+    VerbRow{"token_create", operators, true},
+    VerbRow{"token_list", operators},
+    VerbRow{"token_revoke", operators, true},
+    VerbRow{"join", tickets, true},
+};
+
+}  // namespace roles
+
+// Returns null for an unknown verb.
+constexpr const VerbRow* verb_row(std::string_view verb) {
+  for (const VerbRow& row : roles::verbs) {
+    if (row.verb == verb) return &row;
+  }
+  return nullptr;
+}
+
+// A verb without a row is never allowed.
+constexpr bool may_ask(Role role, std::string_view verb) {
+  const VerbRow* row = verb_row(verb);
+  return row != nullptr && row->roles.contains(role);
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,205 @@
+#include "scheduler/planner/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "scheduler/planner/backlog.h"
+#include "scheduler/planner/fleet.h"
+#include "scheduler/planner/groups_to_serve.h"
+#include "scheduler/planner/type_choice.h"
+
+namespace mobula::internal::planner {
+namespace {
+
+using scheduler::Ask;
+using scheduler::Tenant;
+
+class Planning {
+ public:
+  Planning(const ClusterState& state, const std::vector<NodeType>& types, const Limits& limits)
+      : state_(state), limits_(limits), fleet_(state, types, limits),
+        stage_(state.nodes, Rehearsal::Books::as_they_are) {
+    if (!state.standing.empty()) idle_stage_.emplace(state.nodes, Rehearsal::Books::empty);
+  }
+
+  Plan run() {
+    reach_minima();
+    serve_standing();
+    serve_groups();
+    serve_slots();
+    plan_.launch = fleet_.launches();
+    end_idle_nodes();
+    return std::move(plan_);
+  }
+
+ private:
+  void reach_minima() {
+    for (const auto& type : fleet_.types()) {
+      while (fleet_.count(type.name) < type.min_workers && fleet_.has_room(type)) {
+        const auto node = fleet_.launch(type, Cause::minimum, stage_);
+        if (idle_stage_) fleet_.show(node, *idle_stage_);
+      }
+    }
+  }
+
+  void serve_standing() {
+    if (!idle_stage_) return;
+    std::vector<WantedSlots> wanted;
+    for (const auto& standing : state_.standing) {
+      WantedSlots slots;
+      slots.demand.id = ClassId::of(wanted.size() + 1);
+      slots.demand.request = standing.request;
+      slots.count = standing.count;
+      slots.tenant = Tenant::bundle;  // capacity, no executors
+      wanted.push_back(std::move(slots));
+    }
+    serve(wanted, Cause::standing, *idle_stage_, &stage_);
+  }
+
+  void serve_groups() {
+    GroupServer server(fleet_, stage_);
+    stage_.settle();
+    for (const auto& group : state_.groups) {
+      auto refused = server.serve(group);
+      if (!refused) continue;
+      (refused->never ? plan_.infeasible : plan_.waiting).push_back(std::move(*refused));
+    }
+  }
+
+  void serve_slots() { serve(state_.slots, Cause::slots, stage_, nullptr); }
+
+  // The order in which they are placed on present nodes.
+  static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
+    std::vector<std::pair<Ask, std::size_t>> asks;
+    for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
+    std::ranges::stable_sort(asks, [](const auto& a, const auto& b) {
+      return larger(a.first, b.first);
+    });
+    std::vector<std::size_t> order;
+    for (const auto& [ask, which] : asks) order.push_back(which);
+    return order;
+  }
+
+  // Unplaced work that some type serves, by index in `wanted`. Other work must not influence the
+  // choice of a type.
+  std::map<std::size_t, Unit> servable(const std::vector<WantedSlots>& wanted,
+                                       const Rehearsal& stage) const {
+    std::map<std::size_t, Unit> units;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (stage.unserved(i) <= 0) continue;
+      Unit unit{{ask_of(wanted[i])}, stage.unserved(i)};
+      const auto holds = [&](const NodeType& type) { return why_not(type, unit).empty(); };
+      if (std::ranges::any_of(fleet_.types(), holds)) units.emplace(i, std::move(unit));
+    }
+    return units;
+  }
+
+  static Ask ask_of(const WantedSlots& slots) {
+    return Ask(slots.demand.request, slots.demand.program, slots.tenant);
+  }
+
+  // Launches nodes until all work is placed or no type helps. `also` receives the launched nodes.
+  void serve(const std::vector<WantedSlots>& wanted, Cause cause, Rehearsal& stage,
+             Rehearsal* also) {
+    for (const auto which : largest_first(wanted)) {
+      if (!wanted[which].demand.request.placement.group.empty()) continue;
+      stage.want(which, wanted[which]);
+      stage.settle();
+    }
+    std::set<std::string> useless;
+    Backlog backlog(fleet_.types(), servable(wanted, stage));
+    while (!backlog.empty()) {
+      auto closed = fleet_.closed();
+      closed.insert(useless.begin(), useless.end());
+      const auto* best = backlog.best(closed);
+      if (best == nullptr) break;
+      const auto node = fleet_.launch(*best, cause, stage);
+      stage.settle();
+      for (const auto which : stage.take_served()) {
+        backlog.set_count(which, stage.unserved(which));
+      }
+      if (!stage.used(node)) {  // the scheduler would leave it empty
+        fleet_.take_back(node, stage);
+        useless.insert(best->name);
+        continue;
+      }
+      useless.clear();
+      if (also != nullptr) fleet_.show(node, *also);
+    }
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (stage.unserved(i) > 0) refuse(wanted[i], stage.unserved(i), cause, stage);
+    }
+  }
+
+  void refuse(const WantedSlots& wanted, std::int64_t count, Cause cause, const Rehearsal& stage) {
+    Unserved made;
+    if (cause == Cause::slots) made.class_id = wanted.demand.id;
+    made.request = wanted.demand.request;
+    made.count = count;
+    const Unit unit{{ask_of(wanted)}, 1};
+    const auto able = best_types(fleet_.types(), {unit}, {});
+    const auto& demand = wanted.demand;
+    if (able.empty() && !stage.feasible(demand.request, demand.program, wanted.tenant)) {
+      made.why = fleet_.types().empty() ? "no node type is given" : "no node type holds it";
+      for (const auto& type : fleet_.types()) {
+        made.why += fmt::format("; {}: {}", type.name, why_not(type, unit));
+      }
+      made.never = true;
+      plan_.infeasible.push_back(std::move(made));
+      return;
+    }
+    if (able.empty()) {
+      made.why = "only nodes that are there hold it, when running work has ended";
+    } else {
+      made.why = fleet_.limits_of(able);
+      if (made.why.empty()) made.why = "the scheduler would not use a fresh node for it";
+    }
+    plan_.waiting.push_back(std::move(made));
+  }
+
+  void end_idle_nodes() {
+    std::map<std::string, const NodeType*> types;
+    for (const auto& type : fleet_.types()) types[type.name] = &type;
+    std::vector<const ClusterNode*> idle;
+    for (const auto& node : state_.nodes) {
+      const bool ours = types.contains(node.type) && !node.beside_head;
+      const bool over = node.phase == NodePhase::running && node.idle &&
+                        *node.idle >= limits_.idle_timeout && !node.has_objects;
+      const bool holds = node.task_slots + node.actor_slots > 0 || !node.held.resources.empty();
+      const bool stands = idle_stage_ && idle_stage_->used(node.id);
+      if (ours && over && !holds && !stands && !stage_.used(node.id)) {
+        idle.push_back(&node);
+      }
+    }
+    std::ranges::stable_sort(idle, [](const auto* a, const auto* b) {
+      return *a->idle != *b->idle ? *a->idle > *b->idle : a->id < b->id;
+    });
+    std::map<std::string, std::int64_t> ended;
+    for (const auto* node : idle) {
+      // Launching and leaving nodes do not count for a minimum.
+      const auto rest = fleet_.running(node->type) - ended[node->type] - 1;
+      if (rest < types.at(node->type)->min_workers) continue;
+      ++ended[node->type];
+      plan_.terminate.push_back({node->id, node->type, *node->idle});
+    }
+  }
+
+  const ClusterState& state_;
+  const Limits& limits_;
+  Fleet fleet_;
+  Rehearsal stage_;
+  std::optional<Rehearsal> idle_stage_;  // as if all nodes were empty; only with standing requests
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan plan(const ClusterState& state, const std::vector<NodeType>& types, const Limits& limits) {
+  return Planning(state, types, limits).run();
+}
+
+}  // namespace mobula::internal::planner

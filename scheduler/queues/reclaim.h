@@ -1,0 +1,131 @@
+// Recalls and reservations for waiting demands. A demand that got nothing for `recall_after` has as
+// many slots recalled as it lacks. After `reserve_after`, a node is reserved for it, the one with
+// the fewest slots to return; capacity freed there is kept for it. A placement group follows
+// demands with a longer wait (group_reservation.h).
+// Thread: owner (one core).
+// Not: actor slots, which are never recalled. No slot is recalled twice.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+#include "scheduler/groups/group_reservation.h"
+#include "scheduler/queues/pending_demands.h"
+#include "scheduler/queues/recall.h"
+#include "scheduler/ledger/slot_books.h"
+
+namespace mobula::internal::scheduler {
+
+// Recalls choose the longest-held slots of the job with the lowest priority, then of the job with
+// the largest dominant share. That job must not become smaller than the waiting one, but a job or
+// holder without slots may always take one. A slot must have been held for `recall_after`. Resident
+// slots are recalled first, from any job.
+
+class Reclaimer {
+ public:
+  Reclaimer(ClusterView& cluster, SlotBooks& books, PendingDemands& pending, const Groups& groups,
+            const ReclaimSettings& settings)
+      : cluster_(cluster),
+        books_(books),
+        pending_(pending),
+        groups_(groups),
+        settings_(settings),
+        for_group_(cluster, books, groups, settings) {}
+
+  // Lifts reservations whose class or group no longer waits, or is behind others of a higher
+  // priority that may need the capacity, or whose node has left.
+  void lift_unneeded(Time now);
+  void lift(const ClassKey& key);
+  const std::map<ClassKey, NodeId>& reserved() const { return reserved_; }
+  const GroupReservation& for_group() const { return for_group_; }
+
+  // Reserves the nodes of `choice` for a group in place of its present ones. False if others
+  // precede it.
+  bool reserve_for(const Groups::Row& group, const BundleChoice& choice, Time now);
+  // Reserves `node` for a class without a reservation, unless the node is reserved.
+  void reserve_if_none(const PendingClass& of, NodeId node);
+
+  // Runs after a round of placement, when every waiting demand needs freed capacity. Costs nothing
+  // before it is due.
+  void run(Time now, std::vector<Recall>& out);
+  // Time at which `run` may act, if nothing changes before.
+  std::optional<Time> due() const { return due_; }
+
+ private:
+  struct Returns {
+    NodeId node;
+    std::size_t cost = 0;  // number of slots to wait for, including recalled ones
+    std::vector<SlotId> recall;  // slots to recall now
+  };
+  // Expected return of a slot: soon; recalled and overdue; refused by its lessee.
+  enum class Outlook : std::uint8_t { good, overdue, refused };
+  struct Victim {
+    Outlook outlook = Outlook::good;
+    bool fresh = false;  // not recalled yet
+    bool works = true;  // false: it only holds results
+    std::int32_t priority = 0;
+    std::int64_t minus_share = 0;
+    std::uint64_t sequence = 0;
+    const HeldSlot* held = nullptr;
+  };
+  // State of one demand that searches slots, including the results of earlier recalls of this
+  // search.
+  struct Search {
+    Time now;
+    const Demand* demand = nullptr;
+    const Ask* ask = nullptr;
+    bool patient = true;  // it waits long enough for a reservation
+    std::int32_t priority = 0;
+    std::int64_t slots = 0;  // slots of the holder
+    bool job_has_none = false;
+    ResourceSet promised;  // amounts including the slot that it searches
+    std::int64_t share = 0;  // share of the job including `promised`
+  };
+
+  bool is_outranked(JobId job, const Need& need) const;
+  Search search_for(const Demand& demand, Time now, bool patient) const;
+  // A slot was found, and the search continues.
+  void look_further(Search& search) const;
+  bool may_take(const Search& search, const HeldSlot& victim, const ResourceSet& taken) const;
+  std::vector<Victim> victims_on(const Search& search, NodeId node) const;
+  std::optional<Returns> returns_on(const Search& search, NodeId node);
+  std::optional<Returns> cheapest(const Search& search);
+  void recall(const Search& search, const Returns& returns, RecallCause cause,
+              std::vector<Recall>& out);
+  bool is_outranked(const Groups::Row& group) const;
+  void recall_for(Demand& demand, Time now, std::vector<Recall>& out);
+  void reserve_for(PendingClass& of, Time now, std::vector<Recall>& out);
+  // Opens reserved capacity if nothing has returned for long, and closes it again.
+  void look_at_withheld(NodeId node, Time now);
+  void look_at_withheld_quota(const PendingClass& of, Time now);
+  void look_again(Time now, const Withholding::Look& look);
+  // Recalls slots of the same job, so that its quota allows a new one.
+  void recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out);
+  // Recalls for the due demands of the class, at most `limit`; returns their number.
+  std::size_t recall_for_class(PendingClass& of, Time now, std::size_t limit,
+                               std::vector<Recall>& out);
+  void wake_at(Time time) { due_ = std::min(due_.value_or(time), time); }
+  std::vector<const SlotBooks::Job*> jobs_by_share() const;
+
+  ClusterView& cluster_;
+  SlotBooks& books_;
+  PendingDemands& pending_;
+  const Groups& groups_;
+  const ReclaimSettings& settings_;
+  GroupReservation for_group_;
+  std::map<ClassKey, NodeId> reserved_;
+  std::optional<Time> due_;
+  std::uint64_t seen_version_ = 0;  // version of the cluster
+  std::size_t nodes_left_ = 0;  // nodes left to examine in this round
+  // position at which the last round stopped, by age
+  std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;
+  std::vector<const SlotBooks::Job*> victims_;  // jobs with slots, the largest share first
+};
+
+}  // namespace mobula::internal::scheduler

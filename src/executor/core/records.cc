@@ -1,8 +1,0 @@
-#include "executor/core/executor_core.h"
-#include "protocol/core_records_defined.h"
-
-namespace mobula::internal {
-
-template struct CoreRecords<executor::ExecutorCore>;
-
-}  // namespace mobula::internal

@@ -1,0 +1,117 @@
+// Operations over a communicator that an operation began: reports of completion, and the fallback
+// to the host.
+#include <algorithm>
+#include <utility>
+
+#include "base/mark.h"
+#include "tensor/collective/core/member_core.h"
+
+namespace mobula::internal::collective {
+namespace {
+
+const Mark mark_again("collective.operation_goes_again_by_way_of_the_host");
+const Mark mark_later("collective.communicator_was_let_go_after_the_operation");
+const Mark mark_before("collective.another_had_let_go_of_its_communicator");
+
+bool answers(const Word& word) { return word.kind == WordKind::came || word.kind == WordKind::let_go; }
+
+}  // namespace
+
+// Release message of this member that precedes its message of this kind, if any.
+const Word* MemberCore::let_go_before(std::uint32_t rank, WordKind kind) const {
+  const auto& heard = peers_[rank].heard;
+  const auto at = std::ranges::find_if(heard, [kind](const Word& word) { return word.kind == kind || word.kind == WordKind::let_go; });
+  return at == heard.end() || at->kind == kind ? nullptr : &*at;
+}
+
+// The first report counts: after a report of completion, a member may release the communicator.
+const Word* MemberCore::answer_of(std::uint32_t rank) const {
+  const auto& heard = peers_[rank].heard;
+  const auto at = std::ranges::find_if(heard, answers);
+  return at == heard.end() ? nullptr : &*at;
+}
+
+void MemberCore::forget(std::initializer_list<WordKind> kinds) {
+  for (Peer& peer : peers_) {
+    std::erase_if(peer.heard, [&](const Word& word) { return std::ranges::find(kinds, word.kind) != kinds.end(); });
+  }
+}
+
+// Runs between operations, before this member's next handshake.
+void MemberCore::notice_who_let_go(Commands& out) {
+  if (communicator_ != Communicator::open) return;
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    const Word* const word = next_of(rank, WordKind::let_go);
+    if (word == nullptr) continue;
+    mark_before.hit();
+    let_go(std::string(word->text), out);
+    return forget({WordKind::let_go});
+  }
+}
+
+// Marks the communicator as failed. It is shut down when the path of the current operation is
+// settled or abandoned.
+void MemberCore::let_go(const std::string& why, Commands& out) {
+  communicator_ = Communicator::failed;
+  devices_.clear();
+  no_communicator_ = "nccl: " + why;
+  Word word;
+  word.kind = WordKind::let_go;
+  word.number = number_;
+  word.text = why;
+  say(std::nullopt, word, out);
+}
+
+// A member that released the communicator no longer participates, so the operation would never end.
+bool MemberCore::stops_moving(Time now, Commands& out) {
+  if (!answers_ || communicator_ != Communicator::open) return false;
+  for (std::uint32_t rank = 0; rank < size(); ++rank) {
+    const Word* const word = next_of(rank, WordKind::let_go);
+    if (word == nullptr) continue;
+    stop_moving(now, word->text, out);
+    return true;
+  }
+  return false;
+}
+
+void MemberCore::stop_moving(Time, std::string why, Commands& out) {
+  let_go(why, out);
+  if (!own_answer_) own_answer_ = std::move(why);
+  is_begun_ = false;
+  stage_ = Stage::closing;
+}
+
+void MemberCore::say_came(Time now, Commands& out) {
+  needs_turn_ = false;
+  own_answer_.emplace();
+  Word word;
+  word.kind = WordKind::came;
+  word.number = number_;
+  say(other_, word, out);
+  wait(Wait::came, now, out);
+}
+
+// All participants have the same reports and reach the same verdict.
+void MemberCore::conclude_moving(Time now, Commands& out) {
+  std::string why;
+  std::ranges::sort(line_);
+  for (const auto rank : line_) {
+    const std::string& answer = rank == terms_.rank ? *own_answer_ : answer_of(rank)->text;
+    if (why.empty()) why = answer;
+  }
+  answers_ = false;
+  for (const auto rank : line_) {
+    const Word* const answer = rank == terms_.rank ? nullptr : answer_of(rank);
+    if (answer != nullptr && answer->kind == WordKind::came) (void)take(rank, WordKind::came);
+  }
+  if (communicator_ == Communicator::failed) forget({WordKind::let_go, WordKind::turn});
+  if (why.empty()) {
+    if (communicator_ == Communicator::failed) mark_later.hit();
+    return done(out);
+  }
+  mark_again.hit();
+  no_communicator_ = "nccl: " + why;
+  settle_way(now, out);
+}
+
+}  // namespace mobula::internal::collective

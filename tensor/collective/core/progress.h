@@ -1,0 +1,67 @@
+// Progress of one member through its plan: the bytes that it may send and receive now. Copies and
+// reductions run inside this class. The owner moves bytes and reports their number.
+// Thread: owner (pure).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tensor/collective/core/plan.h"
+
+namespace mobula::internal::collective {
+
+struct Memory {
+  std::span<const std::byte> input;
+  std::span<std::byte> output;
+  std::span<std::byte> scratch;
+  // keeps the memory alive after the call, for a library that still uses it
+  std::shared_ptr<const void> owner = nullptr;
+};
+
+class Progress {
+ public:
+  // `plan` and the memory must outlive this object.
+  Progress(const Operation& operation, const Plan& plan, std::uint32_t rank, std::uint32_t members, Memory memory);
+
+  bool done() const { return left_ == 0; }
+  // Empty if nothing can be sent to, or received from, that rank now.
+  std::span<const std::byte> to_send(std::uint32_t peer);
+  std::span<std::byte> to_receive(std::uint32_t peer);
+  void sent(std::uint32_t peer, std::size_t bytes);
+  void received(std::uint32_t peer, std::size_t bytes);
+  // True if bytes to or from that rank are outstanding.
+  bool waits_for(std::uint32_t peer) const;
+
+ private:
+  struct Line {
+    std::vector<std::uint32_t> steps;
+    std::size_t next = 0;
+    std::size_t moved = 0;  // bytes of step `next`
+  };
+  bool may_start(std::uint32_t step);
+  void finish(std::uint32_t step);
+  void work();
+  void carry_out(const Step& step);
+  const std::byte* at(const Place& place) const;
+  std::byte* writable(const Place& place);
+  const Step* front(const Line& line) const;
+
+  const Operation& operation_;
+  const Plan& plan_;
+  const std::uint32_t rank_;
+  const std::uint32_t members_;
+  const Memory memory_;
+  std::vector<Line> sends_;     // by rank
+  std::vector<Line> receives_;  // by rank
+  std::vector<std::uint32_t> own_;  // local steps, in order
+  std::size_t own_next_ = 0;        // all local steps before it are complete
+  std::vector<bool> done_;
+  std::vector<std::uint32_t> checked_;  // by step: number of its predecessors known to be complete
+  std::size_t left_ = 0;
+  bool fresh_ = true;  // a step has completed since the last `work`
+};
+
+}  // namespace mobula::internal::collective

@@ -1,0 +1,37 @@
+#include "tensor/exchange/core/turns.h"
+
+#include <algorithm>
+
+namespace mobula::internal::transfer {
+
+bool Turns::ask(std::uint32_t lane, Taker taker) {
+  auto& line = lines_[lane];
+  if (std::ranges::find(line, taker) == line.end()) line.push_back(taker);
+  return line.front() == taker;
+}
+
+std::optional<Turns::Taker> Turns::leave(std::uint32_t lane, Taker taker) {
+  const auto at = lines_.find(lane);
+  if (at == lines_.end()) return std::nullopt;
+  auto& line = at->second;
+  const bool had = line.front() == taker;
+  std::erase(line, taker);
+  if (line.empty()) {
+    lines_.erase(at);
+    return std::nullopt;
+  }
+  return had ? std::optional(line.front()) : std::nullopt;
+}
+
+bool Turns::has(std::uint32_t lane, Taker taker) const {
+  const auto at = lines_.find(lane);
+  return at != lines_.end() && at->second.front() == taker;
+}
+
+std::size_t Turns::in_line() const {
+  std::size_t count = 0;
+  for (const auto& [lane, line] : lines_) count += line.size();
+  return count;
+}
+
+}  // namespace mobula::internal::transfer

@@ -1,0 +1,557 @@
+#include "tensor/exchange/tensor_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mutex.h"
+#include "tensor/exchange/core/region_parts.h"
+
+namespace mobula::internal::exchange {
+namespace {
+
+using transfer::PullEnded;
+using transfer::RegionsHere;
+using transfer::RegionsInStore;
+
+// Result of an empty tensor: nothing is transferred, and no transport sees it.
+Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device = device}; }
+
+// The owner of the value must be the process that holds the elements.
+bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder->process == ref.owner; }
+
+// Disables the progress timeout of the core: transports detect a silent peer and end its transfers.
+transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
+  options.progress_within = std::chrono::hours(1);
+  return options;
+}
+
+}  // namespace
+
+std::string TensorExchange::text_of(DirectPath path, std::string_view why) {
+  return std::string(to_string(path)) + ": " + std::string(why);
+}
+
+TensorExchange::TensorExchange(ExchangeOptions options, Callbacks callbacks)
+    : options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      core_(options_.self.process, with_long_patience(options_.regions)),
+      withdrawals_(std::make_shared<Withdrawals>([this](ObjectId object, std::uint64_t copy) {
+        post([this, object, copy] { withdraw(object, copy); });
+      })) {}
+
+Result<std::unique_ptr<TensorExchange>> TensorExchange::start(ExchangeOptions options, Callbacks callbacks) {
+  std::unique_ptr<TensorExchange> self(new TensorExchange(std::move(options), std::move(callbacks)));
+  SocketOptions sockets;
+  sockets.keys = self->options_.keys;
+  sockets.host_bind = self->options_.host_bind;
+  auto opened = ProcessSockets::open(sockets);
+  if (!opened) return opened.error();
+  self->sockets_ = std::move(*opened);
+  Result<void> made;
+  auto ran = self->sockets_->thread().run([&] { made = self->open(); });
+  if (ran.ok() && made.ok()) return self;
+  return ran.ok() ? made.error() : ran.error();
+}
+
+Result<void> TensorExchange::open() {
+  EventLoop& loop = sockets_->loop();
+  timer_ = std::make_unique<Timer>(loop, [this] {
+    step([&](Time now, auto& out) { core_.tick(now, out); });
+  });
+  alarm_ = std::make_unique<Timer>(loop, callbacks_.woken);
+  PathOptions paths{.process = options_.self.process,
+                    .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".s",
+                    .host_bind = options_.host_bind,
+                    .may_choose = options_.may_choose,
+                    .fabric = options_.fabric,
+                    .own_host = options_.own_host,
+                    .plugins = options_.plugins,
+                    .gpus = options_.gpus,
+                    .lost = options_.lost};
+  paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
+  arena_ = paths_->arena();
+  LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
+                    .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
+                    .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
+  RegionReach says = paths_->reach();
+  says.part_bytes = options_.regions.part_bytes;
+  says.may_part = true;
+  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(says),
+                                {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
+                                 .heard = [this](ProcessId peer, const RegionMessage& message) {
+                                   take_up();
+                                   // reported dead by the preceding `take_up`
+                                   if (!paths_->knows(peer)) return;
+                                   learn_places(message);
+                                   step([&](Time now, auto& out) { core_.heard(now, peer, message, out); });
+                                 },
+                                 .gone = [this](ProcessId peer, const Failure& why) { gone(peer, why); },
+                                 .parted = [this](ProcessId peer) { paths_->parted(peer); }});
+  if (!made) return made.error();
+  links_ = std::move(*made);
+  self_ = links_->self();
+  return {};
+}
+
+TensorExchange::~TensorExchange() {
+  withdrawals_->close();
+  if (!sockets_) return;
+  (void)sockets_->thread().run([this] {
+    links_.reset();
+    paths_.reset();
+    timer_.reset();
+    alarm_.reset();
+  });
+  sockets_.reset();
+}
+
+void TensorExchange::post(std::function<void()> task) {
+  {
+    const MutexLock lock(mutex_);
+    inbox_.push_back(std::move(task));
+    if (std::exchange(notified_, true)) return;
+  }
+  if (sockets_->loop().post([this] { take_up(); })) return;
+  const MutexLock lock(mutex_);
+  notified_ = false;  // mailbox full: the next `post` tries again
+}
+
+// Applies requests and registrations before any message of a peer: the peer acts on earlier
+// messages of this process.
+void TensorExchange::take_up() {
+  std::vector<std::function<void()>> tasks;
+  std::map<ObjectId, Published> fresh;
+  {
+    const MutexLock lock(mutex_);
+    tasks.swap(inbox_);
+    fresh.swap(fresh_);
+    notified_ = false;
+  }
+  for (auto& each : fresh) {
+    const auto at = published_.insert_or_assign(each.first, std::move(each.second)).first;
+    publish_to_core(at->first, at->second);
+  }
+  for (const auto& task : tasks) task();
+}
+
+// ---- core ---------------------------------------------------------------------------------------
+
+void TensorExchange::carry_out_all() {
+  if (carrying_out_) return;
+  carrying_out_ = true;
+  for (std::size_t next = 0; next < commands_.size(); ++next) {
+    auto command = std::move(commands_[next]);  // execution can append commands
+    carry_out(command);
+  }
+  commands_.clear();
+  carrying_out_ = false;
+  if (const auto due = core_.next_deadline()) {
+    timer_->arm(*due);
+  } else {
+    timer_->disarm();
+  }
+}
+
+void TensorExchange::publish_to_core(ObjectId object, const Published& published) {
+  const SourceRegion& elements = published.elements;
+  std::uint32_t lane = 0;
+  if (!elements.place.on_host() && options_.gpus) lane = options_.gpus->lane_of(to_string(elements.place.device)).value_or(0);
+  step([&](Time now, auto& out) { core_.publish(now, object, elements.bytes.size(), lane, out); });
+}
+
+void TensorExchange::carry_out(transfer::RegionCommand& command) {
+  std::visit([this](auto& each) { carry_out(each); }, command);
+}
+
+void TensorExchange::carry_out(const transfer::SendRegions& command) {
+  links_->send(command.to, with_places(command.message));
+}
+
+void TensorExchange::wake(Duration after) {
+  post([this, after] {
+    if (alarm_ && !alarm_->armed()) alarm_->arm(monotonic_now() + after);
+  });
+}
+
+// ---- register -----------------------------------------------------------------------------------
+
+void TensorExchange::publish(ObjectId object, SourceRegion elements, std::shared_ptr<const void> owner) {
+  const MutexLock lock(mutex_);
+  fresh_[object] = {elements, std::move(owner)};
+}
+
+void TensorExchange::publish_again(ObjectId object) {
+  post([this, object] {
+    const auto at = published_.find(object);
+    if (at == published_.end() || !at->second.let_go || at->second.retired) return;
+    at->second.let_go = false;
+    publish_to_core(object, at->second);
+  });
+}
+
+std::shared_ptr<const void> TensorExchange::retire(ObjectId object) {
+  {
+    const MutexLock lock(mutex_);
+    if (auto fresh = fresh_.extract(object)) return std::move(fresh.mapped().owner);
+  }
+  post([this, object] {
+    const auto at = published_.find(object);
+    if (at == published_.end()) return;
+    at->second.retired = true;
+    if (at->second.let_go) published_.erase(at);
+    step([&](Time now, auto& out) { core_.retire(now, object, out); });
+  });
+  return nullptr;
+}
+
+void TensorExchange::evacuate() {
+  post([this] {
+    std::vector<ObjectId> all;
+    for (const auto& [object, each] : published_) all.push_back(object);
+    for (const ObjectId object : all) {
+      step([&](Time now, auto& out) { core_.evacuate(now, object, out); });
+    }
+  });
+}
+
+void TensorExchange::stored(ObjectId object, std::optional<Failure> failure) {
+  post([this, object, failure = std::move(failure)] {
+    step([&](Time now, auto& out) { core_.stored(now, object, failure, out); });
+  });
+}
+
+void TensorExchange::carry_out(const transfer::Export& command) {
+  open_plugin_of(command.path);
+  const auto operation = command.operation;
+  const auto told = [this, operation](const Result<std::string>& ticket) {
+    if (!ticket) operations_.erase(operation);
+    step([&](Time now, auto& out) { core_.exported(now, operation, ticket, out); });
+  };
+  const auto at = published_.find(command.object);
+  const auto memory = at == published_.end() ? nullptr : at->second.memory.lock();
+  if (at == published_.end() || (at->second.copy != 0 && !memory)) {
+    return told(failure(ErrorCode::not_found, "it is not here any more"));
+  }
+  SourceRegion elements = at->second.elements;
+  if (command.part != 0) {
+    const auto span = transfer::span_of(elements.bytes.size(), options_.regions.part_bytes, command.part);
+    elements.bytes = elements.bytes.subspan(span.offset, span.size_bytes);
+    elements.file.reset();  // copied, not mapped
+  }
+  auto transfer = paths_->offer({command.path, command.peer, command.peer_lane}, elements, told);
+  if (!transfer) return told(transfer.error());
+  operations_[operation] = {command.path, *transfer, 0, {}, memory};
+}
+
+void TensorExchange::carry_out(const transfer::Unexport& command) {
+  const auto at = operations_.find(command.operation);
+  const auto ended = [this, operation = command.operation] {
+    operations_.erase(operation);
+    step([&](Time now, auto& out) { core_.ended(now, operation, std::nullopt, out); });
+  };
+  if (at == operations_.end()) return ended();
+  paths_->release(at->second.transfer, ended);
+}
+
+// Elements that readers mapped in place stay until the last reference ends, even if the store has a
+// copy.
+void TensorExchange::carry_out(const transfer::FreeRegions& command) {
+  const auto at = published_.find(command.object);
+  if (at == published_.end()) return;
+  at->second.let_go = true;
+  if (at->second.retired) published_.erase(at);
+}
+
+void TensorExchange::carry_out(const transfer::StoreRegions& command) {
+  const Published& what = published_.at(command.object);
+  callbacks_.store(command.object, what.elements, what.owner);
+}
+
+// ---- pull ---------------------------------------------------------------------------------------
+
+void TensorExchange::want(std::uint64_t number, RefRecords tensors, bool arguments, std::optional<int> device) {
+  progress_.want(monotonic_now(), number, tensors);
+  post([this, number, tensors = std::move(tensors), arguments, device]() mutable {
+    if (!paths_) return;
+    Wish& wish = wishes_[number];
+    wish.due = tensors.size();
+    wish.tensors = std::move(tensors);
+    wish.arguments = arguments;
+    wish.device = device;
+    waiting_.push_back(number);
+    // Also for known peers: a connection from a peer does not serve as a connection to it.
+    for (const RefRecord& each : wish.tensors) {
+      if (!is_sound(each)) continue;
+      unreachable_.erase(each.owner);
+      links_->meet(*each.tensor->holder);
+    }
+    begin_wishes();
+  });
+}
+
+void TensorExchange::unwant(std::uint64_t number) {
+  progress_.over(number);
+  post([this, number] {
+    const auto at = wishes_.find(number);
+    if (at == wishes_.end()) return;
+    const auto pulls = std::move(at->second.pulls);
+    wishes_.erase(at);
+    std::erase(waiting_, number);
+    for (const auto& each : pulls) {
+      if (!pulls_.contains(each.first)) continue;  // a completed chunk
+      step([&](Time now, auto& out) { core_.unwant(now, each.first, out); });
+    }
+  });
+}
+
+void TensorExchange::dead(std::vector<ProcessId> processes) {
+  post([this, processes = std::move(processes)] {
+    if (!links_) return;
+    for (const ProcessId each : processes) links_->dead(each);
+  });
+}
+
+void TensorExchange::trust(std::string ticket, std::vector<std::string> void_keys) {
+  post([this, ticket = std::move(ticket), void_keys = std::move(void_keys)] {
+    if (links_) links_->trust(ticket, void_keys);
+  });
+}
+
+void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
+  paths_->met(peer, reach);
+  if (reach.may_part) core_.may_part(peer);
+  reached_or_not(peer);
+  begin_wishes();
+}
+
+void TensorExchange::gone(ProcessId peer, const Failure& why) {
+  paths_->gone(peer);
+  if (!waiting_.empty()) unreachable_[peer] = why.text;
+  reached_or_not(peer);
+  step([&](Time now, auto& out) { core_.peer_gone(now, peer, out); });
+  begin_wishes();
+}
+
+// Connects again at once if anything needs the holder: pulls in progress, and requests that still
+// wait for other holders.
+void TensorExchange::carry_out(const transfer::Part& command) {
+  paths_->close_ways(command.holder);
+  links_->part(command.holder);
+  for (const auto& [number, wish] : wishes_) {
+    const bool waits = std::ranges::find(waiting_, number) != waiting_.end();
+    if (!waits && !command.again) continue;
+    for (const RefRecord& each : wish.tensors) {
+      if (is_sound(each) && each.owner == command.holder) return links_->meet(*each.tensor->holder);
+    }
+  }
+  if (const auto keeper = where_.find(command.holder); keeper != where_.end() && command.again) links_->meet(keeper->second, true);
+}
+
+// Starts the requests whose holders are all connected or known to be unreachable.
+void TensorExchange::begin_wishes() {
+  std::vector<std::uint64_t> ready;
+  std::erase_if(waiting_, [&](std::uint64_t number) {
+    const bool all = std::ranges::all_of(wishes_.at(number).tensors, [&](const RefRecord& each) {
+      return !is_sound(each) || paths_->knows(each.owner) || unreachable_.contains(each.owner);
+    });
+    if (all) ready.push_back(number);
+    return all;
+  });
+  for (const std::uint64_t number : ready) {
+    if (const auto at = wishes_.find(number); at != wishes_.end()) begin(number, at->second);
+  }
+  if (waiting_.empty()) unreachable_.clear();
+}
+
+void TensorExchange::open_plugin_of(std::optional<DirectPath> path) {
+  if (path && is_of_plugin(*path) && paths_->open_installed(*path)) links_->announce(paths_->reach());
+}
+
+void TensorExchange::begin(std::uint64_t number, Wish& wish) {
+  std::vector<Arrival> at_once;
+  std::vector<transfer::RegionWish> together;
+  std::vector<Wanted> wanted;
+  std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
+  for (const RefRecord& each : wish.tensors) {
+    Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
+                 .refusals = {}, .failed_tries = {}, .fell_back = false};
+    if (!is_sound(each)) {
+      none.outcome = failure(ErrorCode::corrupt, "its ref names another process than the one that is to have it");
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    if (!paths_->knows(each.owner)) {
+      none.refusals.push_back("its holder cannot be reached: " + unreachable_[each.owner]);
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    open_plugin_of(each.tensor->wish.named);
+    // host tensors are copied to `device`
+    const bool moves = !each.tensor->device.empty() && wish.device;
+    const int device = moves ? *wish.device : paths_->landing(*each.tensor);
+    const auto choice = paths_->choose(each.owner, *each.tensor, device);
+    if (choice.paths.empty()) {
+      for (const auto& refusal : choice.refusals) none.refusals.push_back(text_of(refusal.path, refusal.why));
+      none.outcome = failure(ErrorCode::unavailable, "none of the paths it may take is there");
+      at_once.push_back(std::move(none));
+      continue;
+    }
+    transfer::RegionWish one{.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
+                             .holders = {each.owner}, .paths = choice.paths,
+                             .lane = static_cast<std::uint32_t>(std::max(device, 0))};
+    Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
+    if (comes_in_parts(whole, choice.paths) && add_parts(number, whole, one, together, wanted)) continue;
+    together.push_back(std::move(one));
+    wanted.push_back(std::move(whole));
+  }
+  if (!together.empty()) {
+    step([&](Time now, auto& out) {
+      const auto pulls = core_.want(now, std::move(together), wish.arguments, out);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (!pulls && wanted[i].gathering != 0) {
+          const auto gathering = gatherings_.find(wanted[i].gathering);
+          if (gathering == gatherings_.end()) continue;
+          gathering->second.failed = pulls.error();
+          never_began.push_back(gatherings_.extract(gathering));
+          continue;
+        }
+        if (!pulls) {
+          at_once.push_back({.wish = number, .object = wanted[i].ref.object, .outcome = pulls.error(), .path = {},
+                             .holder = wanted[i].ref.owner, .refusals = {}, .failed_tries = {}, .fell_back = false});
+          continue;
+        }
+        wish.pulls.emplace((*pulls)[i], wanted[i]);
+        pulls_[(*pulls)[i]] = {number, wanted[i].gathering};
+        if (wanted[i].gathering != 0) gatherings_.at(wanted[i].gathering).parts[(*pulls)[i]] = wanted[i].part;
+      }
+    });
+  }
+  for (const auto& each : never_began) gathered(each.key(), each.mapped());
+  for (auto& each : at_once) arrive(std::move(each));
+}
+
+void TensorExchange::arrive(Arrival arrival) {
+  const auto at = wishes_.find(arrival.wish);
+  if (at == wishes_.end()) return;
+  if (--at->second.due == 0) wishes_.erase(at);
+  progress_.over(arrival.wish, arrival.object);
+  callbacks_.arrived(std::move(arrival));
+}
+
+void TensorExchange::carry_out(const transfer::Fetch& command) {
+  const auto operation = command.operation;
+  const auto told = [this, operation, pull = command.pull](Result<Elements> elements) {
+    operations_.erase(operation);
+    std::optional<Failure> failed;
+    const auto place = pulls_.find(pull);
+    const auto gathering = place == pulls_.end() ? gatherings_.end() : gatherings_.find(place->second.gathering);
+    if (elements && gathering != gatherings_.end()) {
+      gathering->second.encrypted[pull] = elements->encrypted;
+    } else if (elements) {
+      fetched_[pull] = std::move(*elements);
+    } else {
+      failed = elements.error();
+    }
+    step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
+  };
+  const auto wish = wishes_.find(pulls_.at(command.pull).wish);
+  Result<TransferId> transfer = failure(ErrorCode::cancelled, "nobody wants it any more");
+  if (wish != wishes_.end()) {
+    const Wanted& wanted = wish->second.pulls.at(command.pull);
+    const TensorRecord& record = *wanted.ref.tensor;
+    progress_.moves(monotonic_now(), wish->first, wanted.ref.object, command.path);
+    if (record.size_bytes == 0) return told(nothing_on(wanted.device));
+    const bool stays = wanted.device == on_host ? record.device.empty()
+                                                : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
+    TensorPaths::Fetch fetch{.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
+                             .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
+                             .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
+                             .device = wanted.device};
+    if (wanted.gathering != 0) {
+      const auto target = place_of(wanted);
+      if (!target) return told(target.error());
+      fetch.in_place = false;
+      fetch.size_bytes = target->size();
+      fetch.target = *target;
+      fetch.target_owner = gatherings_.at(wanted.gathering).memory;
+    }
+    transfer = paths_->fetch(fetch, told);
+  }
+  if (!transfer) return told(transfer.error());
+  operations_[operation] = {command.path, *transfer, command.pull};
+}
+
+void TensorExchange::carry_out(const transfer::Cancel& command) {
+  const auto at = operations_.find(command.operation);
+  if (at == operations_.end()) return;
+  if (at->second.pair) return paths_->break_pair(*at->second.pair, at->second.transfer);
+  paths_->cancel(at->second.transfer);
+}
+
+// A reachable holder is the authority on its elements. Elements of an unreachable holder are in the
+// store or lost.
+void TensorExchange::carry_out(const transfer::LookUp& command) {
+  bool reachable = false;
+  for (const auto& [number, wish] : wishes_) {
+    for (const auto& [pull, ref] : wish.pulls) {
+      if (ref.ref.object == command.object) reachable = reachable || paths_->knows(ref.ref.owner);
+    }
+  }
+  step([&](Time now, auto& out) {
+    core_.located(now, command.object, {.holders = {}, .in_store = !reachable, .lost = reachable}, out);
+  });
+}
+
+void TensorExchange::tell_refusals(const Wanted& wanted, Arrival& arrival) {
+  const RefRecord& ref = wanted.ref;
+  const auto named = ref.tensor->wish.named;
+  arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
+  for (const auto& each : wanted.refusals) {
+    // A path for other kinds of memory is not worth a report.
+    const bool is_of_devices = each.path == DirectPath::cuda_ipc || each.path == DirectPath::nccl;
+    const bool fits = !is_of_devices || (!ref.tensor->device.empty() && wanted.device != on_host);
+    const bool better = fits && (!arrival.path || transfer::is_better(each.path, *arrival.path));
+    if (better || named == each.path) arrival.refusals.push_back(text_of(each.path, each.why));
+  }
+}
+
+void TensorExchange::carry_out(PullEnded& command) {
+  const auto at = pulls_.find(command.pull);
+  const std::uint64_t number = at->second.wish;
+  const std::uint64_t gathering = at->second.gathering;
+  pulls_.erase(at);
+  arriving_.erase(command.pull);
+  auto elements = fetched_.extract(command.pull);
+  if (gathering != 0) return part_ended(command, gathering);
+  const auto wish = wishes_.find(number);
+  if (wish == wishes_.end()) return;  // cancelled
+  const Wanted wanted = wish->second.pulls.at(command.pull);
+  const RefRecord& ref = wanted.ref;
+  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
+                  .refusals = {}, .failed_tries = {}, .fell_back = false,
+                  .queued = command.queued, .moved = command.moved};
+  for (const auto& attempt : command.attempts) {
+    if (attempt.refusal.empty()) {
+      arrival.path = attempt.path;
+    } else {
+      arrival.refusals.push_back(text_of(attempt.path, attempt.refusal));
+      arrival.failed_tries.push_back(attempt.path);
+    }
+  }
+  tell_refusals(wanted, arrival);
+  const bool here = std::holds_alternative<RegionsHere>(command.outcome);
+  if (here && !ref.tensor->device.empty() && !wish->second.device && wanted.device == on_host) {
+    arrival.refusals.push_back("cuda: it was made on " + ref.tensor->device +
+                               ", and this process has no GPU to put it on: it lies in host memory");
+  }
+  if (here && !elements.empty()) {
+    arrival.outcome = std::move(elements.mapped());
+  } else if (here && ref.tensor->size_bytes == 0) {
+    arrival.outcome = nothing_on(wanted.device);
+  } else if (const auto* failed = std::get_if<Failure>(&command.outcome)) {
+    arrival.outcome = *failed;
+  }
+  arrive(std::move(arrival));
+}
+
+}  // namespace mobula::internal::exchange

@@ -1,0 +1,122 @@
+// Planned exits: submitted calls are awaited, actors are destroyed, and dead callers are not
+// awaited.
+#include "client/executor/core/executor_fixture.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+using PlannedEnd = Executor;
+
+TEST_F(PlannedEnd, AwaitsSubmittedCalls) {
+  has_submitted_ = true;
+  be_task_executor(1);
+  push(owner, 1);
+  finish(running_.at(0).token);
+  acknowledge(owner, 2);
+  EXPECT_EQ(commanded<AwaitSubmitted>().size(), 1u);
+  step(SubmittedPending{3, "log"});
+  const auto departing = told_agent<ExecutorBlocked>();
+  ASSERT_EQ(departing.size(), 1u);
+  EXPECT_TRUE(departing[0].departing);
+  EXPECT_FALSE(departing[0].on);
+  EXPECT_EQ(departing[0].submitted, 3u);
+  pass(ExecutorOptions{}.leave_bound * 20);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  step(SubmittedDone{});
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_TRUE(commanded<Leave>()[0].exit_handlers);
+}
+
+TEST_F(PlannedEnd, ReleasesResourcesWhileCallsArePending) {
+  has_submitted_ = true;
+  be_task_executor(1);
+  push(owner, 1);
+  finish(running_.at(0).token);
+  acknowledge(owner, 2);
+  step(SubmittedPending{1, "log"});
+  EXPECT_EQ(core_.next_deadline(), now_ + ExecutorOptions{}.release_delay);
+  pass(ExecutorOptions{}.release_delay);
+  const auto departed = told_agent<ExecutorBlocked>();
+  ASSERT_EQ(departed.size(), 1u);
+  EXPECT_TRUE(departed[0].on);
+  EXPECT_TRUE(departed[0].departing);
+  EXPECT_EQ(core_.next_deadline(), std::nullopt);
+}
+
+TEST_F(PlannedEnd, AwaitsCallsAfterItsSlotWasReturned) {
+  has_submitted_ = true;
+  be_task_executor();
+  push(owner, 1);
+  finish(running_.at(0).token);
+  step(EndAsked{false, true});
+  EXPECT_TRUE(commanded<Leave>().empty());
+  step(SubmittedDone{});
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(PlannedEnd, LeavesAtOnceWhenEndedAbruptly) {
+  has_submitted_ = true;
+  be_task_executor();
+  step(EndAsked{true});
+  step(SubmittedPending{1, "log"});
+  step(EndAsked{false, false});
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_FALSE(commanded<Leave>()[0].exit_handlers);
+}
+
+TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
+  be_actor();
+  push(2, 1);
+  finish(running_.at(1).token);
+  say(2, ReplyHeld{0, false, true});
+  step(EndAsked{true});
+  EXPECT_TRUE(told<StreamRetires>(2).empty());
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
+  be_actor();
+  acknowledge(2, 0);
+  step(EndAsked{true});
+  EXPECT_TRUE(told<StreamRetires>(2).empty());
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(PlannedEnd, AwaitsReturnedCaller) {
+  be_actor();
+  say(2, ReplyHeld{0, false, true});
+  push(2, 1);
+  finish(running_.at(1).token);
+  step(EndAsked{true});
+  EXPECT_EQ(told<StreamRetires>(2).size(), 1u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+}
+
+TEST_F(PlannedEnd, DestroysActorBeforeLeaving) {
+  destructor_hangs_ = true;
+  be_actor();
+  step(EndAsked{true});
+  EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  step(ActorDestroyed{});
+  EXPECT_EQ(commanded<AwaitSubmitted>().size(), 1u);
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
+  has_submitted_ = true;
+  be_actor();
+  push(2, 1);
+  step(EndAsked{false, false, true});
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
+  EXPECT_TRUE(commanded<Leave>().empty());
+  finish(running_.at(1).token);
+  EXPECT_TRUE(commanded<TellCaller>().empty()) << "the caller learns of the end from the head, not of a cancellation";
+  EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
+  EXPECT_TRUE(commanded<AwaitSubmitted>().empty());
+  ASSERT_EQ(commanded<Leave>().size(), 1u);
+  EXPECT_TRUE(commanded<Leave>()[0].exit_handlers);
+}
+
+}  // namespace
+}  // namespace mobula::internal::executor

@@ -1,0 +1,103 @@
+// Results held in an executor, and use of a device beyond its share.
+#include "client/executor/core/executor_fixture.h"
+
+namespace mobula::internal::executor {
+namespace {
+
+TEST_F(Executor, HoldingResults_StaysUntilFreed) {
+  be_task_executor(1);
+  push(owner, 1);
+  step(ResultsHeld{two_results});
+  ASSERT_EQ(told<HoldsResults>().size(), 1u);
+  EXPECT_TRUE(told<HoldsResults>()[0].on);
+  finish(running_.at(0).token);
+  EXPECT_EQ(told<CallReply>().size(), 1u);
+  EXPECT_TRUE(told<StreamRetires>().empty());
+  push(owner, 2);
+  EXPECT_EQ(core_.running(), 1u) << "who needs the results comes here";
+  finish(running_.at(1).token);
+  EXPECT_FALSE(core_.leaving());
+  step(ResultsHeld{});
+  EXPECT_FALSE(told<HoldsResults>().at(0).on);
+  EXPECT_TRUE(core_.leaving());
+}
+
+TEST_F(Executor, NotifiesAgentOfResidentSlot) {
+  be_task_executor();
+  push(owner, 1);
+  step(ResultsHeld{two_results});
+  finish(running_.at(0).token);
+  EXPECT_TRUE(told_agent<ExecutorResides>().empty()) << "the next call may be on its way";
+  EXPECT_EQ(core_.next_deadline(), now_ + 5ms);
+  pass(5ms);
+  ASSERT_EQ(told_agent<ExecutorResides>().size(), 1u);
+  EXPECT_EQ(told_agent<ExecutorResides>()[0].residence, two_results);
+  step(ResultsHeld{{1, 100, ObjectId::of(8)}});
+  EXPECT_TRUE(told_agent<ExecutorResides>().empty()) << "of each ref that goes only now and then";
+  pass(1s);
+  EXPECT_EQ(told_agent<ExecutorResides>().at(0).residence.results, 1);
+  push(owner, 2);
+  EXPECT_FALSE(told_agent<ExecutorResides>().at(0).residence.any()) << "it works";
+}
+
+TEST_F(Executor, SlotReturned_StoresHeldResults) {
+  keeps_tensors_ = true;
+  be_task_executor();
+  push(owner, 1);
+  step(ResultsHeld{two_results});
+  finish(running_.at(0).token);
+  step(EndAsked{false, true});
+  EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "without waiting for who has given it back";
+  EXPECT_EQ(told_agent<ExecutorResides>().size(), 1u) << "so that it is given the time";
+  EXPECT_TRUE(commanded<Leave>().empty());
+  step(Evacuated{});
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, HoldingNothing_ExitsAtOnce) {
+  be_task_executor();
+  step(EndAsked{false, true});
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, JobEnded_StoresNothing) {
+  keeps_tensors_ = true;
+  be_task_executor();
+  push(owner, 1);
+  step(ResultsHeld{two_results});
+  finish(running_.at(0).token);
+  step(EndAsked{false, true});
+  step(EndAsked{false, false});
+  EXPECT_EQ(commanded<Leave>().size(), 1u);
+}
+
+TEST_F(Executor, ShareExceeded_CallFailsAndProcessEnds) {
+  be_task_executor();
+  push(owner, 1);
+  step(ShareExceeded{"4 of 3 bytes"});
+  EXPECT_EQ(commanded<CancelRunning>().size(), 1u) << "who looks may end sooner";
+  finish(running_.at(0).token);
+  ASSERT_EQ(told<CallReply>().size(), 1u);
+  const CallReply reply = told<CallReply>()[0];
+  EXPECT_EQ(reply.outcome, CallOutcome::failed);
+  const auto error = decode<ErrorRecord>(reply.results.at(0).bytes.bytes());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::out_of_memory);
+  EXPECT_EQ(error->text, "4 of 3 bytes");
+  EXPECT_TRUE(core_.leaving());
+}
+
+TEST_F(Executor, ActorExceedsShare_LosesOnlyThatCall) {
+  be_actor();
+  push(1, 1);
+  step(ShareExceeded{"4 of 3 bytes"});
+  finish(running_.back().token);
+  EXPECT_EQ(told<CallReply>(1).at(0).outcome, CallOutcome::failed);
+  push(1, 2);
+  EXPECT_EQ(core_.running(), 1u);
+  finish(running_.back().token);
+  EXPECT_EQ(told<CallReply>(1).at(0).outcome, CallOutcome::value);
+}
+
+}  // namespace
+}  // namespace mobula::internal::executor

@@ -1,0 +1,236 @@
+// Limits on the offers and the time that one reader of a process's tensors can use at the expense
+// of others.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tensor/exchange/core/region_exchange.h"
+
+namespace mobula::internal::transfer {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t large = 4 << 20;
+
+class RegionBounds : public testing::Test {
+ protected:
+  RegionBounds() {
+    for (std::uint64_t object = 1; object <= 100; ++object) step([&] { core.publish(now, ObjectId::of(object), large, 0, out); });
+  }
+
+  // Exports complete at once; returns the number of readers that were notified.
+  template <class Step>
+  std::size_t step(Step act) {
+    act();
+    std::size_t ready = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const RegionCommand command = out[i];
+      if (const auto* exports = std::get_if<Export>(&command)) core.exported(now, exports->operation, std::string("ticket"), out);
+      if (const auto* unexport = std::get_if<Unexport>(&command)) core.ended(now, unexport->operation, std::nullopt, out);
+      const auto* send = std::get_if<SendRegions>(&command);
+      if (send != nullptr && std::holds_alternative<RegionsReady>(send->message)) ++ready;
+      if (send != nullptr && std::holds_alternative<RegionsRefused>(send->message)) refused.push_back(send->to);
+    }
+    out.clear();
+    return ready;
+  }
+  std::size_t pulls(std::uint64_t reader, std::uint64_t object) {
+    return step([&] {
+      core.heard(now, ProcessId::of(reader),
+                 PullRegions{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false}, out);
+    });
+  }
+  std::size_t takes(std::uint64_t reader, TransferId of) {
+    return step([&] { core.heard(now, ProcessId::of(reader), RegionsTaken{of, false}, out); });
+  }
+  std::size_t pass(Duration span) {
+    return step([&] { core.tick(now = now + span, out); });
+  }
+
+  RegionExchange core{ProcessId::of(99)};
+  Time now = Time::from_ns(1'000'000'000);
+  TransferId transfer = 0;
+  std::vector<RegionCommand> out;
+  std::vector<ProcessId> refused;
+};
+
+TEST_F(RegionBounds, OneReader_DoesNotTakeAllOffers) {
+  std::size_t ready = 0;
+  for (std::uint64_t object = 1; object <= 40; ++object) ready += pulls(1, object);
+  EXPECT_EQ(ready, RegionOptions().max_serves_of_peer);
+  EXPECT_EQ(pulls(2, 50), 1u) << "others are served meanwhile";
+  EXPECT_EQ(takes(1, 1), 1u) << "its next one has its turn when it is done with one";
+  EXPECT_TRUE(refused.empty());
+}
+
+TEST_F(RegionBounds, StoppedReader_LosesItsOffer) {
+  EXPECT_EQ(pulls(1, 7), 1u);
+  EXPECT_EQ(pulls(2, 7), 1u);
+  EXPECT_EQ(pulls(3, 7), 0u) << "two at a time have a large one";
+  ASSERT_TRUE(core.next_deadline());
+  EXPECT_EQ(pass(5s), 0u);
+  EXPECT_EQ(pass(5s), 1u) << "they have had their time";
+  EXPECT_TRUE(refused.empty()) << "and may go on";
+  EXPECT_EQ(takes(1, 1), 0u);
+  EXPECT_EQ(pulls(4, 7), 1u);
+  EXPECT_EQ(core.serves(), 3u) << "of 2, 3 and 4";
+  step([&] { core.peer_gone(now, ProcessId::of(2), out); });
+  EXPECT_EQ(core.serves(), 2u);
+}
+
+TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
+  RegionOptions options;
+  const std::uint64_t size = 10 * options.part_bytes;
+  step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
+  const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
+    return step([&] {
+      core.heard(now, ProcessId::of(reader), PullRegions{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part}, out);
+    });
+  };
+  std::size_t ready = 0;
+  for (std::uint32_t part = 1; part <= 5; ++part) ready += asks(1, part);
+  EXPECT_EQ(ready, options.max_parts_of_peer);
+  EXPECT_EQ(asks(2, 1), 0u) << "the first one has it";
+  EXPECT_EQ(asks(2, 9), 1u);
+  EXPECT_EQ(asks(2, 11), 0u);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
+  refused.clear();
+  EXPECT_GE(pass(options.serve_part_within), 1u) << "one that is stopped gives its place";
+  EXPECT_EQ(step([&] { core.heard(now, ProcessId::of(1), RegionsTaken{2, true}, out); }), 1u) << "its next one";
+  EXPECT_EQ(asks(3, 2), 0u);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
+}
+
+TEST_F(RegionBounds, StoppedReaders_DoNotBlockOthers) {
+  std::size_t ready = 0;
+  for (std::uint64_t reader = 1; reader <= 8; ++reader) {
+    for (std::uint64_t each = 0; each < 8; ++each) ready += pulls(reader, 1 + (reader - 1) * 8 + each);
+  }
+  EXPECT_EQ(ready, RegionOptions().max_serves);
+  EXPECT_EQ(pulls(20, 90), 0u);
+  EXPECT_GE(pass(10s), 1u) << "their next ones";
+  EXPECT_GE(pass(10s), 1u);
+  std::size_t after = 0;
+  for (std::uint64_t object = 91; object <= 94; ++object) after += pulls(21, object);
+  EXPECT_EQ(after, 4u);
+  pass(10s);
+  EXPECT_TRUE(refused.empty());
+  EXPECT_LE(core.serves(), 8u * 8 + 5) << "what each may have is bounded still";
+}
+
+TEST_F(RegionBounds, RejectsReaderBeyondLimit) {
+  const auto bound = RegionOptions().max_serves_of_peer + RegionOptions().max_waiting_of_peer;
+  for (std::size_t i = 0; i < bound; ++i) pulls(1, 1 + i % 100);
+  EXPECT_TRUE(refused.empty());
+  pulls(1, 1);
+  EXPECT_EQ(refused, std::vector{ProcessId::of(1)});
+  EXPECT_EQ(pulls(2, 60), 1u);
+}
+
+// A reader and its requests to holders.
+class RegionParts : public testing::Test {
+ protected:
+  void want(std::uint64_t object, std::uint64_t holder) {
+    std::vector<RegionWish> together;
+    const std::uint64_t size = 200 * RegionOptions().part_bytes;
+    for (std::uint32_t part = 1; part <= 200; ++part) {
+      together.push_back({.object = ObjectId::of(object), .size_bytes = size, .holders = {ProcessId::of(holder)},
+                          .paths = {DirectPath::tcp}, .part = part, .keeps = true});
+    }
+    const auto made = core.want(now, together, false, out);
+    ASSERT_TRUE(made.ok());
+    pulls = *made;
+  }
+  // Requests to one holder since the last call.
+  std::vector<PullRegions> asked(std::uint64_t holder) {
+    std::vector<PullRegions> all;
+    for (const auto& each : out) {
+      const auto* send = std::get_if<SendRegions>(&each);
+      if (send == nullptr || send->to != ProcessId::of(holder)) continue;
+      if (const auto* pull = std::get_if<PullRegions>(&send->message)) all.push_back(*pull);
+    }
+    out.clear();
+    return all;
+  }
+  template <class Command>
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::ranges::count_if(out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
+  }
+  RegionsRefused sends_to(const PullRegions& pull, std::vector<std::uint64_t> keepers) {
+    RegionsRefused refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
+    for (const auto each : keepers) refused.others.push_back(ProcessId::of(each));
+    return refused;
+  }
+
+  static RegionOptions options() {
+    RegionOptions all;
+    all.max_receive_bytes = std::uint64_t{1} << 40;
+    return all;
+  }
+  RegionExchange core{ProcessId::of(99), options()};
+  Time now = Time::from_ns(1'000'000'000);
+  std::vector<RegionCommand> out;
+  std::vector<RegionPullId> pulls;
+};
+
+TEST_F(RegionParts, SilentHolder_BlocksOnlyItsOwnTensors) {
+  want(7, 1);
+  EXPECT_EQ(asked(1).size(), RegionOptions().max_parts_asked);
+  want(8, 2);
+  EXPECT_EQ(asked(2).size(), RegionOptions().max_parts_asked);
+  core.unwant(now, pulls.front(), out);
+  EXPECT_EQ(asked(2).size(), 1u) << "the next one has its turn";
+}
+
+TEST_F(RegionParts, CancelAll_LeavesNothing) {
+  want(7, 1);
+  for (const auto each : pulls) core.unwant(now, each, out);
+  EXPECT_EQ(count<PullEnded>(), 200u);
+  EXPECT_EQ(core.bytes_reserved(), 0u);
+  EXPECT_TRUE(core.is_idle());
+}
+
+TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
+  want(7, 1);
+  const auto all = asked(1);
+  core.heard(now, ProcessId::of(1), sends_to(all[0], {5}), out);
+  EXPECT_EQ(count<Reach>(), 1u);
+  EXPECT_EQ(asked(1).size(), 0u);
+  core.tick(now = now + RegionOptions().keeper_within, out);
+  const auto again = asked(1);
+  ASSERT_EQ(again.size(), 1u) << "its holder is asked";
+  EXPECT_FALSE(again[0].may_redirect);
+  core.heard(now, ProcessId::of(1), sends_to(all[1], {5}), out);
+  EXPECT_EQ(count<Reach>(), 0u) << "nobody is sent there";
+  EXPECT_EQ(asked(1).size(), 1u);
+  core.heard(now + RegionOptions().keeper_pause, ProcessId::of(1), sends_to(all[2], {5}), out);
+  EXPECT_EQ(count<Reach>(), 1u);
+}
+
+TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
+  want(7, 1);
+  auto pull = asked(1)[0];
+  core.heard(now, ProcessId::of(1), sends_to(pull, {5, 99, 1}), out);
+  ASSERT_EQ(count<Reach>(), 1u) << "neither to itself nor to who sends it";
+  core.reached(now, pulls[0], ProcessId::of(5), {DirectPath::nccl, DirectPath::store, DirectPath::tcp}, out);
+  pull = asked(5)[0];
+  EXPECT_EQ(pull.path, DirectPath::tcp) << "a part goes by one side's doing";
+  core.heard(now, ProcessId::of(5), sends_to(pull, {1, 5, 6}), out);
+  ASSERT_EQ(count<Reach>(), 1u) << "to 6";
+  core.reached(now, pulls[0], ProcessId::of(6), {DirectPath::tcp}, out);
+  pull = asked(6)[0];
+  core.heard(now, ProcessId::of(6), sends_to(pull, {5}), out);
+  EXPECT_EQ(count<Reach>(), 0u);
+  pull = asked(6)[0];
+  EXPECT_FALSE(pull.may_redirect);
+  core.heard(now, ProcessId::of(6), RegionsRefused{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
+  EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
+  pull = asked(5)[0];
+  core.heard(now, ProcessId::of(5), RegionsRefused{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
+  pull = asked(1)[0];
+  EXPECT_FALSE(pull.may_redirect);
+}
+
+}  // namespace
+}  // namespace mobula::internal::transfer

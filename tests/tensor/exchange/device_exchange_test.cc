@@ -1,0 +1,414 @@
+// Tensor exchanges with simulated GPUs and with plugins, between simulated processes of one machine
+// or of two.
+#include "tensor/exchange/exchange_process.h"
+#include "simulated_gpu/calls.h"
+#include "simulated_gpu/machine.h"
+
+namespace mobula::internal::exchange {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr std::size_t bytes_of_one = 3'000'001;
+
+std::string uuid_of(std::size_t which) {
+  const auto driver = CudaDriver::open();
+  MOBULA_CHECK(driver.ok(), "driver");
+  return to_string(GpuContext::visible(**driver).value().at(which));
+}
+
+std::shared_ptr<GpuDevices> gpu_number(std::size_t which, std::set<std::string> peers = {}) {
+  const auto driver = CudaDriver::open();
+  MOBULA_CHECK(driver.ok(), "driver");
+  const auto visible = GpuContext::visible(**driver);
+  MOBULA_CHECK(visible.ok() && which < visible->size(), "devices");
+  GpuTerms terms{.uuid = to_string((*visible)[which]), .memory_bytes = 256u << 20, .peers = std::move(peers)};
+  auto made = std::make_shared<GpuDevices>(std::vector{terms}, [](const std::string&) {});
+  EXPECT_TRUE(made->open().ok()) << made->why_none();
+  return made;
+}
+
+Member with_gpu(std::uint64_t number, std::size_t which, const std::string& host = {}, bool trusts = false,
+                std::set<std::string> peers = {}) {
+  Member member;
+  member.number = number;
+  member.node = host.empty() ? 1 : number;
+  member.own_host = host;
+  if (trusts) member.fabric = "rack";
+  member.gpus = gpu_number(which, std::move(peers));
+  return member;
+}
+
+TEST(DeviceExchange, TrustedFabric_UsesNccl) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0, "a", true));
+    Process two(folder.path(), with_gpu(2, 1, "b", true));
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      const auto arrival = two.pull(one.publish_on_gpu(object, bytes_of_one));
+      EXPECT_TRUE(two.is_numbered_here(arrival, object, bytes_of_one));
+      EXPECT_EQ(arrival.path, DirectPath::nccl);
+      const auto back = one.pull(two.publish_on_gpu(object + 10, bytes_of_one));
+      EXPECT_TRUE(one.is_numbered_here(back, object + 10, bytes_of_one));
+    }
+  });
+}
+
+TEST(DeviceExchange, ExchangesChunksInBothDirections) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member first = with_gpu(1, 0), second = with_gpu(2, 1);
+    first.chunk_bytes = second.chunk_bytes = 256u << 10;
+    Process one(folder.path(), first);
+    Process two(folder.path(), second);
+    const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
+    RefRecords from_one, from_two;
+    for (std::uint64_t object = 7; object < 10; ++object) {
+      from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
+      from_two.push_back(two.publish_on_gpu(object + 10, bytes_of_one, by_nccl));
+    }
+    one.exchange().want(1000, from_two, false);
+    const auto to_two = two.pull_all(from_one);
+    const auto to_one = one.wait_for(3);
+    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+  });
+}
+
+TEST(DeviceExchange, MoreThanReceiveBudget_StillArrives) {
+  belongs_to(Part::budget, Column::nccl, Proof::simulated);
+  belongs_to(Part::budget, Column::cuda_ipc, Proof::simulated);
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Member large = with_gpu(1, 0), small = with_gpu(2, 1);
+    large.gpus = gpu_number(0, {uuid_of(1)});
+    small.gpus = gpu_number(1, {uuid_of(0)});
+    small.receive_bytes = 1'000'000;
+    Process one(folder.path(), large);
+    Process two(folder.path(), small);
+    for (const auto way : {DirectPath::nccl, DirectPath::cuda_ipc}) {
+      RefRecords refs;
+      const std::uint64_t first = way == DirectPath::nccl ? 7 : 17;
+      for (std::uint64_t object = first; object < first + 3; ++object) {
+        refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = way}));
+      }
+      for (const Arrival& each : two.pull_all(refs)) {
+        EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+        EXPECT_EQ(each.path, way);
+      }
+    }
+  });
+}
+
+TEST(DeviceExchange, UntrustedFabric_StagesEncrypted) {
+  belongs_to(Part::untrusted, Column::nccl, Proof::simulated);
+  belongs_to(Part::untrusted, Column::staged, Proof::simulated);
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0, "a", true));
+    Process two(folder.path(), with_gpu(2, 1, "b", false));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_TRUE(std::get<Elements>(arrival.outcome).encrypted);
+    EXPECT_THAT(arrival.refusals, Contains("nccl: fabric not trusted"));
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  });
+}
+
+TEST(DeviceExchange, SameGpu_MapsInPlace) {
+  const SimulatedMachine machine("count=1");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), with_gpu(2, 0));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
+    EXPECT_TRUE(std::get<Elements>(arrival.outcome).in_place);
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+    EXPECT_THAT(strict.refusals, Contains(HasSubstr("both ends are on one device")));
+  });
+}
+
+TEST(DeviceExchange, UsesDeviceMemoryIfReachableElseHost) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    const auto first = with_gpu(1, 0);
+    Process one(folder.path(), first);
+    const std::string of_one = first.gpus->devices()[0].uuid;
+    {
+      Process two(folder.path(), with_gpu(2, 1, "", false, {of_one}));
+      const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+      EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+      EXPECT_EQ(arrival.path, DirectPath::cuda_ipc);
+    }
+    Process three(folder.path(), with_gpu(3, 1));
+    const auto arrival = three.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::cuda_ipc}));
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome)) << "what is named is strict";
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("cannot reach each other")));
+  });
+}
+
+TEST(DeviceExchange, TransfersEmptyTensorOnEveryPath) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0)), two(folder.path(), with_gpu(2, 1));
+    std::uint64_t object = 7;
+    for (const auto path : {DirectPath::nccl, DirectPath::shm, DirectPath::tcp, DirectPath::staged}) {
+      const auto arrival = two.pull(one.publish_on_gpu(++object, 0, {.direct = true, .named = path}));
+      const auto* elements = std::get_if<Elements>(&arrival.outcome);
+      ASSERT_NE(elements, nullptr) << to_string(path);
+      EXPECT_TRUE(elements->bytes.empty() && elements->device != on_host);
+      EXPECT_EQ(arrival.path, path);
+    }
+  });
+}
+
+// A graph capture of a user thread stays intact, and pulls complete.
+TEST(DeviceExchange, HolderCapturesGraph_TransfersOnEveryPath) {
+  for (const Column each : {Column::staged, Column::cuda_ipc, Column::nccl}) belongs_to(Part::capturing_holder, each, Proof::simulated);
+  const SimulatedMachine machine("count=2 late_us=100");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    const auto holds = with_gpu(1, 0, "a", true);
+    Process one(folder.path(), holds), two(folder.path(), with_gpu(2, 1, "b", true)), three(folder.path(), with_gpu(3, 0, "a", true));
+    RefRecords refs;
+    for (std::uint64_t object = 7; object < 13; ++object) {
+      const auto path = object % 2 == 0 ? DirectPath::tcp : DirectPath::nccl;
+      refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = path}));
+    }
+    const auto near = one.publish_on_gpu(13, bytes_of_one);
+    // As user code does: a separate stream, in CUDA's default capture mode.
+    const auto context = holds.gpus->devices()[0].context;
+    cuda_abi::Stream stream = nullptr;
+    {
+      const GpuContext::Current current(*context);
+      ASSERT_EQ(context->call().stream_create(&stream, cuda_abi::stream_non_blocking, 0), 0);
+      ASSERT_EQ((simulated_call<int(cuda_abi::Stream, int)>("cuStreamBeginCapture_v2")(stream, 0)), 0);
+    }
+    for (const RefRecord& ref : refs) {
+      const auto arrival = two.pull(ref);
+      const auto* elements = std::get_if<Elements>(&arrival.outcome);
+      EXPECT_TRUE(elements != nullptr && elements->device != on_host) << ref.tensor->wish.named.has_value();
+    }
+    EXPECT_EQ(three.pull(near).path, DirectPath::cuda_ipc);
+    const GpuContext::Current current(*context);
+    void* graph = nullptr;
+    EXPECT_EQ((simulated_call<int(cuda_abi::Stream, void**)>("cuStreamEndCapture")(stream, &graph)), 0);
+    EXPECT_NE(graph, nullptr);
+  });
+}
+
+TEST(DeviceExchange, NoGpu_ArrivesInHostMemoryWithReason) {
+  const SimulatedMachine machine("count=1");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), {2});
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one));
+    EXPECT_TRUE(is_numbered(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("it lies in host memory")));
+  });
+}
+
+TEST(DeviceExchange, OutOfMemory_FailsWithNumbers) {
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Member small = with_gpu(2, 1);
+    Process two(folder.path(), small);
+    const auto lane = two.first_lane();
+    const auto kept = small.gpus->take(lane, 250u << 20);
+    ASSERT_TRUE(kept.ok());
+    const auto arrival = two.pull(one.publish_on_gpu(7, 16u << 20, {.direct = true, .named = DirectPath::nccl}));
+    ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("bytes of device memory")));
+    const auto after = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(two.is_numbered_here(after, 8, bytes_of_one)) << "it cost a channel, no more";
+  });
+}
+
+TEST(DeviceExchange, NcclMissing_UsesAnotherPathWithReason) {
+  belongs_to(Part::missing, Column::nccl, Proof::simulated);
+  belongs_to(Part::strict, Column::nccl, Proof::simulated);
+  const SimulatedMachine machine("count=2");
+  EXPECT_RUNS(machine, [] {
+    ::setenv("MOBULA_NCCL_LIBRARY", "libno-such-nccl.so", 1);
+    const Folder folder;
+    Process one(folder.path(), with_gpu(1, 0));
+    Process two(folder.path(), with_gpu(2, 1));
+    const auto arrival = two.pull(one.publish_on_gpu(7, bytes_of_one, {.direct = true, .named = DirectPath::nccl, .allow_fallback = true}));
+    EXPECT_TRUE(two.is_numbered_here(arrival, 7, bytes_of_one));
+    EXPECT_EQ(arrival.path, DirectPath::staged);
+    EXPECT_THAT(arrival.refusals, Contains(HasSubstr("libno-such-nccl.so")));
+    const auto strict = two.pull(one.publish_on_gpu(8, bytes_of_one, {.direct = true, .named = DirectPath::nccl}));
+    EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+    EXPECT_THAT(strict.refusals, Contains(HasSubstr("libno-such-nccl.so")));
+  });
+}
+
+// A plugin carries host bytes; between machines only if both trust the fabric.
+class PluginExchange : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string file = std::string(PLUGIN_FOLDER) + "/mobula_transport_" + GetParam() + ".so";
+    if (::access(file.c_str(), R_OK) != 0) GTEST_SKIP() << GetParam() << " was not installed where this was built";
+    plugin_ = file;
+    wish_ = {.direct = true, .named = std::string(GetParam()) == "gloo" ? DirectPath::gloo : DirectPath::ucx};
+  }
+  Member member(std::uint64_t number, bool trusts) {
+    Member made;
+    made.number = made.node = number;
+    made.own_host = std::to_string(number);
+    if (trusts) made.fabric = "rack";
+    made.plugins = plugin_;
+    return made;
+  }
+
+  Folder folder_;
+  void proves(Part part) const {
+    belongs_to(part, std::string(GetParam()) == "gloo" ? Column::gloo : Column::ucx, Proof::real);
+  }
+
+  std::string plugin_;
+  DirectWish wish_;
+};
+
+TEST_P(PluginExchange, PluginMissing_FailsOrFallsBack) {
+  proves(Part::missing);
+  proves(Part::strict);
+  Process one(folder_.path(), member(1, true));
+  plugin_ = "/nowhere/mobula_transport_" + std::string(GetParam()) + ".so";
+  Process two(folder_.path(), member(2, true));
+  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  EXPECT_THAT(strict.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
+  DirectWish or_another = wish_;
+  or_another.allow_fallback = true;
+  const auto arrival = two.pull(one.publish(8, bytes_of_one, true, or_another));
+  EXPECT_TRUE(is_numbered(arrival, 8, bytes_of_one));
+  EXPECT_EQ(arrival.path, DirectPath::tcp);
+  EXPECT_THAT(arrival.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
+}
+
+// No variable names the plugin: it is found in the directory of installed plugins, and the first
+// transfer opens it on both sides.
+TEST_P(PluginExchange, OpensInstalledPluginWhenNamed) {
+  const std::string file = plugin_;
+  const auto is_loaded = [&] {
+    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) ::dlclose(library);
+    return library != nullptr;
+  };
+  const bool loaded_before = is_loaded();
+  plugin_.clear();
+  ::setenv("MOBULA_PLUGIN_FOLDER", PLUGIN_FOLDER, 1);
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  const auto before = two.pull(one.publish(6, bytes_of_one, true));
+  EXPECT_EQ(before.path, DirectPath::tcp);
+  EXPECT_EQ(is_loaded(), loaded_before) << "no transfer has named it";
+  for (std::uint64_t object = 7; object < 10; ++object) {
+    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
+    EXPECT_EQ(arrival.path, wish_.named);
+  }
+  EXPECT_TRUE(is_loaded());
+  ::unsetenv("MOBULA_PLUGIN_FOLDER");
+}
+
+TEST_P(PluginExchange, NamesPackageWhenPluginIsMissing) {
+  plugin_.clear();
+  ::setenv("MOBULA_PLUGIN_FOLDER", folder_.path().c_str(), 1);
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
+  EXPECT_THAT(strict.refusals, Contains(HasSubstr(folder_.path() + "; install the package lib" + GetParam() + "0")));
+  ::unsetenv("MOBULA_PLUGIN_FOLDER");
+}
+
+// The test plugin replaces NIXL, which this machine does not have.
+TEST(NixlExchange, CarriesByNameAndIsNeverAutomatic) {
+  Folder folder;
+  const auto member = [](std::uint64_t number) {
+    Member made{.number = number, .node = number, .own_host = std::to_string(number), .fabric = "rack"};
+    made.plugins = std::string(PLUGIN_FOLDER) + "/mobula_transport_nixl_stub.so";
+    return made;
+  };
+  Process one(folder.path(), member(1));
+  Process two(folder.path(), member(2));
+  const auto named = two.pull(one.publish(7, bytes_of_one, true, {.direct = true, .named = DirectPath::nixl}));
+  EXPECT_TRUE(is_numbered(named, 7, bytes_of_one));
+  EXPECT_EQ(named.path, DirectPath::nixl);
+  EXPECT_EQ(two.pull(one.publish(8, bytes_of_one, true)).path, DirectPath::tcp);
+}
+
+TEST_P(PluginExchange, MoreThanReceiveBudget_StillArrives) {
+  proves(Part::budget);
+  Process one(folder_.path(), member(1, true));
+  Member small = member(2, true);
+  small.receive_bytes = 1'000'000;
+  Process two(folder_.path(), small);
+  RefRecords refs;
+  for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, bytes_of_one, true, wish_));
+  for (const Arrival& each : two.pull_all(refs)) {
+    EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));
+    EXPECT_EQ(each.path, wish_.named);
+  }
+}
+
+TEST_P(PluginExchange, CarriesBetweenHostsThatTrustFabric) {
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, true));
+  for (std::uint64_t object = 7; object < 12; ++object) {
+    const auto arrival = two.pull(one.publish(object, bytes_of_one, true, wish_));
+    EXPECT_TRUE(is_numbered(arrival, object, bytes_of_one));
+    EXPECT_EQ(arrival.path, wish_.named);
+  }
+}
+
+TEST_P(PluginExchange, CarriesChunksFromReadersThatTrustFabric) {
+  const auto cuts = [&](std::uint64_t number) {
+    Member made = member(number, true);
+    made.part_bytes = 64 << 10;
+    return made;
+  };
+  Process one(folder_.path(), cuts(1));
+  Process two(folder_.path(), cuts(2));
+  Process three(folder_.path(), cuts(3));
+  constexpr std::size_t large = 1'000'001;
+  const auto ref = one.publish(7, large, true, wish_);
+  const auto kept = two.pull(ref);
+  ASSERT_TRUE(is_numbered(kept, 7, large));
+  const auto arrival = three.pull(ref);
+  ASSERT_TRUE(is_numbered(arrival, 7, large));
+  EXPECT_EQ(arrival.path, wish_.named);
+  EXPECT_THAT(arrival.shares, Contains(::testing::Field(&Share::holder, ProcessId::of(2))));
+}
+
+TEST_P(PluginExchange, RejectsUntrustedFabric) {
+  Process one(folder_.path(), member(1, true));
+  Process two(folder_.path(), member(2, false));
+  const auto arrival = two.pull(one.publish(7, bytes_of_one, true, wish_));
+  EXPECT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
+  EXPECT_THAT(arrival.refusals, Contains(std::string(GetParam()) + ": fabric not trusted"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PluginExchange, ::testing::Values("gloo", "ucx"),
+                         [](const auto& each) { return std::string(each.param); });
+
+}  // namespace
+}  // namespace mobula::internal::exchange

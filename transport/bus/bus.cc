@@ -1,0 +1,322 @@
+#include "transport/bus/bus.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "transport/bus/bus_hub.h"
+
+namespace mobula::internal {
+namespace {
+
+// Limit of messages per call. The loop continues the read after it has served its other sources.
+constexpr int max_messages_at_once = 2'000;
+// Reported ends wait until all input is read, but at most this time if input arrives faster than it
+// is read.
+constexpr Duration longest_event_wait = 1s;
+// Size of a routing id that a ROUTER assigns: a zero byte and a number.
+constexpr std::size_t own_route_size = 5;
+// Message property with the user id from the ZAP server.
+constexpr const char* user_id_property = "User-Id";
+
+}  // namespace
+
+Bus::Hub::Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks)
+    : loop_(loop),
+      options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
+      judge_timer_(loop, [this] {
+        look_all_ = true;
+        pump();
+      }),
+      pause_timer_(loop, [this] { start_due(); }),
+      limits_timer_(loop, [this] { check_limits(); }),
+      heartbeat_timer_(loop, [this] { send_heartbeats(); }),
+      guard_(limits_of(options_), options_.keys.has_value(),
+             {[this](int fd) { return read_bytes(fd); },
+              [this](const std::string& source, const std::string& why) {
+                ++counters_.closed;
+                if (callbacks_.on_closed) callbacks_.on_closed(source, why);
+              }}) {}
+
+Result<void> Bus::Hub::open() {
+  auto sockets = BusSockets::create(options_);
+  if (!sockets) return sockets.error();
+  sockets_ = std::move(sockets).value();
+  const auto watch = [&](int fd, bool& look) -> Result<void> {
+    auto made = loop_.watch(fd, Interest::read, [this, &look](Readiness) {
+      look = true;
+      pump();
+    });
+    if (!made) return made.error();
+    watches_.push_back(std::move(made).value());
+    return {};
+  };
+  if (auto on = watch(sockets_->bound().router.fd(), look_bound_); !on) return on;
+  if (auto on = watch(sockets_->connecting().router.fd(), look_connecting_); !on) return on;
+  if (auto on = watch(sockets_->bound().monitor.fd(), look_all_); !on) return on;
+  if (auto on = watch(sockets_->connecting().monitor.fd(), look_all_); !on) return on;
+  touch();
+  return {};
+}
+
+void Bus::Hub::close(Duration linger) {
+  if (closed_) return;
+  flush_blocked();
+  closed_ = true;
+  judge_timer_.disarm();
+  pause_timer_.disarm();
+  limits_timer_.disarm();
+  heartbeat_timer_.disarm();
+  watches_.clear();
+  resolver_.reset();
+  peers_.clear();
+  if (!sockets_) return;
+  sockets_->set_linger(linger);
+  sockets_.reset();
+}
+
+Result<std::string> Bus::Hub::bind(const std::string& address) {
+  if (closed_) return failure(ErrorCode::unavailable, "bind the bus: it is closed");
+  touch();
+  return sockets_->bind(address);
+}
+
+Result<void> Bus::Hub::adopt(ListeningSocket listening) {
+  if (closed_) return failure(ErrorCode::unavailable, "take over a listening socket: the bus is closed");
+  touch();
+  return sockets_->adopt(std::move(listening));
+}
+
+// Any call on a libzmq socket may consume the edge of its edge-triggered descriptor, so all sockets
+// are polled again.
+void Bus::Hub::touch() {
+  look_all_ = true;
+  if (!watches_.empty()) watches_.front().mark_ready();
+}
+
+// Same after a call on one socket only.
+void Bus::Hub::touch(bool bound) {
+  if (!watches_.empty()) watches_[bound ? 0 : 1].mark_ready();
+}
+
+// Events are collected before input is read and applied after it, so that the messages of a peer
+// are delivered before its end is reported. Without pending events, only sockets with input are
+// polled: a poll costs two system calls.
+void Bus::Hub::pump() {
+  const auto self = shared_from_this();
+  if (std::exchange(look_all_, false) || !events_.empty() || !doubted_.empty()) {
+    look_bound_ = look_connecting_ = true;
+    collect_events();
+  }
+  const bool bound_read = !std::exchange(look_bound_, false) || drain(sockets_->bound(), true);
+  if (closed_) return;
+  const bool connecting_read = !std::exchange(look_connecting_, false) || drain(sockets_->connecting(), false);
+  if (closed_) return;
+  flush_blocked();
+  all_read_ = all_read_ && bound_read && connecting_read;
+  arm_limits();
+  if (!bound_read) touch(true);
+  if (!connecting_read) touch(false);
+  const bool overdue = !events_.empty() && monotonic_now() - events_since_ > longest_event_wait;
+  if (!(bound_read && connecting_read) && !overdue) return;
+  apply_events();
+  if (!closed_) judge_doubted();
+}
+
+void Bus::Hub::collect_events() {
+  if (events_.empty()) events_since_ = monotonic_now();
+  for (const bool bound : {true, false}) {
+    ZmqSocket& monitor = bound ? sockets_->bound().monitor : sockets_->connecting().monitor;
+    while (auto event = monitor.receive_event()) {
+      note_opened(*event);
+      if (event->event == ZMQ_EVENT_ACCEPTED) continue;
+      events_.push_back({bound, *std::move(event)});
+    }
+  }
+}
+
+// Returns true if all available input was read.
+bool Bus::Hub::drain(BusSocket& socket, bool bound) {
+  for (int i = 0; i < max_messages_at_once; ++i) {
+    ZmqMessage route;
+    if (!socket.router.receive(route)) return true;
+    ZmqMessage body;
+    bool whole = route.more() && socket.router.receive(body);
+    for (bool more = whole && body.more(); more;) {
+      ZmqMessage rest;
+      whole = false;
+      more = socket.router.receive(rest) && rest.more();
+    }
+    if (!whole || body.size() > options_.max_message_bytes) {
+      ++counters_.malformed;
+    } else {
+      deliver(route, body, bound);
+      if (closed_) return false;
+    }
+  }
+  return false;
+}
+
+void Bus::Hub::deliver(ZmqMessage& route, ZmqMessage& body, bool bound) {
+  const auto& routes = bound ? bound_routes_ : connected_routes_;
+  const int fd = body.source_fd();
+  const auto at = routes.find(std::string(route.text()));
+  Peer* peer = at == routes.end() ? nullptr : find(at->second);
+  if (bound) {
+    if (route.size() != own_route_size || route.text().front() != '\0') {
+      ++counters_.malformed;  // the peer chose its own routing id
+      return;
+    }
+    // A routing id is reused only after its first connection ended and its input was read
+    // completely.
+    if (peer != nullptr && peer->fd != fd) {
+      end(*peer, failure(ErrorCode::unavailable, "the peer's connection has ended"));
+      if (closed_) return;
+      peer = nullptr;
+    }
+    if (peer == nullptr) peer = admit(route.text(), body, fd);
+  } else if (peer != nullptr && peer->fd < 0) {
+    peer->fd = fd;
+    connected_of_fd_[fd] = peer->handle;
+  }
+  // Another descriptor of a connected peer belongs to the next attempt of libzmq, not to this
+  // handle.
+  if (peer == nullptr || peer->cut || peer->fd != fd) {
+    ++counters_.ignored;
+    return;
+  }
+  const PeerHandle handle = peer->handle;
+  const auto origin = peer->origin;
+  if (!bound && peer->stage != Stage::up) set_up(*peer);
+  peer = closed_ ? nullptr : find(handle);
+  if (peer == nullptr) return;
+  read_some(*peer, body.size());
+  if (body.size() == 0) return;  // a heartbeat, or a probe of the route
+  peer->announced = true;
+  ++counters_.received;
+  if (callbacks_.on_message) callbacks_.on_message(handle, *origin, body.bytes());
+}
+
+Bus::Hub::Peer* Bus::Hub::admit(std::string_view route, ZmqMessage& body, int fd) {
+  // The kernel reuses a descriptor only after it was closed.
+  suspect_all_of(fd);
+  const PeerHandle handle{next_handle_++};
+  Peer& peer = peers_[handle];
+  peer.handle = handle;
+  // With keys, every message over TCP is authenticated by CURVE.
+  const std::string key(body.property(ZapServer::public_key_property));
+  peer.origin = std::make_shared<const PeerOrigin>(
+      PeerOrigin{true, options_.keys && key.empty(), std::string(body.property(user_id_property)), key});
+  peer.route = route;
+  peer.fd = fd;
+  peer.stage = Stage::up;
+  bound_routes_[peer.route] = handle;
+  accepted_of_fd_.emplace(fd, handle);
+  peer.last_tick = tick_;
+  if (options_.keys && peer.origin->user_id != unproven_user) guard_.proven(fd);
+  arm_heartbeats();
+  return &peer;
+}
+
+Result<void> Bus::Hub::send(PeerHandle handle, std::span<const std::byte> bytes) {
+  Peer* const peer = find(handle);
+  if (peer == nullptr || peer->cut) {
+    return failure(ErrorCode::not_found, "send on the bus: the peer is gone");
+  }
+  if (bytes.empty() || bytes.size() > options_.max_message_bytes) {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("send on the bus: a message has 1 to {} bytes, this one {}",
+                               options_.max_message_bytes, bytes.size()));
+  }
+  const bool has_route = peer->stage == Stage::connecting || peer->stage == Stage::up;
+  ZmqMessage message(bytes);
+  if (!has_route || !peer->outbox.empty()) return queue(*peer, std::move(message));
+  switch (try_send(*peer, message)) {
+    case Sent::yes: return {};
+    case Sent::full: return queue(*peer, std::move(message));
+    case Sent::unroutable: break;
+  }
+  return failure(ErrorCode::not_found, "send on the bus: the peer's connection has ended");
+}
+
+Result<void> Bus::Hub::queue(Peer& peer, ZmqMessage body) {
+  if (peer.outbox_bytes + body.size() > options_.max_outbox_bytes) {
+    return failure(ErrorCode::resource_exhausted,
+                   fmt::format("send on the bus: {} bytes in {} messages wait for the peer, which "
+                               "reads slowly; the limit is {}",
+                               peer.outbox_bytes, peer.outbox.size(), options_.max_outbox_bytes));
+  }
+  peer.outbox_bytes += body.size();
+  peer.outbox.push_back(std::move(body));
+  blocked_.insert(peer.handle);
+  return {};
+}
+
+Bus::Hub::Sent Bus::Hub::try_send(Peer& peer, ZmqMessage& body) {
+  const bool bound = peer.origin->accepted;
+  touch(bound);
+  ZmqSocket& router = bound ? sockets_->bound().router : sockets_->connecting().router;
+  if (!router.send(peer.route, ZMQ_SNDMORE)) {
+    return zmq_errno() == EAGAIN ? Sent::full : Sent::unroutable;
+  }
+  // After the route frame is accepted, the pipe accepts the whole message.
+  if (body.size() > 0) ++counters_.sent;
+  if (!router.send(body)) return Sent::unroutable;
+  return Sent::yes;
+}
+
+// Any command from the threads of libzmq may mean that a pipe has space again.
+void Bus::Hub::flush_blocked() {
+  for (auto at = blocked_.begin(); at != blocked_.end();) {
+    Peer& peer = peers_.at(*at);
+    const bool has_route = peer.stage == Stage::connecting || peer.stage == Stage::up;
+    Sent sent = has_route ? Sent::yes : Sent::full;
+    while (sent == Sent::yes && !peer.outbox.empty()) {
+      const std::size_t size = peer.outbox.front().size();
+      sent = try_send(peer, peer.outbox.front());
+      if (sent != Sent::yes) break;
+      peer.outbox_bytes -= size;
+      peer.outbox.pop_front();
+    }
+    if (sent == Sent::unroutable) {  // the end event of the connection follows
+      peer.outbox.clear();
+      peer.outbox_bytes = 0;
+    }
+    at = peer.outbox.empty() ? blocked_.erase(at) : std::next(at);
+  }
+}
+
+std::size_t Bus::Hub::outbox_bytes(PeerHandle handle) const {
+  const auto at = peers_.find(handle);
+  return at == peers_.end() ? 0 : at->second.outbox_bytes;
+}
+
+Bus::Bus(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+
+Bus::~Bus() { hub_->close(0s); }
+
+Result<std::unique_ptr<Bus>> Bus::create(EventLoop& loop, BusOptions options,
+                                         BusCallbacks callbacks) {
+  auto hub = std::make_shared<Hub>(loop, std::move(options), std::move(callbacks));
+  std::unique_ptr<Bus> bus(new Bus(hub));
+  if (auto opened = hub->open(); !opened) return opened.error();
+  return bus;
+}
+
+Result<std::string> Bus::bind(const std::string& address) { return hub_->bind(address); }
+Result<void> Bus::adopt(ListeningSocket listening) { return hub_->adopt(std::move(listening)); }
+Result<PeerHandle> Bus::connect(const std::string& address, const std::string& server_public_key) {
+  return hub_->connect(address, server_public_key);
+}
+void Bus::trust(PeerHandle peer) { hub_->trust(peer); }
+void Bus::disconnect(PeerHandle peer) { hub_->disconnect(peer); }
+Result<void> Bus::send(PeerHandle peer, std::span<const std::byte> bytes) {
+  return hub_->send(peer, bytes);
+}
+std::size_t Bus::outbox_bytes(PeerHandle peer) const { return hub_->outbox_bytes(peer); }
+const BusCounters& Bus::counters() const { return hub_->counters(); }
+void Bus::close(Duration linger) { hub_->close(linger); }
+
+}  // namespace mobula::internal

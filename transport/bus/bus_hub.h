@@ -1,0 +1,161 @@
+// State of a Bus: its peers, and the events of the libzmq sockets and monitors.
+// Thread: the event loop. Not: part of any interface; only the sources of Bus include this header.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "transport/bus/bus.h"
+#include "transport/bus/bus_sockets.h"
+#include "transport/net/name_resolver.h"
+
+namespace mobula::internal {
+
+// The end of a connection is detected as follows. The DISCONNECTED event of the monitor names the
+// descriptor that messages carry as their source. An accepted peer with that descriptor becomes
+// *suspect*. It has ended when its routing id is unroutable, which libzmq reports after it closed
+// the pipe, and all input was read once more. A connected peer has ended when libzmq announces the
+// next attempt, which follows the last message. If libzmq stops retrying, a short timeout applies.
+class Bus::Hub : public std::enable_shared_from_this<Bus::Hub> {
+ public:
+  Hub(EventLoop& loop, BusOptions options, BusCallbacks callbacks);
+
+  Result<void> open();
+  Result<std::string> bind(const std::string& address);
+  Result<void> adopt(ListeningSocket listening);
+  Result<PeerHandle> connect(const std::string& address, const std::string& server_public_key);
+  void trust(PeerHandle handle);
+  void disconnect(PeerHandle handle);
+  Result<void> send(PeerHandle handle, std::span<const std::byte> bytes);
+  std::size_t outbox_bytes(PeerHandle handle) const;
+  const BusCounters& counters() const { return counters_; }
+  void close(Duration linger);
+
+ private:
+  enum class Stage { resolving, pausing, connecting, up };
+
+  struct Peer {
+    PeerHandle handle;
+    // Shared with the delivery in progress, which may end the peer.
+    std::shared_ptr<const PeerOrigin> origin;
+    std::string route;
+    int fd = -1;
+    std::deque<ZmqMessage> outbox;
+    std::size_t outbox_bytes = 0;
+
+    // Heartbeats, counted in ticks of the bus.
+    bool sends_heartbeats = false;
+    std::uint64_t last_tick = 0;   // tick of the last received message
+    std::uint64_t read_bytes = 0;  // payload
+
+    // Accepted peers only.
+    bool announced = false;  // the owner knows the peer
+    bool cut = false;
+    bool suspect = false;
+    bool unroutable = false;
+
+    // Connected peers only.
+    Stage stage = Stage::resolving;
+    std::optional<Address> address;
+    std::optional<SocketAddress> numeric;
+    std::string endpoint;
+    Time paused_until;
+    std::optional<Failure> lost;
+    std::unique_ptr<PortProbe> probe;
+
+    // Time at which the peer became suspect or lost, and time of the next probe of its route.
+    Time doubted_since;
+    Time next_trial;
+  };
+  struct PendingEvent {
+    bool of_bound = false;
+    ZmqEvent event;
+  };
+  // Backoff before the next connection to an endpoint.
+  struct Pause {
+    Duration length{0};
+    Time until;
+  };
+  enum class Sent { yes, full, unroutable };
+
+  // Input, in bus.cc.
+  void pump();
+  void collect_events();
+  bool drain(BusSocket& socket, bool bound);
+  void deliver(ZmqMessage& route, ZmqMessage& body, bool bound);
+  Peer* admit(std::string_view route, ZmqMessage& body, int fd);
+  void flush_blocked();
+  Sent try_send(Peer& peer, ZmqMessage& body);
+  Result<void> queue(Peer& peer, ZmqMessage body);
+  void touch();
+  void touch(bool bound);
+
+  // Heartbeats and limits, in bus_limits.cc.
+  static ConnectionLimits limits_of(const BusOptions& options);
+  void note_opened(const ZmqEvent& event);
+  void read_some(Peer& peer, std::size_t bytes);
+  std::optional<std::uint64_t> read_bytes(int fd) const;
+  void check_limits();
+  void arm_limits();
+  void send_heartbeats();
+  void arm_heartbeats();
+  void end_silent(Peer& peer);
+
+  // Connection states of peers, in bus_peers.cc.
+  Result<void> start(Peer& peer);
+  void resolve(Peer& peer);
+  void pause(Peer& peer);
+  void start_due();
+  Result<void> begin(Peer& peer, const SocketAddress& numeric);
+  void apply_events();
+  void on_bound_event(const ZmqEvent& event);
+  void on_connecting_event(const ZmqEvent& event);
+  void suspect_all_of(int fd);
+  void judge_doubted();
+  bool seems_gone(Peer& peer);
+  void set_up(Peer& peer);
+  void probe(Peer& peer);
+  void lengthen_pause(const Peer& peer);
+  void end(Peer& peer, const Failure& why);
+  void forget(Peer& peer);
+  Peer* find(PeerHandle handle);
+
+  EventLoop& loop_;
+  const BusOptions options_;
+  const BusCallbacks callbacks_;
+  std::unique_ptr<BusSockets> sockets_;
+  std::vector<Watch> watches_;  // bound router, connecting router, and their monitors
+  bool look_all_ = false;       // poll both routers and the monitors
+  bool look_bound_ = false;
+  bool look_connecting_ = false;
+  Timer judge_timer_;
+  Timer pause_timer_;
+  Timer limits_timer_;
+  Timer heartbeat_timer_;
+  ConnectionGuard guard_;
+  bool all_read_ = true;     // since the last check of limits
+  std::uint64_t tick_ = 0;   // heartbeat intervals
+  Time ticked_at_;
+  std::unique_ptr<NameResolver> resolver_;
+  bool closed_ = false;
+  BusCounters counters_;
+
+  std::uint64_t next_handle_ = 1;
+  std::map<PeerHandle, Peer> peers_;
+  std::unordered_map<std::string, PeerHandle> bound_routes_;
+  std::unordered_map<std::string, PeerHandle> connected_routes_;
+  std::unordered_map<std::string, PeerHandle> endpoints_;
+  std::unordered_multimap<int, PeerHandle> accepted_of_fd_;
+  std::unordered_map<int, PeerHandle> connected_of_fd_;
+  std::set<PeerHandle> blocked_;  // peers with a route and a non-empty outbox
+  std::set<PeerHandle> doubted_;  // suspect or lost
+  std::unordered_map<std::string, Pause> pauses_;
+  std::deque<PendingEvent> events_;
+  Time events_since_;
+};
+
+}  // namespace mobula::internal

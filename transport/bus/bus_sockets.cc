@@ -1,0 +1,222 @@
+#include "transport/bus/bus_sockets.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <tuple>
+
+#include "transport/local/local_listener.h"
+
+namespace mobula::internal {
+namespace {
+
+constexpr int backlog = 1024;
+constexpr Duration handshake_slack = 1s;
+constexpr int keepalive_idle_s = 10;
+constexpr int keepalive_interval_s = 3;
+constexpr int keepalive_probes = 3;
+// Bytes that encryption may add to a message. libzmq applies its limit to the sum.
+constexpr std::int64_t encryption_overhead = 64;
+constexpr int watched_events =
+    ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED |
+    ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+
+int ms_of(Duration span) { return static_cast<int>(span / 1ms); }
+
+// libzmq would replace the socket file of a running process.
+Result<void> check_free(const Address& address) {
+  const auto answer = connect_local(address.path());
+  if (!answer && answer.error().code != ErrorCode::timed_out) return {};
+  return failure(ErrorCode::already_exists,
+                 fmt::format("bind the bus to {}: another process listens there", address.path()));
+}
+
+Failure bind_failure(const Address& address) {
+  const int error = zmq_errno();
+  if (error == EADDRINUSE) {
+    return failure(
+        ErrorCode::already_exists,
+        fmt::format("bind the bus to {}: the address is in use; end the process that has "
+                    "it, choose another port, or port 0 for any free one",
+                    address.text()));
+  }
+  if (error == EADDRNOTAVAIL || error == ENODEV) {
+    return failure(ErrorCode::not_found,
+                   fmt::format("bind the bus to {}: no network interface of this machine has this "
+                               "address",
+                               address.text()));
+  }
+  return zmq_failure(fmt::format("bind the bus to {}", address.text()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BusSockets>> BusSockets::create(const BusOptions& options) {
+  std::unique_ptr<BusSockets> made(new BusSockets(options));
+  if (options.keys) {
+    if (!curve_available()) {
+      return failure(ErrorCode::unavailable,
+                     "make an encrypted bus: this libzmq was built without CURVE; install one with "
+                     "it, or stay on this machine without keys");
+    }
+    if (options.allow == nullptr) {
+      return failure(ErrorCode::invalid_argument,
+                     "make an encrypted bus: keys need a table of who is admitted");
+    }
+    auto zap = ZapServer::start(made->context_.get(), *options.allow);
+    if (!zap) return zap.error();
+    made->zap_ = std::move(zap).value();
+  }
+  auto bound = made->make("bound");
+  if (!bound) return bound.error();
+  made->bound_ = std::move(bound).value();
+  // The bus closes a late handshake first, and reports it.
+  made->bound_.router.set(ZMQ_HANDSHAKE_IVL, ms_of(options.handshake_limit + handshake_slack));
+  auto connecting = made->make("connecting");
+  if (!connecting) return connecting.error();
+  made->connecting_ = std::move(connecting).value();
+  return made;
+}
+
+BusSockets::~BusSockets() {
+  for (BusSocket* const socket : {&bound_, &connecting_}) {
+    if (socket->router) zmq_socket_monitor(socket->router.get(), nullptr, 0);
+    socket->monitor.close();
+    socket->router.close();
+  }
+}
+
+Result<BusSocket> BusSockets::make(const std::string& monitor_name) {
+  BusSocket made;
+  auto router = context_.socket(ZMQ_ROUTER);
+  if (!router) return router.error();
+  made.router = std::move(router).value();
+  set_limits(made.router);
+  if (options_.keys) {
+    made.router.set(ZMQ_CURVE_PUBLICKEY, options_.keys->public_key);
+    made.router.set(ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
+  }
+  auto monitor = context_.monitor(made.router, monitor_name, watched_events);
+  if (!monitor) return monitor.error();
+  made.monitor = std::move(monitor).value();
+  return made;
+}
+
+void BusSockets::set_limits(ZmqSocket& router) {
+  // An unroutable message is an error, not a silent loss. At the high-water mark, send() fails with
+  // EAGAIN.
+  router.set(ZMQ_ROUTER_MANDATORY, 1);
+  // libzmq ignores a second connection with a routing id in use, so a peer cannot take over a
+  // route. This loses nothing, because each connection of the bus has its own id.
+  router.set(ZMQ_ROUTER_HANDOVER, 0);
+  router.set(ZMQ_MAXMSGSIZE,
+             static_cast<std::int64_t>(options_.max_message_bytes) + encryption_overhead);
+  router.set(ZMQ_SNDHWM, options_.send_high_water);
+  // No receive limit and no heartbeats of libzmq: version 4.3.4 aborts if a limit has stopped the
+  // input of a connection that breaks, and a heartbeat is sent. The bus bounds both itself
+  // (decision 86).
+  router.set(ZMQ_RCVHWM, 0);
+  router.set(ZMQ_HEARTBEAT_IVL, 0);
+  router.set(ZMQ_HANDSHAKE_IVL, ms_of(options_.handshake_limit));
+  router.set(ZMQ_RECONNECT_IVL, ms_of(options_.reconnect_first));
+  router.set(ZMQ_RECONNECT_IVL_MAX, ms_of(options_.reconnect_longest));
+  router.set(ZMQ_CONNECT_TIMEOUT, ms_of(options_.connect_limit));
+  router.set(ZMQ_IMMEDIATE, 0);  // the pipe and its routing id exist from connect on
+  router.set(ZMQ_BACKLOG, backlog);
+  // For peers that send no heartbeats, and for connections without a message.
+  router.set(ZMQ_TCP_KEEPALIVE, 1);
+  router.set(ZMQ_TCP_KEEPALIVE_IDLE, keepalive_idle_s);
+  router.set(ZMQ_TCP_KEEPALIVE_INTVL, keepalive_interval_s);
+  router.set(ZMQ_TCP_KEEPALIVE_CNT, keepalive_probes);
+  router.set(ZMQ_TCP_MAXRT, ms_of(options_.heartbeat_limit));
+  router.set(ZMQ_LINGER, 0);
+}
+
+std::string BusSockets::endpoint_of(const SocketAddress& address) {
+  return (address.family() == AF_UNIX ? "ipc://" : "tcp://") + address.text();
+}
+
+Result<SocketAddress> BusSockets::prepare_bound(const Address& where) {
+  auto numeric = where.resolve();
+  if (!numeric) return numeric;
+  if (!options_.keys && !numeric->loopback()) {
+    return failure(ErrorCode::permission_denied,
+                   fmt::format("bind the bus to {}: without keys it is open to everybody who "
+                               "reaches it; give it keys, or bind 127.0.0.1",
+                               where.text()));
+  }
+  encrypt_bound(!where.is_path());
+  bound_.router.set(ZMQ_IPV6, numeric->family() == AF_INET6 ? 1 : 0);
+  return numeric;
+}
+
+Result<std::string> BusSockets::bind(const std::string& address) {
+  const auto where = Address::parse(address);
+  if (!where) return where.error();
+  const auto numeric = prepare_bound(*where);
+  if (!numeric) return numeric.error();
+  if (where->is_path()) {
+    if (auto free = check_free(*where); !free) return free.error();
+  }
+  if (zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str()) != 0) {
+    return bind_failure(*where);
+  }
+  if (where->is_path()) {
+    if (::chmod(where->path().c_str(), 0600) != 0) {
+      return errno_failure(fmt::format("close {} to other users", where->path()), errno);
+    }
+    return where->path();
+  }
+  return bound_.router.last_endpoint().substr(std::string_view("tcp://").size());
+}
+
+Result<void> BusSockets::adopt(ListeningSocket listening) {
+  const auto where = Address::parse(listening.address);
+  if (!where) return where.error();
+  const auto numeric = prepare_bound(*where);
+  if (!numeric) return numeric.error();
+  bound_.router.set(ZMQ_USE_FD, listening.socket.get());
+  const int bound = zmq_bind(bound_.router.get(), endpoint_of(*numeric).c_str());
+  bound_.router.set(ZMQ_USE_FD, -1);
+  if (bound != 0) return bind_failure(*where);
+  std::ignore = listening.socket.release();  // libzmq closes it
+  return {};
+}
+
+// libzmq applies the options that a socket has at the time of the next bind or connect.
+void BusSockets::encrypt_bound(bool encrypted) {
+  if (!options_.keys) return;
+  bound_.router.set(ZMQ_CURVE_SERVER, encrypted ? 1 : 0);
+}
+
+void BusSockets::encrypt_connecting(const std::string* server_public_key) {
+  if (!options_.keys) return;
+  if (server_public_key == nullptr) {
+    connecting_.router.set(ZMQ_CURVE_SERVER, 0);  // no mechanism
+  } else {
+    connecting_.router.set(ZMQ_CURVE_SERVERKEY, *server_public_key);
+  }
+}
+
+Result<void> BusSockets::connect(const SocketAddress& address, const std::string& server_public_key,
+                                 const std::string& routing_id) {
+  ZmqSocket& router = connecting_.router;
+  encrypt_connecting(address.family() == AF_UNIX ? nullptr : &server_public_key);
+  router.set(ZMQ_IPV6, address.family() == AF_INET6 ? 1 : 0);
+  router.set(ZMQ_CONNECT_ROUTING_ID, routing_id);
+  if (zmq_connect(router.get(), endpoint_of(address).c_str()) == 0) return {};
+  return zmq_failure(fmt::format("connect the bus to {}", address.text()));
+}
+
+void BusSockets::disconnect(const SocketAddress& address) {
+  zmq_disconnect(connecting_.router.get(), endpoint_of(address).c_str());
+}
+
+void BusSockets::set_linger(Duration linger) {
+  bound_.router.set(ZMQ_LINGER, ms_of(linger));
+  connecting_.router.set(ZMQ_LINGER, ms_of(linger));
+}
+
+}  // namespace mobula::internal

@@ -1,0 +1,191 @@
+#include "transport/bus/connection_guard.h"
+
+#include <fmt/format.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "transport/net/address.h"
+
+namespace mobula::internal {
+namespace {
+
+// Bytes that a CURVE server of ZMTP 3 sends before it has checked the key of the client: the
+// greeting (64) and WELCOME (170), or an ERROR instead of READY (12). READY raises the sum above
+// 260.
+constexpr std::uint64_t sent_before_proof = 64 + 170 + 20;
+
+struct KernelCounts {
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+};
+
+// Returns nullopt for a unix socket, a closed descriptor, and kernels before 4.19.
+std::optional<KernelCounts> counts_of(int fd) {
+  tcp_info counts{};
+  socklen_t size = sizeof(counts);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &counts, &size) != 0) return std::nullopt;
+  if (size < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(counts.tcpi_bytes_retrans)) {
+    return std::nullopt;
+  }
+  return KernelCounts{counts.tcpi_bytes_received, counts.tcpi_bytes_sent - counts.tcpi_bytes_retrans};
+}
+
+std::string without_port(const std::string& address) {
+  return address.substr(0, address.rfind(':'));
+}
+
+std::string total_reached(std::size_t connections) {
+  return fmt::format("{} connections exist, which is the limit; raise the descriptor limit of this "
+                     "process (ulimit -n, or LimitNOFILE of its unit)",
+                     connections);
+}
+
+}  // namespace
+
+ConnectionLimits within_descriptors(ConnectionLimits limits, std::size_t descriptors) {
+  constexpr std::size_t reserve = 64;
+  const std::size_t usable = descriptors - descriptors / 4;
+  if (limits.max_connections == 0) limits.max_connections = std::max(2 * reserve, usable) - reserve;
+  limits.max_unproven = std::min(limits.max_unproven, limits.max_connections / 2);
+  limits.max_unproven_per_source =
+      std::min(limits.max_unproven_per_source, std::max<std::size_t>(1, limits.max_unproven / 2));
+  return limits;
+}
+
+void ConnectionGuard::opened(int fd, bool accepted, Time now) {
+  ended(fd);
+  const auto peer = peer_address_of(fd);
+  if (!peer || peer->family() == AF_UNIX) return;  // already closed, or a process of this user
+  Connection made;
+  made.peer = peer->text();
+  made.source = without_port(made.peer);
+  made.proven = !accepted;
+  made.silent = accepted;
+  made.opened_as = next_++;
+  made.opened_at = now;
+  if (accepted) make_space(made.source);
+  const bool fits = !accepted || fits_in_total();
+  if (accepted) {
+    unproven_.emplace(made.opened_as, fd);
+    unproven_of_source_[made.source].emplace(made.opened_as, fd);
+    ++silent_;
+  }
+  connections_.emplace(fd, std::move(made));
+  if (!fits) close(fd, total_reached(connections_.size() - 1));
+}
+
+bool ConnectionGuard::fits_in_total() {
+  if (connections_.size() < limits_.max_connections) return true;
+  if (unproven_.empty()) return false;
+  close(unproven_.begin()->second, total_reached(connections_.size()));
+  return true;
+}
+
+void ConnectionGuard::erase(Connections::iterator at) {
+  prove(at->second);
+  if (at->second.silent) --silent_;
+  connections_.erase(at);
+}
+
+void ConnectionGuard::ended(int fd) {
+  const auto at = connections_.find(fd);
+  if (at != connections_.end()) erase(at);
+}
+
+void ConnectionGuard::proven(int fd) {
+  const auto at = connections_.find(fd);
+  if (at == connections_.end()) return;
+  prove(at->second);
+  if (at->second.silent) --silent_;
+  at->second.silent = false;
+}
+
+void ConnectionGuard::prove(Connection& connection) {
+  if (connection.proven) return;
+  connection.proven = true;
+  connection.over_limit = false;
+  unproven_.erase(connection.opened_as);
+  const auto of_source = unproven_of_source_.find(connection.source);
+  of_source->second.erase(connection.opened_as);
+  if (of_source->second.empty()) unproven_of_source_.erase(of_source);
+}
+
+// An honest peer authenticates within milliseconds, so the oldest connection is the suspicious one.
+void ConnectionGuard::make_space(const std::string& source) {
+  const auto of_source = unproven_of_source_.find(source);
+  const std::size_t count = of_source == unproven_of_source_.end() ? 0 : of_source->second.size();
+  if (count >= limits_.max_unproven_per_source) {
+    close(of_source->second.begin()->second,
+          fmt::format("{} connections from there have not proven a key", count));
+  } else if (unproven_.size() >= limits_.max_unproven) {
+    close(unproven_.begin()->second,
+          fmt::format("{} connections have not proven a key", unproven_.size()));
+  }
+}
+
+void ConnectionGuard::check(bool all_read, bool handshake_proves, Time now) {
+  std::vector<std::pair<int, std::string>> beyond;
+  for (auto& [fd, connection] : connections_) {
+    if (auto why = beyond_limit(fd, connection, all_read, handshake_proves, now)) {
+      beyond.emplace_back(fd, std::move(*why));
+    }
+  }
+  for (const auto& [fd, why] : beyond) close(fd, why);
+}
+
+// A connection is closed at the second check that finds it above its limit. At the first check, the
+// bus may not have read the message that authenticates it, or its other messages.
+std::optional<std::string> ConnectionGuard::beyond_limit(int fd, Connection& connection,
+                                                         bool all_read, bool handshake_proves,
+                                                         Time now) {
+  const auto counts = counts_of(fd);
+  if (!counts) return std::nullopt;
+  if (!encrypted_ || (handshake_proves && counts->sent > sent_before_proof)) prove(connection);
+  const bool was_over = connection.over_limit;
+  auto why = beyond_bytes(fd, connection, counts->received, all_read);
+  if (!why && !connection.proven && now - connection.opened_at >= limits_.handshake_timeout) {
+    why = fmt::format("no key was proven within {} ms; {} bytes were received",
+                      limits_.handshake_timeout / 1ms, counts->received);
+  }
+  connection.over_limit = why.has_value();
+  return was_over ? why : std::nullopt;
+}
+
+std::optional<std::string> ConnectionGuard::beyond_bytes(int fd, Connection& connection,
+                                                         std::uint64_t received, bool all_read) {
+  std::uint64_t held = received;
+  std::size_t limit = limits_.max_unproven_bytes;
+  if (connection.proven) {
+    limit = limits_.max_unread_bytes;
+    const auto read = hooks_.read_bytes(fd);
+    if (read && all_read) {
+      connection.received_before = received;
+      connection.read_before = *read;
+    }
+    const std::uint64_t taken = connection.received_before + read.value_or(0) - connection.read_before;
+    held = received > taken ? received - taken : 0;
+  }
+  if (held <= limit) return std::nullopt;
+  return fmt::format("{} bytes {}; the limit is {}", held,
+                     connection.proven ? "wait to be read from one connection"
+                                       : "came before a key was proven",
+                     limit);
+}
+
+void ConnectionGuard::close(int fd, const std::string& why) {
+  const auto at = connections_.find(fd);
+  if (at == connections_.end()) return;
+  // libzmq may have closed the descriptor, and another connection may have its number.
+  const auto peer = peer_address_of(fd);
+  const std::string source = at->second.source;
+  if (peer && peer->text() == at->second.peer) ::shutdown(fd, SHUT_RDWR);
+  erase(at);
+  if (hooks_.closed) hooks_.closed(source, why);
+}
+
+}  // namespace mobula::internal

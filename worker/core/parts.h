@@ -1,0 +1,161 @@
+// The parts of the agent core and their connections. Private to WorkerCore.
+// Thread: owner (WorkerCore).
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/version.h"
+#include "protocol/tickets/void_keys.h"
+#include "worker/core/head_session.h"
+#include "worker/core/objects/objects.h"
+#include "worker/core/outbox.h"
+#include "worker/core/peers.h"
+#include "worker/core/processes.h"
+#include "worker/core/programs.h"
+#include "worker/core/slots/slots.h"
+#include "worker/core/transfers/transfers.h"
+#include "worker/core/worker_core.h"
+
+namespace mobula::internal::worker {
+
+struct WorkerCore::Parts {
+  enum class Phase : unsigned char { created, running, stopping, ended };
+  enum class LastWords : unsigned char { none, due, said };
+  static constexpr std::uint64_t max_last_words = 1024;  // transfers in the last report before exit
+
+  explicit Parts(WorkerOptions options);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  // ---- events -----------------------------------------------------------------------------------
+  void on(Started& event);
+  void on(HeadLink& event) { head.link(event.connected); }
+  void on(HeadSaid& event);
+  void on(ProcessConnected& event);
+  void on(ProcessSaid& event);
+  void on(ProcessLinkLost& event);
+  void on(PeerSaid& event);
+  void on(PeerLink& event);
+  void on(ExecutorStarted& event) { slots.started(event); }
+  void on(ExecutorStartFailed& event) { slots.start_failed(event); }
+  void on(ExecutorExited& event) { slots.exited(event); }
+  void on(ExecutorPrinted& event);
+  void on(ProgramPrepared& event);
+  void on(SlabFailed& event) { objects->slab_failed(event); }
+  void on(ChunkFetched& event) { transfers.fetched(event); }
+  void on(PullFinished& event) { transfers.finished(event); }
+  void on(BulkOffered& event) { transfers.offered(event); }
+  void on(BulkServed& event) { transfers.served(event.offer); }
+  void on(SpillFinished& event) { objects->spilled(event); }
+  void on(RestoreFinished& event) { objects->restored(event); }
+  void on(Paused& event);
+  void on(Stop& event);
+  void on(Tick& event);
+  void on(MemorySampled& event);
+  void on(GpuMemorySampled& event) { slots.sampled(event); }
+  void on(JobLogPart& event) { head.tell(std::move(event)); }
+  void on(LogsListed& event) { head.tell(std::move(event)); }
+  void on(LogPart& event) { head.tell(std::move(event)); }
+  void on(UsageTold& event);
+  void on(SpansTold& event);
+
+  // ---- messages of the head ---------------------------------------------------------------------
+  void admitted(Registered& registered);
+  // States all facts that the head may have missed in this session.
+  void state_facts();
+  void restate();
+  void refused(const Refused& refused);
+  void said(StartSlot& message) { slots.start(std::move(message)); }
+  void said(StopSlot& message) { slots.stop(message); }
+  void said(ToProcess& message);
+  void said(JobEnded& message);
+  void said(PeersChanged& message);
+  void said(KeysVoided& message) { trust({}, message.keys); }
+  // Adopts the agent's new ticket, if not empty, and adds `void_keys` to the revocation list.
+  void trust(const std::string& own_ticket, const std::vector<std::string>& void_keys);
+  void said(ObjectLocated& message) { objects->located(message); }
+  void said(JobPrinted& message);
+  void said(JobOver& message);
+  void said(ListObjects& message);
+  void said(ReportFacts&) { state_facts(); }
+  void said(ReadJobLog& message) { outbox.emit(std::move(message)); }
+  void said(ListLogs& message) { outbox.emit(std::move(message)); }
+  void said(ReadLog& message) { outbox.emit(std::move(message)); }
+  void said(AskUsage& message) { outbox.emit(std::move(message)); }
+  void said(AskTransfers& message);
+  TransfersTold transfers_told(const AskTransfers& asked) const;
+  void said(AskSpans& message);
+  void tell_spans(const AskSpans& asked);
+  void node_died(NodeId node);
+  // Sends to the attached drivers of the job.
+  void tell_drivers(JobId job, const AgentToProcess& message);
+
+  // ---- messages of processes --------------------------------------------------------------------
+  void attach(ProcessRow& row, AttachDriver& message);
+  void said(ProcessRow& row, AttachDriver& message);
+  void said(ProcessRow& row, ExecutorReady& message);
+  void said(ProcessRow& row, ForHead& message);
+  void said(ProcessRow& row, ReserveObject& message);
+  void said(ProcessRow& row, SealObject& message);
+  void said(ProcessRow& row, ExportObject& message);
+  void said(ProcessRow& row, HoldObject& message);
+  void said(ProcessRow& row, ReleaseObject& message);
+  void said(ProcessRow& row, FetchObject& message);
+  void said(ProcessRow& row, CancelFetch& message);
+  void said(ProcessRow& row, PlaceReturned& message) {
+    objects->place_returned(row.process, message);
+  }
+  void said(ProcessRow& row, ExecutorBlocked& message);
+  void said(ProcessRow& row, ExecutorRetires& message);
+  void said(ProcessRow& row, ExecutorResides& message);
+  void said(ProcessRow& row, ConstructorFinished& message);
+  void said(ProcessRow& row, RunningNow& message);
+  void said(ProcessRow& row, SlabUnmapped& message);
+  // Rings belong to the shell and carry the same messages as sockets.
+  void said(ProcessRow&, OpenRing&) {}
+  void said(ProcessRow&, RingClosed&) {}
+
+  // ---- parts of a step --------------------------------------------------------------------------
+  void process_began(ProcessId process, const Principal& principal);
+  void process_gone(ProcessId process, const EndCause& cause);
+  void tell_end(ProcessEnded ended);
+  void finish_step();
+  void end_if_stopped();
+  void end_drain_if_due();
+  bool gives_time_to_others();
+  bool has_last_words();
+  void tell_head_status();
+  void greet(ProcessId process);
+  Facts facts() const;
+  std::optional<Time> fence_at() const;
+  std::optional<Time> next_deadline() const;
+
+  WorkerOptions options;
+  Outbox outbox;
+  HeadSession head;
+  Processes processes;
+  Peers peers;
+  Transfers transfers;
+  Programs programs;
+  Slots slots;
+  std::optional<Objects> objects;  // present from Started on
+  Phase phase = Phase::created;
+  std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // wait for the first registration
+  VoidKeys void_keys;
+  std::size_t visited = 0;  // rows, by the last step, to find the next deadline
+  bool told_connected = false;
+  std::uint64_t told_epoch = 0;
+  std::optional<Time> farewell_by;
+  LastWords last_words = LastWords::none;
+  std::optional<Time> drain_until;     // stopping: deadline for the head to move the work away
+  std::optional<Time> others_told_by;  // stopping: deadline for the head to notify all nodes
+  bool others_copy = false;            // stopping: other nodes copy objects off this node
+  Time look_for_others_at;
+  std::uint64_t output_dropped = 0;  // output lines dropped since the last report
+};
+
+}  // namespace mobula::internal::worker

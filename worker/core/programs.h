@@ -1,0 +1,76 @@
+// The programs of the slots of this node: pulls their files from the node that has them, and lets
+// the shell prepare them. A program without slots and drivers here is erased. A failed pull is
+// retried for the next user after a backoff.
+// Thread: owner (WorkerCore).
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/table.h"
+#include "worker/core/outbox.h"
+#include "worker/core/transfers/transfers.h"
+
+namespace mobula::internal::worker {
+
+class Programs {
+ public:
+  // The program is ready, or `failure`. `cannot_start`: permanent on this node.
+  struct Outcome {
+    ProgramId program;
+    std::optional<Failure> failure;
+    bool cannot_start = false;
+  };
+
+  Programs(Outbox& outbox, Transfers& transfers) : outbox_(outbox), transfers_(transfers) {}
+
+  void start(NodeId self) { self_ = self; }
+
+  // A driver of this node has the program; its files are here.
+  void brought(std::int64_t pid, const ProgramRecord& program, ProcessId driver);
+  // Adds a user. True if the program is ready now; otherwise an Outcome follows.
+  bool use(const ProgramRecord& program, SlotId user);
+  void unuse(ProgramId program, SlotId user);
+  void driver_ended(ProcessId driver);
+
+  std::optional<Outcome> prepared(const ProgramPrepared& prepared);
+  // Returns the outcomes for all programs that waited for this file.
+  std::vector<Outcome> pulled(const transfer::PullDone& done);
+
+  // Backoff before failed file pulls are retried, doubled up to `longest_pause`. Slots that need
+  // the program wait.
+  static constexpr Duration first_pause = 500ms;
+  static constexpr Duration longest_pause = 30s;
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+  std::size_t size() const { return rows_.size(); }
+
+ private:
+  struct Row {
+    ProgramRecord record{};
+    bool preparing = false;
+    bool ready = false;
+    std::set<SlotId> slots{};
+    std::set<ProcessId> drivers{};
+    std::set<transfer::PullId> pulls{};  // pulls of files in progress
+    bool pauses = false;                 // waits for the backoff
+  };
+  struct Pause {
+    Time until;
+    Duration next = first_pause;
+  };
+
+  std::optional<Outcome> fail(ProgramId id, Row& row, Failure why, bool cannot_start);
+  void prepare(Row& row);
+  void forget_unused(ProgramId id);
+
+  Outbox& outbox_;
+  Transfers& transfers_;
+  NodeId self_;
+  Table<ProgramId, Row> rows_;
+  Table<ProgramId, Pause> pauses_;  // backoff of programs with failed pulls, also without users
+};
+
+}  // namespace mobula::internal::worker

@@ -1,0 +1,115 @@
+// The part of ExecutorPool that starts commands of submitted jobs, each under its own job shim.
+#include <unistd.h>
+
+#include <csignal>
+#include <string_view>
+
+#include "worker/process/pool/executor_pool.h"
+#include "worker/process/watch/process_tree.h"
+#include "worker/process/warden.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+std::string_view value_of(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string& entry : environment) {
+    const std::string_view text = entry;
+    if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=') {
+      return text.substr(name.size() + 1);
+    }
+  }
+  return {};
+}
+
+// Finds a program like a shell, but skips empty entries of PATH, which would mean the working
+// directory. Without a match the bare name is returned, which cannot be executed.
+std::string found_in_path(const std::string& name, std::string_view path) {
+  if (name.find('/') != std::string::npos) return name;
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find(':'), path.size());
+    const std::string_view folder = path.substr(0, end);
+    path.remove_prefix(std::min(end + 1, path.size()));
+    if (folder.empty()) continue;
+    std::string candidate = std::string(folder) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return name;
+}
+
+}  // namespace
+
+// Starts the command under a job shim, which reports its start. A missing program shows in the exit
+// code.
+void ExecutorPool::start_command(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  if (options_.warden.empty()) return fail_start(serial, "this agent was not told how to run commands");
+  std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
+  auto of_warden = with_variables(options_.environment, settings);
+  settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());
+  WardenOrder order;
+  order.environment = with_variables(options_.environment, settings);
+  order.argv = executor.command->argv;
+  order.program = found_in_path(order.argv.front(), value_of(order.environment, "PATH"));
+  order.working_directory = executor.command->working_directory;
+  order.needs_working_directory = executor.command->needs_working_directory;
+  order.scratch_directory = executor.command->scratch_directory;
+  auto warden = start_warden(options_.warden, std::move(of_warden), order, executor.output_end.get());
+  if (!warden) return fail_start(serial, warden.error().text);
+  executor.stage = Stage::starting;
+  executor.warden = warden->stamp;
+  executor.pidfd = std::move(warden->pidfd);
+  executor.control = std::move(warden->control);
+  executor.deadline = monotonic_now() + options_.start_limit;
+  executor.link.reset();
+  executor.output_end.reset();
+  auto outcome = poll_.add(executor.control.get(), serial, PollSet::Source::control);
+  if (outcome) outcome = poll_.add(executor.pidfd.get(), serial, PollSet::Source::exit);
+  if (outcome) return;
+  signal_tree(*executor.warden, SIGKILL);
+  // It cannot be watched. The agent shim ends it if it outlives the agent.
+  fail_start(serial, outcome.error().text);
+}
+
+void ExecutorPool::read_words(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  const auto words = read_warden(executor.control.get());
+  if (!words) {
+    poll_.remove(executor.control.get());
+    executor.control.reset();
+    return;
+  }
+  for (const WardenWord& word : *words) {
+    if (!word.ended && !executor.reported) {
+      executor.stamp = ProcessStamp{word.pid, word.start_time};
+      report_started(serial);
+    } else if (word.ended && executor.stage == Stage::running) {
+      over(executor, cause_of_status(word.status));
+    }
+  }
+}
+
+// Usually the command ended before, and no process remains. If another process killed the shim, the
+// kernel kills the command with it, and the command may have started without a report.
+void ExecutorPool::warden_ended(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  const auto cause = reap_child(executor.warden->pid);
+  if (!cause) return;
+  if (executor.control) poll_.remove(executor.control.get());
+  executor.control.reset();
+  poll_.remove(executor.pidfd.get());
+  executor.pidfd.reset();
+  if (!executor.reported && cause->signal != 0 && !executor.overdue) {
+    executor.stamp = *executor.warden;
+    report_started(serial);
+  }
+  if (executor.stage != Stage::ending) over(executor, *cause);
+  executor.deadline = monotonic_now();
+}
+
+std::string ExecutorPool::describe_failed_warden(const Executor& executor) {
+  const std::string printed = executor.output.tail().text();
+  const std::string text = executor.overdue ? "it did not start in time" : "its warden ended (" + executor.cause.to_string() + ")";
+  return printed.empty() ? text : text + ". It printed:\n" + printed;
+}
+
+}  // namespace mobula::internal::worker

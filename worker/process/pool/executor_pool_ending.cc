@@ -1,0 +1,221 @@
+// The part of ExecutorPool that ends executors and finds their orphans.
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "base/log.h"
+#include "worker/process/pool/executor_pool.h"
+
+namespace mobula::internal::worker {
+namespace {
+
+constexpr Duration look_again = 5ms;
+constexpr Duration look_at_spared = 50ms;  // for processes within their grace
+
+}  // namespace
+
+void ExecutorPool::kill(ProcessId process, Duration grace) {
+  const auto found = serials_.find(process);
+  if (found == serials_.end()) return;
+  Executor& executor = executors_.at(found->second);
+  executor.asked = true;
+  if (executor.stage == Stage::waiting) {
+    for (auto& [serial, nursery] : nurseries_) std::erase(nursery.waiting, found->second);
+    fail_start(found->second, "it was told to end before it was started");
+  } else if (executor.stage == Stage::starting && executor.warden) {
+    // Its shim is about to report the start, and has no other child.
+  } else if (executor.stage == Stage::starting ||
+             (executor.stage == Stage::running && grace <= Duration(0))) {
+    signal_all(executor, SIGKILL);
+    executor.deadline.reset();
+  } else if (executor.stage == Stage::running) {
+    for (const ProcessStamp& each : tree_of(executor)) {
+      executor.told.insert(each);
+      signal_process(each, SIGTERM);
+    }
+    if (!executor.warden) tell_escaped(executor);
+    const Time end = monotonic_now() + grace;
+    executor.deadline = executor.deadline ? std::min(*executor.deadline, end) : end;
+  } else if (executor.stage == Stage::ending && executor.spare_until) {
+    const Time now = monotonic_now();
+    executor.spare_until = std::min(*executor.spare_until, now + std::max(grace, Duration(0)));
+    executor.deadline = now;
+  }
+  // A requested fork has no pid yet: it is killed when it reports its start.
+  schedule();
+}
+
+void ExecutorPool::executor_ended(Serial serial) {
+  // It may have reported its start and exited right after.
+  read_control(serial);
+  Executor& executor = executors_.at(serial);
+  if (!executor.pidfd) return;
+  if (executor.warden) return warden_ended(serial);
+  auto cause = reap_child(executor.stamp.pid);
+  if (!cause) return;
+  poll_.remove(executor.pidfd.get());
+  executor.pidfd.reset();
+  over(executor, *cause);
+}
+
+void ExecutorPool::over(Executor& executor, const ExitCause& cause) {
+  const Time now = monotonic_now();
+  executor.cause = cause;
+  executor.cause.asked = executor.asked;
+  if (executor.reported) executor.cause.ran = now - executor.begun;
+  if (cause.signal == SIGKILL && !executor.asked) {
+    oom_.look(now);
+    executor.cause.oom = oom_.suspects(now);
+  }
+  if (executor.stage == Stage::running) {
+    executor.spare_until = executor.asked     ? executor.deadline
+                           : executor.command ? std::optional<Time>(now + executor.command->grace)
+                                              : std::nullopt;
+  }
+  executor.stage = Stage::ending;
+  executor.deadline = now;
+}
+
+// The executor and its descendants, parents first. For a command: all its remaining processes.
+std::vector<ProcessStamp> ExecutorPool::tree_of(const Executor& executor) {
+  std::vector<ProcessStamp> tree = descendants_of(child_of(executor).pid);
+  if (!executor.warden) tree.insert(tree.begin(), executor.stamp);
+  return tree;
+}
+
+// The shim itself is not signaled, because its end would orphan its descendants. Without a started
+// command it is the only process.
+void ExecutorPool::signal_all(const Executor& executor, int signal) {
+  if (executor.warden && !executor.reported) return signal_tree(*executor.warden, signal);
+  for (const ProcessStamp& each : tree_of(executor)) signal_process(each, signal);
+}
+
+// A process with its own session whose parent exited is no descendant of the executor.
+void ExecutorPool::tell_escaped(Executor& executor) {
+  for (const Orphan& orphan : find_orphans(known_processes(), false)) {
+    if (belongs(orphan, executor) && executor.told.insert(orphan.stamp).second) signal_tree(orphan.stamp, SIGTERM);
+  }
+}
+
+// True if this executor started the inherited process. The environment variable or the session
+// identify it. Without either, the process made its own session and cleared its environment: then
+// it belongs to the only executor that existed before it, if there is just one. Processes of a
+// command are not inherited while its shim exists.
+bool ExecutorPool::belongs(const Orphan& orphan, const Executor& executor) const {
+  if (executor.warden && executor.pidfd) return false;
+  if (orphan.session == executor.stamp.pid) return true;
+  if (orphan.process_mark) return *orphan.process_mark == executor.process.hex();
+  if (ended_nurseries_.contains(orphan.session)) return false;
+  for (const auto& [serial, nursery] : nurseries_) {
+    if (nursery.running && nursery.program.stamp.pid == orphan.session) return false;
+  }
+  if (orphan.stamp.start_time < executor.stamp.start_time) return false;
+  return std::none_of(executors_.begin(), executors_.end(), [&](const auto& entry) {
+    const Executor& other = entry.second;
+    return &other != &executor && other.pidfd && !other.warden && other.stamp.start_time <= orphan.stamp.start_time;
+  });
+}
+
+// Signals the remaining processes of an ended executor. True if any remain.
+bool ExecutorPool::look_at_left(Executor& executor, const std::vector<Orphan>& orphans, bool spared) {
+  const auto tell = [&](const ProcessStamp& one) {
+    if (!spared) {
+      signal_process(one, SIGKILL);
+    } else if (executor.told.insert(one).second) {
+      signal_process(one, SIGTERM);
+    }
+  };
+  bool left = false;
+  for (const Orphan& orphan : orphans) {
+    if (!belongs(orphan, executor)) continue;
+    left = true;
+    const std::vector<ProcessStamp> below = descendants_of(orphan.stamp.pid);
+    tell(orphan.stamp);
+    for (const ProcessStamp& each : below) tell(each);
+  }
+  if (!executor.warden || !executor.pidfd) return left;
+  for (const ProcessStamp& each : tree_of(executor)) tell(each);
+  return true;  // the shim exits with the last of them
+}
+
+// Signals the remaining processes of ended executors, and reports executors without any.
+void ExecutorPool::sweep(Time now) {
+  std::vector<Serial> due;
+  for (const auto& [serial, executor] : executors_) {
+    if (executor.stage == Stage::ending && *executor.deadline <= now) due.push_back(serial);
+  }
+  const bool housekeeping = now - housekept_ >= housekeeping_interval;
+  if (due.empty() && !housekeeping) return;
+  const std::vector<Orphan> orphans = find_orphans(known_processes(), !forks_are_pending());
+  for (const Serial serial : due) {
+    Executor& executor = executors_.at(serial);
+    const bool spared = executor.spare_until && now < *executor.spare_until;
+    const std::size_t told = executor.told.size();
+    const bool left = look_at_left(executor, orphans, spared);
+    const bool news = executor.told.size() > told;
+    executor.deadline = now + look_again;
+    if (spared && !news) executor.deadline = std::min(now + look_at_spared, *executor.spare_until);
+    if (!left) conclude(serial);
+  }
+  if (!housekeeping) return;
+  housekept_ = now;
+  oom_.look(now);
+  sweep_after_nurseries(orphans);
+  std::vector<Serial> all;
+  for (const auto& [serial, nursery] : nurseries_) all.push_back(serial);
+  for (const Serial serial : all) {
+    send_requests(serial);
+    leave_if_retired(serial);
+  }
+}
+
+void ExecutorPool::sweep_after_nurseries(const std::vector<Orphan>& orphans) {
+  std::set<pid_t> left;
+  for (const Orphan& orphan : orphans) {
+    if (!ended_nurseries_.contains(orphan.session)) continue;
+    signal_tree(orphan.stamp, SIGKILL);
+    left.insert(orphan.session);
+  }
+  ended_nurseries_ = std::move(left);
+}
+
+void ExecutorPool::conclude(Serial serial) {
+  Executor& executor = executors_.at(serial);
+  poll_.remove(executor.output.fd());
+  executor.output.finish(sink_of(executor));
+  if (!executor.reported) {
+    if (executor.command) return fail_start(serial, describe_failed_warden(executor));
+    return fail_start(serial,
+                      describe_early_end(executor.cause, executor.overdue, executor.output),
+                      executor.cause.cannot_run());
+  }
+  if (options_.table != nullptr) {
+    if (auto removed = options_.table->remove(child_of(executor)); !removed) {
+      log_warn("executor {} stays recorded: {}", executor.stamp.pid, removed.error().text);
+    }
+  }
+  events_.push_back(PoolExited{executor.process, executor.cause});
+  serials_.erase(executor.process);
+  executors_.erase(serial);
+}
+
+std::set<pid_t> ExecutorPool::known_processes() const {
+  std::set<pid_t> known;
+  for (const auto& [serial, executor] : executors_) {
+    if (executor.pidfd) known.insert(child_of(executor).pid);
+  }
+  for (const auto& [serial, nursery] : nurseries_) {
+    if (nursery.running) known.insert(nursery.program.stamp.pid);
+  }
+  return known;
+}
+
+bool ExecutorPool::forks_are_pending() const {
+  return std::any_of(nurseries_.begin(), nurseries_.end(),
+                     [](const auto& entry) { return !entry.second.requested.empty(); });
+}
+
+}  // namespace mobula::internal::worker
