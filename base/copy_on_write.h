@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/recycled.h"
+#include "base/block_pool.h"
 
 namespace mobula::internal {
 
@@ -17,12 +17,12 @@ class CopyOnWrite {
   CopyOnWrite() = default;
   template <class U = T>
     requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, CopyOnWrite>)
-  CopyOnWrite(U&& value) : value_(make_recycled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
+  CopyOnWrite(U&& value) : value_(make_pooled<T>(std::forward<U>(value))) {}  // NOLINT: implicit
 
   const T& operator*() const { return value_ ? *value_ : standard(); }
   const T* operator->() const { return &**this; }
   T& edit() {
-    if (!value_ || value_.use_count() > 1) value_ = make_recycled<T>(**this);
+    if (!value_ || value_.use_count() > 1) value_ = make_pooled<T>(**this);
     return *value_;
   }
   // Moves the value out; copies it only if it has other holders.

@@ -1,5 +1,5 @@
 // Reports steps of a core that blocked the loop for too long, with the kinds of the event: a line
-// such as `head: slow step event=AgentSaid/AgentFrame/FromProcess/Demand took_ms=2310`.
+// such as `head: slow step event=ReceivedFromAgent/AgentFrame/FromProcess/Demand took_ms=2310`.
 // Thread: any. Not: logging itself.
 #pragma once
 

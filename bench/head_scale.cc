@@ -174,14 +174,14 @@ class Bench {
       unpersisted_.push_back(persist->n);
     } else if (auto* admit = std::get_if<Admit>(&command)) {
       by_link_.at(admit->link)->epoch = admit->registered.head_epoch;
-    } else if (auto* sent = std::get_if<SendAgent>(&command)) {
+    } else if (auto* sent = std::get_if<SendToAgent>(&command)) {
       deliver(sent->link, std::move(sent->message));
     }
   }
 
   void deliver(LinkId link, HeadToAgent message) {
     Agent& agent = *by_link_.at(link);
-    if (auto* registered = std::get_if<Registered>(&message)) {
+    if (auto* registered = std::get_if<RegisterReply>(&message)) {
       agent.epoch = registered->head_epoch;
       return;
     }
@@ -204,7 +204,7 @@ class Bench {
     for (auto& frame : frames) {
       constexpr std::uint64_t never = ~std::uint64_t{0};
       AgentFrame whole{agent.epoch, agent.incarnation, agent.session.received(), 0, std::move(frame), never};
-      step(kind, AgentSaid{agent.link, Principal{Role::agent, "key", {}}, std::move(whole)});
+      step(kind, ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(whole)});
     }
     start_what_was_granted();
     acknowledge();
@@ -217,7 +217,7 @@ class Bench {
       Agent& agent = *by_link_.at(link);
       constexpr std::uint64_t never = ~std::uint64_t{0};
       AgentFrame frame{agent.epoch, agent.incarnation, agent.session.received(), 0, agent.session.acknowledgement(), never};
-      step("an acknowledgement", AgentSaid{link, Principal{Role::agent, "key", {}}, std::move(frame)});
+      step("an acknowledgement", ReceivedFromAgent{link, Principal{Role::agent, "key", {}}, std::move(frame)});
     }
   }
 
@@ -242,7 +242,7 @@ class Bench {
     agent.incarnation = ProcessId::of(10'000 + static_cast<unsigned>(number));
     agent.link = static_cast<LinkId>(number + 1);
     by_link_[agent.link] = &agent;
-    Register message;
+    RegisterRequest message;
     message.address = {agent.node, agent.incarnation, fmt::format("node{}:7000", number), "", ""};
     message.host = "host";
     message.role = Role::agent;
@@ -254,7 +254,7 @@ class Bench {
     message.shape.resources.push_back(std::move(devices));
     message.shape.task_executors = 256;
     message.shape.actor_executors = 100;
-    step("a node joins", AgentSaid{agent.link, Principal{Role::agent, "key", {}}, std::move(message)});
+    step("a node joins", ReceivedFromAgent{agent.link, Principal{Role::agent, "key", {}}, std::move(message)});
     acknowledge();
   }
 
@@ -321,7 +321,7 @@ class Bench {
 
   void ask_tools() {
     const auto ask = [this](const char* what, const char* verb, const char* kind) {
-      ToolSaid said;
+      ReceivedFromTool said;
       said.link = 1'000'000;
       said.principal = Principal{Role::observer, "tool", {}};
       said.request.request = 1;

@@ -44,7 +44,7 @@ Asked ask(int tasks) {
   StartJob job;
   job.job = options.job;
   step(Attached{NodeId::of(1), ProcessId::of(9), job});
-  step(AgentSaid{FromHead{JobStarted{options.job, "bench"}}});
+  step(ReceivedFromAgent{FromHead{StartJobReply{options.job, "bench"}}});
   for (int i = 1; i <= tasks; ++i) {
     SubmitTask task;
     task.call.task = TaskId::of(static_cast<std::uint64_t>(i));
@@ -57,17 +57,17 @@ Asked ask(int tasks) {
   Asked asked;
   std::vector<double> times;
   for (int round = 0; round < 11; ++round) {
-    AskTasks question;
+    TasksRequest question;
     question.request = static_cast<std::uint64_t>(round) + 1;
     question.limit = 1000;
     const double began = cpu_us();
-    step(AgentSaid{FromHead{question}});
+    step(ReceivedFromAgent{FromHead{question}});
     times.push_back(cpu_us() - began);
   }
   for (const auto& command : commands) {
-    const auto* agent = std::get_if<TellAgent>(&command);
+    const auto* agent = std::get_if<SendToAgent>(&command);
     const auto* head = agent == nullptr ? nullptr : std::get_if<ForHead>(&agent->message);
-    const auto* reply = head == nullptr ? nullptr : std::get_if<TasksTold>(&head->message);
+    const auto* reply = head == nullptr ? nullptr : std::get_if<TasksReply>(&head->message);
     if (reply == nullptr) continue;
     asked.listed = reply->tasks.size();
     asked.left_out = reply->left_out;

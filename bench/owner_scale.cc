@@ -25,7 +25,7 @@ class Owner {
     StartJob job;
     job.job = JobId::of(1);
     step(Attached{node(), ProcessId::of(9), job});
-    step(AgentSaid{FromHead{JobStarted{JobId::of(1), "bench"}}});
+    step(ReceivedFromAgent{FromHead{StartJobReply{JobId::of(1), "bench"}}});
   }
   static NodeId node() { return NodeId::of(1); }
   static RefRecord ref(ObjectId object) { return RefRecord{object, node(), ProcessId::of(1), {}}; }
@@ -46,7 +46,7 @@ class Owner {
     alive.state = ActorState::alive;
     alive.version = alive.incarnation = 1;
     alive.endpoint.process = ProcessId::of(1'000'000 + number);
-    step(AgentSaid{FromHead{alive}});
+    step(ReceivedFromAgent{FromHead{alive}});
   }
   // Calls actor 1.
   void call_and_reply() {
@@ -57,7 +57,7 @@ class Owner {
     const ObjectId result = result_id(call.call.task, 0);
     const TaskId task = call.call.task;
     step(std::move(call));
-    ExecutorSaid said;
+    ReceivedFromExecutor said;
     said.executor = ProcessId::of(1'000'001);
     said.frame.sequence = ++said_;
     said.frame.acknowledged = calls_;
@@ -118,19 +118,19 @@ Refs refs_inside_values(std::uint64_t rows) {
   const ObjectId holder = ObjectId::of(rows + 1);
   owner.step(PutInline{holder, std::move(outer)});
   for (const RefRecord& each : all) {
-    ObjectReserved place;
+    ReserveObjectReply place;
     place.object = each.object;
     place.place = {1, 0, 8};
-    owner.step(AgentSaid{place});
+    owner.step(ReceivedFromAgent{place});
     owner.step(ValueWritten{each.object, false, {}});
-    owner.step(AgentSaid{ObjectSealed{each.object}});
+    owner.step(ReceivedFromAgent{SealObjectReply{each.object}});
     owner.step(ReleaseRef{each.object});
   }
   Refs refs;
   refs.stored = (cpu_ns() - began) / static_cast<double>(rows);
   began = cpu_ns();
   owner.step(ReleaseRef{holder});
-  for (const RefRecord& each : all) owner.step(AgentSaid{ExportUnheld{each.object}});
+  for (const RefRecord& each : all) owner.step(ReceivedFromAgent{ExportReleased{each.object}});
   refs.released = (cpu_ns() - began) / static_cast<double>(rows);
   return refs;
 }

@@ -17,7 +17,7 @@
 #include "cli/output/log_lines.h"
 #include "cli/commands/node_types.h"
 #include "cli/seconds_option.h"
-#include "cli/output/texts.h"
+#include "cli/output/help_renderer.h"
 #include "protocol/program/cluster_files.h"
 #include "protocol/tickets/token.h"
 

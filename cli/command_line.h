@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "cli/output/colour.h"
+#include "cli/output/color.h"
 #include "cli/command_tree.h"
 #include "cli/commands/job_flags.h"
 #include "cli/commands/shell_flags.h"
@@ -130,7 +130,7 @@ struct CommandLine {
   std::string output_file;  // `timeline`
   TokenFlags tokens{};
   TableFlags table{};
-  ColourChoice colour = ColourChoice::automatic;
+  ColorChoice colour = ColorChoice::automatic;
   bool pager = true;  // long pages may use a pager
   bool watch = false;
   double watch_seconds = 2;

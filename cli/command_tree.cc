@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/edits.h"
+#include "base/edit_distance.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -52,8 +52,8 @@ std::string value_kind_of(const CLI::Option& option) {
 }  // namespace
 
 std::optional<std::string> nearest_name(const std::string& written, const std::vector<std::string>& names) {
-  const auto best = std::ranges::min_element(names, {}, [&](const std::string& name) { return edits_between(written, name); });
-  if (best == names.end() || edits_between(written, *best) > most_edits) return std::nullopt;
+  const auto best = std::ranges::min_element(names, {}, [&](const std::string& name) { return edit_distance(written, name); });
+  if (best == names.end() || edit_distance(written, *best) > most_edits) return std::nullopt;
   return *best;
 }
 

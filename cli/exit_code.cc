@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cli/output/colour.h"
+#include "cli/output/color.h"
 #include "cli/output/log_lines.h"
 
 namespace mobula::internal::cli {

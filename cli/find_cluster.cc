@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "cli/commands/head_flags.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli {

@@ -37,18 +37,18 @@
 #include "cli/commands/state_commands.h"
 #include "cli/commands/stop.h"
 #include "cli/commands/symmetric.h"
-#include "cli/output/texts.h"
+#include "cli/output/help_renderer.h"
 #include "cli/commands/timeline_command.h"
 #include "cli/commands/token_commands.h"
 #include "cli/commands/top_command.h"
 #include "deploy/process.h"
-#include "device/gpu/context_trial.h"
+#include "device/gpu/context_overhead.h"
 #include "device/gpu/library_versions.h"
 #include "head/main.h"
 #include "worker/main.h"
 #include "worker/process/daemon.h"
-#include "worker/process/keeper.h"
-#include "worker/process/warden.h"
+#include "worker/process/agent_shim.h"
+#include "worker/process/job_shim.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -137,7 +137,7 @@ int run_agent(const AgentPlan& plan, const std::function<void(const AgentFile&)>
   options.log_level = plan.log_level;
   options.log_file = plan.log_file;
   options.record = plan.record;
-  options.drain_within = plan.drain_within;
+  options.drain_timeout = plan.drain_timeout;
   options.release = MOBULA_VERSION;
   options.on_ready = ready;
   options.on_waiting = waiting;
@@ -182,7 +182,7 @@ int start_and_talk(const CommandLine& given) {
   const Programs programs{
       run_head, run_agent, [](const HeadPlan& plan) { return head::could_listen(head_options(plan)); },
       [](const std::function<int()>& body) {
-        const int code = worker::run_under_keeper(body);
+        const int code = worker::run_under_shim(body);
         if (code != exit_done) worker::remove_remains_of_dead_agents();
         return code;
       },
@@ -322,7 +322,7 @@ bool is_one_of(std::string_view word, std::string_view name, std::string_view ol
 
 int main_of_mobula(int argc, char** argv) {
   put_command_first(argc, argv);
-  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden")) return worker::run_warden(argv[2]);
+  if (argc == 3 && is_one_of(argv[1], "job-shim", "job-warden")) return worker::run_job_shim(argv[2]);
   if (argc > 1 && std::string_view(argv[1]) == "bench") return run_benchmarks(argc - 1, argv + 1);
   if (argc > 1 && std::string_view(argv[1]) == "symmetric") return symmetric(argc, argv);
   if (argc > 1 && std::string_view(argv[1]) == "job-start") return start_job_program(argc, argv);

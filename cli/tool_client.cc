@@ -18,7 +18,7 @@ namespace {
 
 constexpr Duration connect_patience = 5s;
 constexpr Duration look_interval = 50ms;  // between two checks for an interruption
-constexpr Duration greeting_patience = 2s;
+constexpr Duration greeting_wait = 2s;
 
 }  // namespace
 
@@ -162,7 +162,7 @@ struct ToolClient::Link {
     if (!socket) return true;
     (void)::connect(socket.get(), numeric->get(), numeric->size);
     pollfd item{socket.get(), POLLIN, 0};
-    const Time deadline = monotonic_now() + greeting_patience;
+    const Time deadline = monotonic_now() + greeting_wait;
     while (monotonic_now() < deadline && !interrupted()) {
       const int ready = ::poll(&item, 1, static_cast<int>(look_interval / 1ms));
       if (ready <= 0) continue;

@@ -18,14 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration tool_patience = 120s;
+constexpr Duration tool_timeout = 120s;
 constexpr const char* runtime_library = "libmobula.so.0";
 
 Result<std::string> output_of(std::vector<std::string> words) {
   Command command;
   command.words = std::move(words);
   command.environment = {{"LC_ALL", "C"}};
-  const auto outcome = run(command, "", tool_patience);
+  const auto outcome = run(command, "", tool_timeout);
   if (!outcome) return outcome.error();
   if (outcome->code != 0) {
     return failure(
@@ -113,7 +113,7 @@ Result<Bundle> Bundle::of_program(const std::string& path) {
   }
   Command command;
   command.words = {"sha256sum"};
-  const auto all = run(command, together, tool_patience);
+  const auto all = run(command, together, tool_timeout);
   if (!all) return all.error();
   bundle.hash_ = all->out.substr(0, 16);
   return bundle;

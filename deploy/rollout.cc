@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_at_once = 32;
 // limit of short actions, in addition to the connect timeout
-constexpr Duration short_patience = 30s;
+constexpr Duration short_timeout = 30s;
 constexpr Duration start_margin = 20s;  // transfer time, in addition to the start timeout
 constexpr Duration copy_patience = 900s;
 
@@ -97,7 +97,7 @@ void Rollout::leave_head_out() {
 
 void Rollout::probe(const std::string& hash) {
   leave_head_out();
-  const auto patience = inventory_.connect_timeout + short_patience;
+  const auto patience = inventory_.connect_timeout + short_timeout;
   for_each(
       [&](Machine& machine) {
         tell(machine, "is looked at");
@@ -129,7 +129,7 @@ void Rollout::check(const std::string& hash, const std::function<bool(const Mach
       [&](Machine& machine) {
         const auto flags = words_of(flags_of(machine, "HEAD:1"));
         const auto said = machine.remote.act("check", {{"hash", hash}, {"mark", mark_of(machine)}, {"flags", flags}}, "",
-                                             inventory_.connect_timeout + short_patience);
+                                             inventory_.connect_timeout + short_timeout);
         if (!said) give_up(machine, said.error());
       },
       which, max_at_once);
@@ -278,7 +278,7 @@ void Rollout::learn_of_head() {
       head.report.result != "unchanged")
     return;
   address_.clear();
-  const auto facts = head.remote.act("facts", {}, "", inventory_.connect_timeout + short_patience);
+  const auto facts = head.remote.act("facts", {}, "", inventory_.connect_timeout + short_timeout);
   if (!facts) return give_up(head, facts.error());
   const auto end = std::min(facts->find('\n'), facts->size());
   const auto json = Json::parse(facts->substr(0, end), nullptr, false);
@@ -294,7 +294,7 @@ void Rollout::start(Machine& machine, const std::string& hash) {
   if (was_running) {
     tell(machine, "finishes its calls");
     const auto ended = machine.remote.act(
-        "end", {}, "", inventory_.grace + short_patience + inventory_.connect_timeout);
+        "end", {}, "", inventory_.grace + short_timeout + inventory_.connect_timeout);
     if (!ended) return give_up(machine, ended.error());
   }
   const auto flags = flags_of(machine, address_);
@@ -303,9 +303,9 @@ void Rollout::start(Machine& machine, const std::string& hash) {
                                        {{"hash", hash},
                                         {"flags", words_of(flags)},
                                         {"settings", machine.settings},
-                                        {"deadline", std::to_string(options_.start_patience / 1s)},
+                                        {"deadline", std::to_string(options_.start_timeout_ / 1s)},
                                         {"keyed", machine.report.head ? "no" : "yes"}},
-                                       machine.report.head ? "" : key_, options_.start_patience + start_margin);
+                                       machine.report.head ? "" : key_, options_.start_timeout_ + start_margin);
   if (!said) return give_up(machine, said.error());
   const auto json = Json::parse(*said, nullptr, false);
   const std::string member = machine.report.head ? "address" : "node_id";
@@ -324,7 +324,7 @@ std::vector<HostReport> Rollout::take_down() {
     return reports();
   }
   leave_head_out();
-  const auto patience = inventory_.grace + inventory_.connect_timeout + short_patience;
+  const auto patience = inventory_.grace + inventory_.connect_timeout + short_timeout;
   const auto step = [&](Machine& machine) {
     tell(machine, "stops");
     const auto said = machine.remote.act("stop", {}, "", patience);

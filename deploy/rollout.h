@@ -34,7 +34,7 @@ struct RolloutOptions {
   std::size_t at_once = 1;  // nodes that are replaced at one time
   // Checks flags of `mobula start` with this program, for a dry run.
   std::function<Result<void>(const std::vector<std::string>&)> check_flags{};
-  Duration start_patience = 100s;  // limit of a start, after which it is abandoned on that machine
+  Duration start_timeout_ = 100s;  // limit of a start, after which it is abandoned on that machine
   // Progress of a host, for example "starts", or its final result. Called from several threads.
   std::function<void(const std::string& host, const std::string& step, bool final)> told{};
   // Known reason that the head's host is unreachable; empty: unknown. If set, no further connection

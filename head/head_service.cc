@@ -8,7 +8,7 @@
 #include "base/slow_step.h"
 #include "base/random.h"
 #include "base/rotated_log.h"
-#include "head/core/requests.h"
+#include "head/core/message_dispatch.h"
 #include "protocol/messages/core_records.h"
 #include "protocol/codec/messages.h"
 #include "protocol/tickets/roles.h"
@@ -212,11 +212,11 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     return;
   }
   if (auto message = decode<AgentToHead>(bytes)) {
-    AgentSaid said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
+    ReceivedFromAgent said{from.value, as_agent(*known), std::move(*message), keyless ? "local" : origin.user_id};
     if (!may_send(said.principal.role, said.message)) {
       ++counters_.out_of_role;
       // Replies immediately: otherwise the program would wait for a reply until its timeout.
-      if (std::holds_alternative<Register>(said.message)) {
+      if (std::holds_alternative<RegisterRequest>(said.message)) {
         send_refused(from, said.message, fmt::format("a key of role {} brings no program and no machine in: a program needs the "
                                                      "cluster's key file <state folder>/<cluster>/<cluster>.key, or a token of "
                                                      "`mobula token create --role driver`",
@@ -234,10 +234,10 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
     if (speaks_with(request->version, request->oldest) && request->verb == "head_log" && may_ask(principal.role, request->verb)) {
       return send(from.value, encode(own_log(*request)));
     }
-    if (speaks_with(request->version, request->oldest) && PackageShelf::is_about_packages(request->verb)) {
+    if (speaks_with(request->version, request->oldest) && PackageCache::is_about_packages(request->verb)) {
       return answer_about_packages(from, principal, *request);
     }
-    return step(ToolSaid{from.value, std::move(principal), std::move(*request), keyless ? "local" : origin.user_id});
+    return step(ReceivedFromTool{from.value, std::move(principal), std::move(*request), keyless ? "local" : origin.user_id});
   }
   ++counters_.undecodable;
   note_refusal(origin.user_id, fmt::format("a message of {} bytes is none of this protocol", bytes.size()));
@@ -246,11 +246,11 @@ void HeadService::take_message(PeerHandle from, const PeerOrigin& origin,
 void HeadService::send_refused(PeerHandle to, const AgentToHead& message, const std::string& why) {
   const ProcessId incarnation = std::visit(
       []<class Each>(const Each& each) {
-        if constexpr (std::is_same_v<Each, Register>) return each.address.incarnation;
+        if constexpr (std::is_same_v<Each, RegisterRequest>) return each.address.incarnation;
         else return each.incarnation;
       },
       message);
-  send(to.value, encode(HeadToAgent(Refused{core_->epoch(), incarnation, RefusalCode::permission, why})));
+  send(to.value, encode(HeadToAgent(RegisterRejected{core_->epoch(), incarnation, RefusalCode::permission, why})));
 }
 
 // Sends the state of its token to a rejected peer. Returns false if its message cannot be decoded.
@@ -297,7 +297,7 @@ void HeadService::ask(const std::string& user_id, const std::string& public_key,
   request.version = own_protocol.newest;
   request.oldest = own_protocol.oldest;
   asked_.emplace(link, std::move(told));
-  step(ToolSaid{link, *principal, std::move(request), user_id});
+  step(ReceivedFromTool{link, *principal, std::move(request), user_id});
 }
 
 // Replies directly, because the core does not need these bytes. Nodes read the files that
@@ -330,7 +330,7 @@ ToolReply HeadService::own_log(const ToolRequest& request) const {
   if (path.empty()) return refuse(ErrorCode::not_found, "the head writes its log to its stderr: it was started with --block");
   const auto part = read_log({path, rotated_log_path(path)}, *place, part_bytes);
   if (!part) return refuse(part.error().code, "head_log: " + part.error().text);
-  reply.json = fmt::format(R"({{"apiVersion":"mobula/v1","kind":"LogPart","next":"{}","left":{},"lost":{},"open":true}})", to_string(part->next),
+  reply.json = fmt::format(R"({{"apiVersion":"mobula/v1","kind":"ReadLogReply","next":"{}","left":{},"lost":{},"open":true}})", to_string(part->next),
                            part->left, part->lost);
   reply.bytes = Payload(part->bytes);
   return reply;
@@ -345,7 +345,7 @@ void HeadService::send(LinkId link, std::span<const std::byte> bytes) {
   }
 }
 
-void HeadService::carry_out(SendAgent& command) { send(command.link, encode(command.message)); }
+void HeadService::carry_out(SendToAgent& command) { send(command.link, encode(command.message)); }
 
 std::string HeadService::ticket_of(const Principal& principal, const AgentAddress& address,
                                   const std::string& delegated_key, const std::string& admitted_as,
@@ -379,7 +379,7 @@ void HeadService::carry_out(RenewTicket& command) {
                                                   command.admitted_as, command.expires_ms)})));
 }
 
-void HeadService::carry_out(ReplyTool& command) {
+void HeadService::carry_out(ReplyToTool& command) {
   const auto asked = asked_.find(command.link);
   if (asked == asked_.end()) return send(command.link, encode(command.reply));
   const Told told = std::move(asked->second);

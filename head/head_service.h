@@ -17,9 +17,9 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "head/core/head_core.h"
-#include "head/core/refusal_log.h"
+#include "head/core/rejection_log.h"
 #include "head/journal/journal.h"
-#include "head/package_shelf.h"
+#include "head/package_cache.h"
 #include "protocol/recording/recorder.h"
 #include "protocol/tickets/ticket.h"
 #include "transport/bus/bus.h"
@@ -107,12 +107,12 @@ class HeadService {
               const Failure& why);
   void note_refusal(const std::string& source, const std::string& what, const char* kind = "MESSAGE_DROPPED");
 
-  void carry_out(SendAgent& command);
+  void carry_out(SendToAgent& command);
   void carry_out(Admit& command);
   void carry_out(RenewTicket& command);
   std::string ticket_of(const Principal& principal, const AgentAddress& address, const std::string& delegated_key,
                         const std::string& admitted_as, std::int64_t expires_ms) const;
-  void carry_out(ReplyTool& command);
+  void carry_out(ReplyToTool& command);
   void carry_out(Persist& command);
   void carry_out(ProbeNode& command);
   void carry_out(WriteLog& command);
@@ -133,16 +133,16 @@ class HeadService {
   std::unique_ptr<Recorder> recorder_;
   bool serving_ = false;
   // Messages of agents before the epoch is durable, at most `max_early`. Agents resend the others.
-  std::vector<AgentSaid> early_;
+  std::vector<ReceivedFromAgent> early_;
   HeadCounters counters_;
-  RefusalLog refusals_;
+  RejectionLog refusals_;
   std::uint64_t keys_refused_ = 0;  // number of rejected keys at the last log line
   std::map<LinkId, Told> asked_;  // open queries by their synthetic links
   LinkId last_asked_ = LinkId{1} << 63;  // above all links of the bus
   Timer deadline_;
   NameResolver resolver_;
   std::map<ProcessId, std::unique_ptr<PortProbe>> probes_;
-  PackageShelf packages_;
+  PackageCache packages_;
   std::unique_ptr<Bus> bus_;
   // Shared with functions that the journal thread has posted: they may outlive the service.
   std::shared_ptr<HeadService*> self_;

@@ -16,11 +16,11 @@
 #include <optional>
 
 #include "base/fd.h"
-#include "head/advertised.h"
+#include "head/advertised_address.h"
 #include "head/head_keys.h"
 #include "head/head_service.h"
 #include "head/http/http_service.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 #include "protocol/tickets/token.h"
 #include "transport/net/address.h"
 #include "transport/bus/connection_guard.h"
@@ -274,7 +274,7 @@ class HeadRun {
     file_.address = with_port(told.empty() ? reachable_host(options_.bind_host) : told, address->port());
     place_ = {with_port(address->host(), address->port()), file_.address};
     if (!told.empty()) check_advertised();
-    const auto self = ProcessMark::of_this_process();
+    const auto self = ProcessIdentity::of_this_process();
     file_.pid = self.pid;
     file_.start_time = self.start_time;
     file_.boot_id = self.boot_id;

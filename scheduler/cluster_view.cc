@@ -28,14 +28,14 @@ bool takes_reserved(const Node& node, const Need& need) {
   return false;
 }
 
-bool is_barred(const Node& node, const Ask& ask, const ClassKey* owner) {
+bool is_barred(const Node& node, const RequestShape& ask, const ClassKey* owner) {
   return node.reservation && !node.reservation->withheld.is_open() && (owner == nullptr || *owner != node.reservation->owner) &&
          takes_reserved(node, ask.need);
 }
 
 }  // namespace
 
-Ask::Ask(const Request& request, ProgramId for_program, Tenant tenant)
+RequestShape::RequestShape(const Request& request, ProgramId for_program, Tenant tenant)
     : need(request, tenant),
       program(for_program),
       group(request.placement.group),
@@ -157,7 +157,7 @@ std::vector<NodeId> ClusterView::cut_off(const std::vector<NodeId>& callers) con
   return found;
 }
 
-const NodeId* ClusterView::unreached_by(const Node& node, const Ask& ask) const {
+const NodeId* ClusterView::unreached_by(const Node& node, const RequestShape& ask) const {
   for (const NodeId& caller : ask.callers) {
     const auto at = cut_links_.find(caller);
     if (at != cut_links_.end() && at->second.contains(node.id)) return &caller;
@@ -249,23 +249,23 @@ Scarcest ClusterView::scarcest_of(const Need& need) const {
 }
 
 // All rules except capacity.
-bool ClusterView::allows(const Node& node, const Ask& ask) const {
+bool ClusterView::allows(const Node& node, const RequestShape& ask) const {
   return node.state == NodeState::alive && ask.labels.meets(node.labels) &&
          (node.cannot_start.empty() || !node.cannot_start.contains(ask.program)) &&
          (ask.callers.empty() || unreached_by(node, ask) == nullptr);
 }
 
-bool ClusterView::fits(const Node& node, const Ask& ask, const ClassKey* owner) const {
+bool ClusterView::fits(const Node& node, const RequestShape& ask, const ClassKey* owner) const {
   return ask.group.empty() && node.ledger.fits(ask.need) && !is_barred(node, ask, owner) &&
          allows(node, ask);
 }
 
 // A draining node counts, because it may be undrained.
-bool ClusterView::can_ever(const Node& node, const Ask& ask) const {
+bool ClusterView::can_ever(const Node& node, const RequestShape& ask) const {
   return node.state != NodeState::dead && !never(node, ask);
 }
 
-std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const {
+std::optional<Reason> ClusterView::never(const Node& node, const RequestShape& ask) const {
   if (const auto at = node.cannot_start.find(ask.program); at != node.cannot_start.end()) {
     return Reason{ReasonCode::program_cannot_start, ask.program.brief(), {}, {}, at->second};
   }
@@ -288,7 +288,7 @@ std::optional<Reason> ClusterView::never(const Node& node, const Ask& ask) const
   return std::nullopt;
 }
 
-Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* owner) const {
+Reason ClusterView::why_not(const Node& node, const RequestShape& ask, const ClassKey* owner) const {
   if (node.state == NodeState::dead) return {ReasonCode::node_dead, {}, {}, {}, {}};
   if (auto refusal = never(node, ask)) return *refusal;
   if (const auto wanted = ask.wanted_softly ? pinned(ask) : std::nullopt;
@@ -311,7 +311,7 @@ Reason ClusterView::why_not(const Node& node, const Ask& ask, const ClassKey* ow
   return {};
 }
 
-std::optional<NodeId> ClusterView::pinned(const Ask& ask) const {
+std::optional<NodeId> ClusterView::pinned(const RequestShape& ask) const {
   if (!ask.wanted_node || !ask.wanted_softly) return ask.wanted_node;
   const auto* node = nodes_.find(*ask.wanted_node);
   const bool serves = node != nullptr && is_present(*node) && can_ever(*node, ask) && unreached_by(*node, ask) == nullptr;

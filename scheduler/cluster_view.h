@@ -25,7 +25,7 @@
 #include "scheduler/ledger/instance_ledger.h"
 #include "scheduler/queues/need.h"
 #include "scheduler/node_order.h"
-#include "scheduler/queues/withholding.h"
+#include "scheduler/queues/reservation_gate.h"
 
 namespace mobula::internal::scheduler {
 
@@ -34,8 +34,8 @@ enum class NodeState : std::uint8_t { alive, suspect, draining, dead };
 using ClassKey = std::pair<JobId, ClassId>;
 
 // All properties of a demand class that decide its possible nodes.
-struct Ask {
-  Ask(const Request& request, ProgramId program, Tenant tenant);
+struct RequestShape {
+  RequestShape(const Request& request, ProgramId program, Tenant tenant);
 
   Need need;
   ProgramId program;
@@ -52,7 +52,7 @@ struct Reservation {
   ClassKey owner;
   Need need;
   GroupId group{};  // empty: reserved for a class of requests
-  Withholding withheld{};
+  ReservationGate withheld{};
 };
 
 struct Node {
@@ -80,20 +80,20 @@ struct Scarcest {
 };
 
 // The capacity of one bundle on a node, for the members of its group.
-struct Room {
+struct BundleCapacity {
   NodeId node;
   InstanceLedger ledger;
   bool open = false;  // members may use it
 };
 
-struct GroupRooms {
+struct GroupBundles {
   std::size_t bundles = 0;
   bool closing = false;  // accepts no further slots
-  std::map<std::int32_t, Room> rooms;  // by bundle; without bundles that are not placed
+  std::map<std::int32_t, BundleCapacity> rooms;  // by bundle; without bundles that are not placed
 };
 
 // A placement target: a node, or a bundle on it.
-struct Spot {
+struct PlacementTarget {
   Node* node = nullptr;
   std::int32_t bundle = -1;  // bundle of the requester's group
   explicit operator bool() const { return node != nullptr; }
@@ -124,7 +124,7 @@ class ClusterView {
   // The subset of `callers` that has a cut link, ordered.
   std::vector<NodeId> cut_off(const std::vector<NodeId>& callers) const;
   // The first caller of `ask` that cannot reach the node; null if all can.
-  const NodeId* unreached_by(const Node& node, const Ask& ask) const;
+  const NodeId* unreached_by(const Node& node, const RequestShape& ask) const;
   void reserve(Node& node, Reservation reservation);
   void lift_reservation(Node& node);
   // Re-examines the node, because its reservation has opened or closed.
@@ -146,38 +146,38 @@ class ClusterView {
   void open_group(GroupId group);
   void close_group(GroupId group);
   void open_room(GroupId group, std::int32_t bundle);
-  void add_room(GroupId group, std::int32_t bundle, const Node& node, const Allocation& share);
+  void add_bundle(GroupId group, std::int32_t bundle, const Node& node, const Allocation& share);
   void remove_room(GroupId group, std::int32_t bundle);
-  const GroupRooms* rooms(GroupId group) const { return groups_.find(group); }
-  const Room* room(GroupId group, std::int32_t bundle) const;
+  const GroupBundles* rooms(GroupId group) const { return groups_.find(group); }
+  const BundleCapacity* room(GroupId group, std::int32_t bundle) const;
   // Groups in which capacity was freed, placed, or lost since the last call.
   bool has_freed_groups() const { return !freed_groups_.empty(); }
   std::set<GroupId> take_freed_groups() { return std::exchange(freed_groups_, {}); }
 
   // Allocates `ask`, which must fit there.
-  Allocation book(Spot spot, const Ask& ask);
+  Allocation book(PlacementTarget spot, const RequestShape& ask);
   // Change the ledger of a node, or of a bundle there together with the executor places of the
   // node. False if the bundle is unknown.
   bool restore(Node& node, const Allocation& allocation, Occupancy occupancy);
   void free(Node& node, const Allocation& allocation, Occupancy occupancy);
-  void lend(Node& node, const Allocation& allocation, Tenant tenant);
-  void resume(Node& node, const Allocation& allocation, Tenant tenant);
+  void release_cpu(Node& node, const Allocation& allocation, Tenant tenant);
+  void reacquire_cpu(Node& node, const Allocation& allocation, Tenant tenant);
 
   // Returns true if `ask` can start on `node` now. `owner` is the class whose reservation does not
   // exclude it.
-  bool fits(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
+  bool fits(const Node& node, const RequestShape& ask, const ClassKey* owner = nullptr) const;
   // The first bundle of its group into which it fits now.
-  Spot room_for(const Ask& ask);
+  PlacementTarget capacity_for(const RequestShape& ask);
   // Returns true if a bundle of its group could ever hold it, or if bundles are still to be placed.
-  bool room_can_ever(const Ask& ask) const;
+  bool room_can_ever(const RequestShape& ask) const;
   // Returns true if it would fit on the empty node, which must not be dead: a draining node may
   // return. Includes affinity.
-  bool can_ever(const Node& node, const Ask& ask) const;
+  bool can_ever(const Node& node, const RequestShape& ask) const;
   // The first rule that rejects it, permanent rules first; `fits` if no rule does.
-  Reason why_not(const Node& node, const Ask& ask, const ClassKey* owner = nullptr) const;
+  Reason why_not(const Node& node, const RequestShape& ask, const ClassKey* owner = nullptr) const;
   // The node that `ask` requires: the target of a hard affinity, or of a soft one while that node
   // is present and could ever run it.
-  std::optional<NodeId> pinned(const Ask& ask) const;
+  std::optional<NodeId> pinned(const RequestShape& ask) const;
 
   Table<NodeId, Node>& nodes() { return nodes_; }
   const Table<NodeId, Node>& nodes() const { return nodes_; }
@@ -221,10 +221,10 @@ class ClusterView {
 
  private:
   Node& put_node(NodeId id, const Labels& labels, const SharedLayout& layout, NodeState state);
-  std::optional<Reason> never(const Node& node, const Ask& ask) const;
-  Room* room_of(const Allocation& allocation);
-  bool allows(const Node& node, const Ask& ask) const;
-  Reason why_not_in_rooms(const Node& node, const Ask& ask) const;
+  std::optional<Reason> never(const Node& node, const RequestShape& ask) const;
+  BundleCapacity* room_of(const Allocation& allocation);
+  bool allows(const Node& node, const RequestShape& ask) const;
+  Reason why_not_in_rooms(const Node& node, const RequestShape& ask) const;
   void touch(Node& node);
   void changed(NodeId id, Node* node);
   void count_totals(const Node& node, int sign);
@@ -237,7 +237,7 @@ class ClusterView {
   FreeIndex free_;
   std::vector<Node*> stale_;
   std::map<NodeId, std::set<NodeId>> cut_links_;  // both directions
-  Table<GroupId, GroupRooms> groups_;
+  Table<GroupId, GroupBundles> groups_;
   std::map<NodeId, std::multiset<GroupId>> groups_on_;  // one entry per bundle
   std::set<GroupId> freed_groups_;
   OrderedRuns<std::uint64_t, Node*> freed_;  // by freed_at

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scheduler/ledger/instance_ledger.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 

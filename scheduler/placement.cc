@@ -11,7 +11,7 @@ constexpr std::size_t nodes_compared = 4;
 
 }  // namespace
 
-PlacementRound::PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
+PlacementRound::PlacementRound(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
                                const PlacementSettings& settings, const Terms& terms)
     : cluster_(cluster),
       books_(books),
@@ -94,10 +94,10 @@ Node* PlacementRound::best_of_all(const Choice& choice) {
   return nullptr;
 }
 
-Spot PlacementRound::place(PendingClass& of) {
+PlacementTarget PlacementRound::place(PendingClass& of) {
   auto& row = *of.ask;
   const auto& ask = row.ask;
-  if (!ask.group.empty()) return cluster_.room_for(ask);
+  if (!ask.group.empty()) return cluster_.capacity_for(ask);
   if (const auto at = terms_.reserved.find(of.key); at != terms_.reserved.end()) {
     auto* node = cluster_.nodes().find(at->second);
     if (node != nullptr && cluster_.fits(*node, ask, &of.key)) return {node};
@@ -111,7 +111,7 @@ Spot PlacementRound::place(PendingClass& of) {
   return {};
 }
 
-Spot PlacementRound::choose(const Choice& choice, const Preference* preference) {
+PlacementTarget PlacementRound::choose(const Choice& choice, const Preference* preference) {
   const auto& ask = *choice.ask;
   if (preference != nullptr) {
     if (auto* near = nearest(cluster_, ask, *preference)) return {near};
@@ -121,7 +121,7 @@ Spot PlacementRound::choose(const Choice& choice, const Preference* preference) 
   return {preference == nullptr ? best : prefer_home(cluster_, ask, *preference, best)};
 }
 
-void PlacementRound::grant(Spot spot, PendingClass& of) {
+void PlacementRound::grant(PlacementTarget spot, PendingClass& of) {
   auto& demand = of.first();
   const auto& key = *demand.key;
   Slot slot;
@@ -144,7 +144,7 @@ void PlacementRound::grant(Spot spot, PendingClass& of) {
 
 // Records a pass, if an open reservation or an open quota of another class admitted the slot.
 void PlacementRound::note_passing(const Slot& slot, Node& node, const PendingClass& of) {
-  const auto pass = [&](Withholding& withheld, const ClassKey& owner) {
+  const auto pass = [&](ReservationGate& withheld, const ClassKey& owner) {
     if (!withheld.is_open() || owner == of.key) return;
     withheld.passed(terms_.now);
     books_.mark_passed(slot.id, true);
@@ -191,7 +191,7 @@ PlacementRound::Outcome PlacementRound::examine(PendingClass& of) {
   return known_before ? Outcome::in_vain : Outcome::passed;
 }
 
-void PlacementRound::push_next(WaitingLines::Bucket& bucket) {
+void PlacementRound::push_next(WaitQueues::Bucket& bucket) {
   const auto at = bucket.passed ? bucket.classes.upper_bound(*bucket.passed) : bucket.classes.begin();
   if (at == bucket.classes.end()) return;
   heads_.push_back({at->first, &bucket, at->second});
@@ -203,13 +203,13 @@ bool PlacementRound::is_spent() const {
          node_checks_ >= settings_.node_checks_per_plan || granted_->size() >= settings_.grants_per_plan;
 }
 
-PlacementRound::Outcome PlacementRound::go_along(WaitingLines::Line& line) {
-  if (!WaitingLines::may_serve(line, sweep_)) {
+PlacementRound::Outcome PlacementRound::go_along(WaitQueues::Line& line) {
+  if (!WaitQueues::may_serve(line, sweep_)) {
     pending_.lines().end(line, sweep_);
     return Outcome::passed;
   }
   heads_.clear();
-  WaitingLines::for_each_served(line, sweep_, [&](WaitingLines::Bucket& bucket) {
+  WaitQueues::for_each_served(line, sweep_, [&](WaitQueues::Bucket& bucket) {
     if (std::exchange(bucket.sweep, sweep_.number) != sweep_.number) bucket.passed.reset();
     push_next(bucket);
   });
@@ -233,7 +233,7 @@ bool PlacementRound::run(std::vector<Slot>& granted, std::optional<std::int32_t>
   granted_ = &granted;
   auto& lines = pending_.lines();
   const bool nothing = !lines.may_serve_any(sweep_) || (sweep_.empty() && !lines.has_more_to_try());
-  WaitingLines::Walk walk(lines);
+  WaitQueues::Walk walk(lines);
   auto* line = nothing ? nullptr : walk.at_or_after(JobTurn::first());
   while (line != nullptr) {
     const auto turn = line->turn;

@@ -16,7 +16,7 @@
 #include "scheduler/ledger/ending_devices.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/policy.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -39,7 +39,7 @@ class PlacementRound {
     const std::map<ClassKey, NodeId>& reserved;  // node reserved for a class, tried first
     const EndingDevices& ending;
   };
-  PlacementRound(ClusterView& cluster, SlotBooks& books, PendingDemands& pending,
+  PlacementRound(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending,
                  const PlacementSettings& settings, const Terms& terms);
 
   // Serves jobs of a priority above `above`, or all jobs. Returns true if work for them is left.
@@ -49,7 +49,7 @@ class PlacementRound {
   // The next class of each bucket of a queue.
   struct Next {
     LineRank rank;
-    WaitingLines::Bucket* bucket = nullptr;
+    WaitQueues::Bucket* bucket = nullptr;
     PendingClass* of = nullptr;
     friend bool operator<(const Next& a, const Next& b) { return b.rank < a.rank; }
   };
@@ -57,8 +57,8 @@ class PlacementRound {
 
   bool is_spent() const;
   // Walks a queue until a slot is granted, the queue ends, or the budget is spent.
-  Outcome go_along(WaitingLines::Line& line);
-  void push_next(WaitingLines::Bucket& bucket);
+  Outcome go_along(WaitQueues::Line& line);
+  void push_next(WaitQueues::Bucket& bucket);
   Outcome examine(PendingClass& of);
   void note_passing(const Slot& slot, Node& node, const PendingClass& of);
   // Returns true if the quota of its job allows one more slot, now and in its turn.
@@ -66,15 +66,15 @@ class PlacementRound {
   // A request shape with one of its selectors.
   struct Choice {
     const AskRow* row = nullptr;
-    const Ask* ask = nullptr;
+    const RequestShape* ask = nullptr;
     std::size_t number = 0;
     std::pair<std::uint64_t, std::size_t> key() const { return {row->number, number}; }
   };
-  Spot place(PendingClass& of);
+  PlacementTarget place(PendingClass& of);
   // Returns true if it waits for ending slots of the node, to get the best fitting device.
   bool awaits_devices(const Node& node, const PendingClass& of) const;
-  Spot choose(const Choice& choice, const Preference* preference);
-  void grant(Spot spot, PendingClass& of);
+  PlacementTarget choose(const Choice& choice, const Preference* preference);
+  void grant(PlacementTarget spot, PendingClass& of);
   // The best node for a shape that no earlier freed node fits.
   Node* best_freed(const Choice& choice);
   // The best of all nodes.
@@ -83,7 +83,7 @@ class PlacementRound {
   std::optional<Node*> best_of_tightest(const Choice& choice);
 
   ClusterView& cluster_;
-  SlotBooks& books_;
+  SlotAccounting& books_;
   PendingDemands& pending_;
   const PlacementSettings& settings_;
   const Terms terms_;

@@ -7,22 +7,22 @@
 namespace mobula::internal::scheduler {
 namespace {
 
-bool by_default_policy(const Ask& ask) { return !ask.spread && !ask.wanted_node; }
+bool by_default_policy(const RequestShape& ask) { return !ask.spread && !ask.wanted_node; }
 
 }  // namespace
 
-NodeRank rank(const Node& node, const Ask& ask) {
+NodeRank rank(const Node& node, const RequestShape& ask) {
   return {node.ledger.has_devices() && !ask.need.has_devices,
           ask.spread ? node.spread_slots : node.score, node.id};
 }
 
-void CandidateHeap::add(const Node& node, const Ask& ask) {
+void CandidateHeap::add(const Node& node, const RequestShape& ask) {
   ranks_.push_back(rank(node, ask));
 }
 
 void CandidateHeap::seal() { std::ranges::make_heap(ranks_, std::greater<>()); }
 
-Node* CandidateHeap::best(ClusterView& cluster, const Ask& ask) {
+Node* CandidateHeap::best(ClusterView& cluster, const RequestShape& ask) {
   while (!ranks_.empty()) {
     const auto stored = ranks_.front();
     auto* node = cluster.nodes().find(stored.node);
@@ -38,7 +38,7 @@ Node* CandidateHeap::best(ClusterView& cluster, const Ask& ask) {
   return nullptr;
 }
 
-Node* nearest(ClusterView& cluster, const Ask& ask, const Preference& preference) {
+Node* nearest(ClusterView& cluster, const RequestShape& ask, const Preference& preference) {
   if (!by_default_policy(ask)) return nullptr;
   const NodeBytes* most = nullptr;
   for (const auto& each : preference.locality) {
@@ -52,7 +52,7 @@ Node* nearest(ClusterView& cluster, const Ask& ask, const Preference& preference
   return most == nullptr ? nullptr : cluster.nodes().find(most->node);
 }
 
-Node* prefer_home(ClusterView& cluster, const Ask& ask, const Preference& preference, Node* best) {
+Node* prefer_home(ClusterView& cluster, const RequestShape& ask, const Preference& preference, Node* best) {
   if (best == nullptr || !by_default_policy(ask)) return best;
   auto* home = cluster.nodes().find(preference.home);
   if (home == nullptr || !cluster.fits(*home, ask)) return best;

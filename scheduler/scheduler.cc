@@ -188,10 +188,10 @@ GroupExplanation Scheduler::explain(const GroupSpec& spec) const {
   return explanation;
 }
 
-bool Scheduler::lend(SlotId id) { return books_.lend(id) && (dirty_ = true); }
+bool Scheduler::release_cpu(SlotId id) { return books_.release_cpu(id) && (dirty_ = true); }
 
-bool Scheduler::resume(SlotId id) {
-  if (!books_.resume(id)) return false;
+bool Scheduler::reacquire_cpu(SlotId id) {
+  if (!books_.reacquire_cpu(id)) return false;
   overdrafts_.resumed(books_.find(id)->slot);
   return true;
 }
@@ -291,7 +291,7 @@ void Scheduler::report_infeasible(Plan& plan) {
 
 Explanation Scheduler::explain(const Request& request, ProgramId program, Tenant tenant,
                                const std::vector<NodeId>& callers) const {
-  Ask ask(request, program, tenant);
+  RequestShape ask(request, program, tenant);
   ask.callers = cluster_.cut_off(callers);
   Explanation explanation;
   for (const auto& [id, node] : cluster_.nodes()) {
@@ -319,7 +319,7 @@ NodeId Scheduler::choice(const DemandClass& demand, Tenant tenant, const std::ve
   const auto fallbacks = std::exchange(request.fallback_selectors, {});
   for (std::size_t i = 0; i <= fallbacks.size(); ++i) {
     if (i > 0) request.label_selector = fallbacks[i - 1];
-    Ask ask(request, start_identity(demand.program, demand.env), tenant);
+    RequestShape ask(request, start_identity(demand.program, demand.env), tenant);
     ask.callers = cluster_.cut_off(callers);
     std::optional<NodeRank> best;
     for (const auto& [id, node] : cluster_.nodes()) {
@@ -359,11 +359,11 @@ std::optional<Reason> Scheduler::held_back(const DemandClass& demand, Tenant ten
                             before == 1 ? "" : "s")};
 }
 
-QueuePlace Scheduler::place_in_queue(const DemandClass& demand, Tenant tenant) const {
+QueuePosition Scheduler::place_in_queue(const DemandClass& demand, Tenant tenant) const {
   return place_of(key_of(demand, tenant), demand.request.priority, pending_, groups_, books_);
 }
 
-QueuePlace Scheduler::place_in_queue(const GroupSpec& spec) const {
+QueuePosition Scheduler::place_in_queue(const GroupSpec& spec) const {
   return place_of(spec, pending_, groups_, books_);
 }
 

@@ -18,15 +18,15 @@
 #include "base/model/request.h"
 #include "scheduler/cluster_view.h"
 #include "scheduler/groups/groups.h"
-#include "scheduler/obstacle.h"
-#include "scheduler/ledger/overdrafts.h"
+#include "scheduler/blockers.h"
+#include "scheduler/ledger/oversubscription.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/placement.h"
 #include "scheduler/policy.h"
 #include "scheduler/queues/preemption.h"
-#include "scheduler/queues/queue_place.h"
+#include "scheduler/queues/queue_position.h"
 #include "scheduler/queues/reclaim.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -71,7 +71,7 @@ struct Explanation {
   bool feasible = false;
   std::optional<Reason> held_back{};  // by the quota of its job, or by the order of turns
   bool never_allowed = false;  // held back permanently
-  std::optional<Obstacle> obstacle{};  // blockers of a feasible request that fits nowhere
+  std::optional<Blockers> obstacle{};  // blockers of a feasible request that fits nowhere
   std::vector<NodeReason> nodes;  // including dead nodes; Reason `fits` if it could start there now
 };
 
@@ -139,8 +139,8 @@ class Scheduler {
   bool release(SlotId slot);
   // Records that the slot was returned and that its executor exits.
   bool ends(SlotId slot, Time now);
-  bool lend(SlotId slot);  // its executor blocks: CPU and executor place are released
-  bool resume(SlotId slot);  // its executor continues, whatever is free
+  bool release_cpu(SlotId slot);  // its executor blocks: CPU and executor place are released
+  bool reacquire_cpu(SlotId slot);  // its executor continues, whatever is free
   // Its executor is ready, and its lessee knows.
   bool started(SlotId slot);
   // Its executor is idle and holds results: the slot yields to a request that cannot be placed
@@ -176,8 +176,8 @@ class Scheduler {
   // The reason of its job's terms alone.
   std::optional<Reason> held_back(const DemandClass& demand, Tenant tenant) const;
   // The position of a waiting or hypothetical request, independent of whether it fits.
-  QueuePlace place_in_queue(const DemandClass& demand, Tenant tenant) const;
-  QueuePlace place_in_queue(const GroupSpec& spec) const;
+  QueuePosition place_in_queue(const DemandClass& demand, Tenant tenant) const;
+  QueuePosition place_in_queue(const GroupSpec& spec) const;
   // Resources of the job's slots and bundles, without CPU that blocked slots released.
   ResourceSet held_by(JobId job) const;
   std::vector<NodeUse> node_use() const;
@@ -196,11 +196,11 @@ class Scheduler {
 
   SchedulerSettings settings_;
   ClusterView cluster_;
-  SlotBooks books_;
+  SlotAccounting books_;
   PendingDemands pending_;
   Groups groups_;
   Reclaimer reclaimer_;
-  Overdrafts overdrafts_;
+  Oversubscription overdrafts_;
   EndingDevices ending_;
   Preemptor preemptor_;
   std::vector<GroupNews> group_news_;  // since the last plan

@@ -94,7 +94,7 @@ Result<void> copy_to_device(int device, std::span<const std::byte> from, std::by
   return (*memory)->copy(copy);
 }
 
-Result<void> copy_within(int device, std::span<const std::byte> from, std::byte* to) {
+Result<void> copy_timeout(int device, std::span<const std::byte> from, std::byte* to) {
   if (from.empty()) return {};
   const auto memory = leased_memory();
   if (!memory) return memory.error();

@@ -36,7 +36,7 @@ internal::Result<void> copy_to_host(int device, std::span<const std::byte> from,
 // Copies to device bytes. On return, they are complete for every stream.
 internal::Result<void> copy_to_device(int device, std::span<const std::byte> from, std::byte* to);
 // Copies within one device. No kernel may still write `from`.
-internal::Result<void> copy_within(int device, std::span<const std::byte> from, std::byte* to);
+internal::Result<void> copy_timeout(int device, std::span<const std::byte> from, std::byte* to);
 // Returns the same elements, complete, in memory that other processes can map: the original, or a
 // copy of the byte range that contains them.
 internal::Result<TensorParts> shareable(const TensorParts& parts);

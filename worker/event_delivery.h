@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transport/loop/event_loop.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
 

@@ -22,9 +22,9 @@
 #include "protocol/program/cluster_files.h"
 #include "store/capacity.h"
 #include "transport/net/address.h"
-#include "worker/agent_folder.h"
+#include "worker/agent_state_dir.h"
 #include "worker/process/watch/gpu_libraries.h"
-#include "worker/process/watch/gpu_trial.h"
+#include "worker/process/watch/gpu_probe_process.h"
 #include "worker/process/watch/process_table.h"
 #include "worker/fabric.h"
 #include "worker/worker_service.h"
@@ -36,7 +36,7 @@ namespace {
 
 constexpr Duration leftovers_limit = 30s;
 constexpr Duration longest_turn = 60s;
-constexpr Duration gpu_libraries_within = 20s;
+constexpr Duration gpu_libraries_timeout = 20s;
 
 // SIGTERM and SIGINT as readable events. They stay blocked; `launch` unblocks them for started
 // processes.
@@ -129,7 +129,7 @@ std::vector<std::string> environment_for_executors(const RecordOptions& record, 
 }
 
 struct Stage {
-  AgentFolder folder;
+  AgentStateDir folder;
   ServiceOptions service;
 };
 
@@ -140,7 +140,7 @@ void watch_gpus(const WorkerMainOptions& options, const std::string& nvml_librar
   service.nvml_library = nvml_library;
   if (options.gpu_reacts == Reacts::none) return;
   const auto period_ms = std::chrono::duration_cast<std::chrono::milliseconds>(options.gpu_watch_period).count();
-  for (const GpuTrial& trial : try_gpus(service.shape, {.nvml_library = nvml_library, .program = options.gpu_trial})) {
+  for (const GpuProbeResult& trial : probe_gpus(service.shape, {.nvml_library = nvml_library, .program = options.gpu_trial})) {
     for (ResourceShape& resource : service.shape.resources) {
       if (resource.name != resource::gpu) continue;
       InstanceShape& gpu = resource.instances.at(trial.device);
@@ -171,7 +171,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
   }
   MachineFacts machine = probe_machine(paths);
   if (!options.driver_agent && machine.devices.contains(Vendor::nvidia)) {
-    GpuLibraries libraries = ask_gpu_libraries(options.gpu_libraries, gpu_libraries_within);
+    GpuLibraries libraries = ask_gpu_libraries(options.gpu_libraries, gpu_libraries_timeout);
     machine.cuda = std::move(libraries.cuda);
     machine.nccl = std::move(libraries.nccl);
     std::ranges::move(libraries.notes, std::back_inserter(machine.notes));
@@ -211,7 +211,7 @@ Result<void> describe_node(const WorkerMainOptions& options, ServiceOptions& ser
     if (!given) return given.error();
     service.core.store_bytes = *given;
   }
-  service.core.drain_within = options.drain_within;
+  service.core.drain_timeout = options.drain_timeout;
   service.job_starter = options.job_starter;
   service.core.memory_threshold_permille = std::llround(options.memory_threshold * 1000);
   service.executor_memory = options.executor_memory_bytes;
@@ -237,7 +237,7 @@ void choose_spilling(const WorkerMainOptions& options, ServiceOptions& service) 
 }
 
 Result<Stage> prepare(const WorkerMainOptions& options) {
-  auto folder = AgentFolder::take(options.folder + "/agent");
+  auto folder = AgentStateDir::take(options.folder + "/agent");
   if (!folder) return folder.error();
   Stage stage{std::move(*folder), {}};
   ServiceOptions& service = stage.service;

@@ -53,7 +53,7 @@ struct WorkerMainOptions {
 
   LogLevel log_level = LogLevel::info;
   std::string log_file{};       // empty: stderr
-  Duration drain_within = 30s;  // for running calls after SIGTERM
+  Duration drain_timeout = 30s;  // for running calls after SIGTERM
   RecordOptions record{};       // recordings of the cores of the agent and its executors
 
   // Called once, on this thread, when the head has registered the node and drivers can attach.

@@ -17,7 +17,7 @@
 #include "transport/local/local_link.h"
 #include "transport/loop/event_loop.h"
 #include "transport/local/local_listener.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
 

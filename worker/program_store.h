@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "protocol/program/program.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 #include "worker/process/pool/program_start.h"
 
 namespace mobula::internal::worker {

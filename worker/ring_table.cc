@@ -46,7 +46,7 @@ void RingTable::left(LinkId link) {
 void RingTable::open(LinkId caller, ProcessId executor) {
   const auto at = of_link_.find(caller);
   if (at != of_link_.end() && open(at->second, executor)) return;
-  RingOpened none;
+  OpenRingReply none;
   none.peer = executor;
   none.calls = true;
   links_.send(caller, none);
@@ -86,7 +86,7 @@ bool RingTable::open(ProcessId caller, ProcessId executor) {
   from->second.rings[ring] = *callers_place;
   to->second.rings[ring] = *executors_place;
   const LinkId callers_link = from->second.link;
-  const auto send = [&](LinkId link, RingOpened opened, Fd file, DoorbellFiles peer) {
+  const auto send = [&](LinkId link, OpenRingReply opened, Fd file, DoorbellFiles peer) {
     std::vector<Fd> fds;
     fds.push_back(std::move(file));
     fds.push_back(std::move(peer.page));

@@ -14,7 +14,7 @@
 #include "base/id.h"
 #include "transport/ring/doorbell.h"
 #include "worker/process_links.h"
-#include "worker/spin_limit.h"
+#include "worker/spin_governor.h"
 
 namespace mobula::internal::worker {
 
@@ -25,7 +25,7 @@ class RingTable {
   RingTable(ProcessLinks& links, std::size_t max_rings_per_process);
   // Processes that join later receive the spin page with their doorbell. `limit` outlives the
   // table.
-  void limit_spinners(SpinLimit& limit) { spin_limit_ = &limit; }
+  void limit_spinners(SpinGovernor& limit) { spin_limit_ = &limit; }
 
   // Lets the process behind `link` have rings with other processes of its job, and sends its
   // doorbell. Ignores closed links.
@@ -33,7 +33,7 @@ class RingTable {
   // Removes the process and notifies its peers.
   void left(LinkId link);
 
-  // Handles OpenRing of the process behind `caller`.
+  // Handles OpenRingRequest of the process behind `caller`.
   void open(LinkId caller, ProcessId executor);
   // Opens a ring without a reply, for a caller that may be on another node.
   void open_for(ProcessId caller, ProcessId executor);
@@ -63,7 +63,7 @@ class RingTable {
   void end(std::uint64_t ring, ProcessId by);
 
   ProcessLinks& links_;
-  SpinLimit* spin_limit_ = nullptr;
+  SpinGovernor* spin_limit_ = nullptr;
   bool said_ = false;  // the shortage of descriptors has been logged
   const std::size_t max_rings_;
   std::uint64_t last_ = 0;

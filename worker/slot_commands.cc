@@ -35,7 +35,7 @@ void SlotProcesses::command_over(const Executor& executor) {
   if (lost > 0) log_warn("{} bytes that job {} has printed are lost", lost, executor.log->job().hex());
   job_logs_.ended(*executor.log);
   if (executor.own_folder.empty()) return;
-  if (!remover_) remover_ = std::make_unique<FolderRemover>();
+  if (!remover_) remover_ = std::make_unique<DirRemover>();
   remover_->remove(executor.own_folder);
 }
 
@@ -49,7 +49,7 @@ void SlotProcesses::remove_left_folders() {
   }
   for (const auto& each : std::filesystem::directory_iterator(folder, code)) {
     if (!each.path().filename().string().starts_with("left-")) continue;
-    if (!remover_) remover_ = std::make_unique<FolderRemover>();
+    if (!remover_) remover_ = std::make_unique<DirRemover>();
     remover_->remove(each.path().string());
   }
 }

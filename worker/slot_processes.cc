@@ -201,7 +201,7 @@ void SlotProcesses::keep_reserve(const NurseryKey& key) {
     if (!made) return log_warn("no executor is kept in reserve: {}", made.error().text);
     stock.reserve.push_back(*made);
   }
-  if (!reserves_.armed()) reserves_.arm(stock.last_start + options_.reserve_idle);
+  if (!reserves_.armed()) reserves_.arm(stock.last_start + options_.prestart_idle_timeout);
 }
 
 std::size_t SlotProcesses::reserves() const {
@@ -235,7 +235,7 @@ void SlotProcesses::end_idle_reserves() {
   std::optional<Time> next;
   for (auto& [key, stock] : stocks_) {
     if (stock.reserve.empty()) continue;
-    const Time due = stock.last_start + options_.reserve_idle;
+    const Time due = stock.last_start + options_.prestart_idle_timeout;
     if (due <= now) {
       end_reserves(stock);
     } else {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "transport/loop/event_loop.h"
-#include "worker/core/worker_command.h"
+#include "worker/core/worker_commands_out.h"
 #include "worker/process/pool/executor_pool.h"
-#include "worker/process/folder_remover.h"
-#include "worker/process/job_log_room.h"
+#include "worker/process/dir_remover.h"
+#include "worker/process/log_disk_quota.h"
 #include "worker/process/watch/memory_watch.h"
 #include "worker/process/output.h"
 #include "worker/process/slot_logs.h"
@@ -29,7 +29,7 @@ struct SlotProcessOptions {
   std::string logs_folder;
   std::string sockets_folder;
   std::string bind_host;  // address for peers on other nodes; empty: none
-  Duration reserve_idle{};
+  Duration prestart_idle_timeout{};
   std::size_t max_reserves = 0;
   // Called after the assignment was sent to an executor, before the core is notified.
   std::function<void(LinkId, const AssignExecutor&)> on_assigned;
@@ -155,8 +155,8 @@ class SlotProcesses {
   std::uint64_t endpoints_made_ = 0;
   std::map<LinkId, ProcessId> of_link_;
   SlotLogs logs_;
-  JobLogRoom job_logs_;
-  std::unique_ptr<FolderRemover> remover_;  // created with the first directory to remove
+  LogDiskQuota job_logs_;
+  std::unique_ptr<DirRemover> remover_;  // created with the first directory to remove
   std::map<ProgramId, std::set<NurseryKey>> nurseries_;
   std::vector<ExecutorPrinted> printed_;  // collected while the pool is read
   Timer taken_up_;                        // for executors that left the prestarted state

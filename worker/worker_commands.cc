@@ -23,28 +23,28 @@ std::vector<EnvironmentVariable> variables_of(const Environment& environment) {
 
 // ---- messages -----------------------------------------------------------------------------------
 
-void WorkerService::carry_out(SendHead& command) { head_->send(command.message); }
+void WorkerService::carry_out(SendToHead& command) { head_->send(command.message); }
 
-void WorkerService::carry_out(SendPeer& command) { peers_->send(command.to, command.frame); }
+void WorkerService::carry_out(SendToPeer& command) { peers_->send(command.to, command.frame); }
 
 // True if the message names a location in a slab whose memory is not available. The core does not
 // know this yet, and will revoke the location.
 bool WorkerService::speaks_of_no_slab(const AgentToProcess& message) const {
-  const auto missing = [this](const PlaceRecord& place) {
+  const auto missing = [this](const SlabRange& place) {
     return place.slab != 0 && slabs_.by_number(place.slab).empty();
   };
-  if (const auto* reserved = std::get_if<ObjectReserved>(&message)) {
+  if (const auto* reserved = std::get_if<ReserveObjectReply>(&message)) {
     return !reserved->failure && missing(reserved->place);
   }
-  const auto* readable = std::get_if<ObjectReadable>(&message);
+  const auto* readable = std::get_if<FetchObjectReply>(&message);
   return readable != nullptr && !readable->failure && missing(readable->place);
 }
 
 // The descriptor for the message. The writer of a slab receives it again for reading, because it
 // has only a writable mapping.
-std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
+std::optional<Fd> WorkerService::slab_for(SendToProcess& command, bool& failed) {
   Result<Fd> file = failure(ErrorCode::not_found, "no slab");
-  if (auto* readable = std::get_if<ObjectReadable>(&command.message)) {
+  if (auto* readable = std::get_if<FetchObjectReply>(&command.message)) {
     const std::uint64_t number = readable->place.slab;
     if (readable->failure || number == 0) return std::nullopt;
     if (!readable_[command.link].insert(number).second) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
     file = slabs_.for_reader(slabs_.by_number(number));
     if (!file) readable_[command.link].erase(number);
   } else {
-    if (const auto* retired = std::get_if<RetireSlab>(&command.message)) {
+    if (const auto* retired = std::get_if<UnmapSlabRequest>(&command.message)) {
       readable_[command.link].erase(retired->slab);
     }
     if (command.slab.empty()) return std::nullopt;
@@ -64,7 +64,7 @@ std::optional<Fd> WorkerService::slab_for(SendProcess& command, bool& failed) {
   return std::nullopt;
 }
 
-void WorkerService::carry_out(SendProcess& command) {
+void WorkerService::carry_out(SendToProcess& command) {
   if (!links_.is_open(command.link)) return;
   if (speaks_of_no_slab(command.message)) return;
   bool failed = false;
@@ -316,7 +316,7 @@ void WorkerService::carry_out(Fence& command) {
   end_ = ServiceEnd{true, 0, command.why};
 }
 
-void WorkerService::carry_out(WarnPeople& command) { log_warn("{}", command.text); }
+void WorkerService::carry_out(LogWarning& command) { log_warn("{}", command.text); }
 
 // ---- submitted jobs -----------------------------------------------------------------------------
 
@@ -380,22 +380,22 @@ void WorkerService::start_with_files(std::string hash, Environment& environment,
 }
 
 // A part is small, and recent output is in the page cache.
-void WorkerService::carry_out(ReadJobLog& command) {
+void WorkerService::carry_out(ReadJobLogRequest& command) {
   step(read_job_log(options_.folder + "/logs", command));
 }
 
-void WorkerService::carry_out(ListLogs& command) { step(slots_->logs().list(command)); }
+void WorkerService::carry_out(LogsRequest& command) { step(slots_->logs().list(command)); }
 
-void WorkerService::carry_out(ReadLog& command) { step(slots_->logs().read(command)); }
+void WorkerService::carry_out(ReadLogRequest& command) { step(slots_->logs().read(command)); }
 
-void WorkerService::carry_out(AskUsage& command) {
-  UsageTold told = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
+void WorkerService::carry_out(UsageRequest& command) {
+  UsageReply told = usage_.look(monotonic_now(), [this] { return slots_->watched_by_name(); });
   told.request = command.request;
   told.wall_ms = wall_clock_ms();
   step(std::move(told));
 }
 
-void WorkerService::carry_out(SpansTold& command) {
+void WorkerService::carry_out(SpansReply& command) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   command.wall_us = std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
   step(std::move(command));

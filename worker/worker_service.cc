@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/slow_step.h"
 #include "protocol/messages/core_records.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 #include "worker/core/slots/memory_guard.h"
 
 namespace mobula::internal::worker {
@@ -83,7 +83,7 @@ Result<void> WorkerService::open() {
   slots.logs_folder = options_.folder + "/logs";
   slots.sockets_folder = sockets_folder_;
   slots.bind_host = options_.bind_host;
-  slots.reserve_idle = options_.reserve_idle;
+  slots.prestart_idle_timeout = options_.prestart_idle_timeout;
   slots.max_reserves = options_.max_reserves;
   slots.table_path = options_.folder + "/executors";
   slots.job_files_folder = options_.folder + "/job-files";
@@ -94,7 +94,7 @@ Result<void> WorkerService::open() {
     if (!assign.lessee.empty()) rings_.open_for(assign.lessee, assign.process);
   };
   if (auto made = make_private_folder(slots.logs_folder); !made) return made;
-  auto spin_limit = SpinLimit::create(loop_, {.longest = options_.longest_spin});
+  auto spin_limit = SpinGovernor::create(loop_, {.longest = options_.longest_spin});
   if (!spin_limit) return spin_limit.error();
   spin_limit_ = std::move(*spin_limit);
   rings_.limit_spinners(*spin_limit_);
@@ -155,7 +155,7 @@ Result<void> WorkerService::open_sockets() {
              vain_attempts_ = 0;
              step(HeadLink{connected});
            },
-       .said = [this](HeadToAgent message) { step(HeadSaid{std::move(message)}); },
+       .said = [this](HeadToAgent message) { step(ReceivedFromHead{std::move(message)}); },
        .no_way = [this](const Failure& why) { no_way_to_head(why); },
        .silent = [this](const Failure& why) { waits_since(why.text); }});
   if (!head) return head.error();
@@ -163,7 +163,7 @@ Result<void> WorkerService::open_sockets() {
 
   auto peers =
       PeerConnections::open(loop_, incarnation_, signer_,
-                            {.said = [this](PeerFrame frame) { step(PeerSaid{std::move(frame)}); },
+                            {.said = [this](PeerFrame frame) { step(ReceivedFromPeer{std::move(frame)}); },
                              .link =
                                  [this](ProcessId peer, bool connected) {
                                    step(PeerLink{peer, connected});
@@ -240,7 +240,7 @@ AgentFile WorkerService::agent_file() const {
   if (options_.keys) file.head_curve_key = options_.keys->head_curve_key;
   file.node = options_.node;
   file.socket = socket_path_;
-  const auto self = ProcessMark::of_this_process();
+  const auto self = ProcessIdentity::of_this_process();
   file.pid = self.pid;
   file.start_time = self.start_time;
   file.boot_id = self.boot_id;
@@ -331,12 +331,12 @@ void WorkerService::take(LinkId link, ProcessToAgent message) {
     slots_->running(link, running->name);
   } else if (auto* ready = std::get_if<ExecutorReady>(&message)) {
     ready->endpoint.address = advertised(ready->endpoint.address);
-  } else if (const auto* open = std::get_if<OpenRing>(&message)) {
+  } else if (const auto* open = std::get_if<OpenRingRequest>(&message)) {
     return rings_.open(link, open->executor);
   } else if (const auto* closed = std::get_if<RingClosed>(&message)) {
     return rings_.closed(link, closed->ring);
   }
-  step(ProcessSaid{link, std::move(message)});
+  step(ReceivedFromProcess{link, std::move(message)});
 }
 
 }  // namespace mobula::internal::worker

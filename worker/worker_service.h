@@ -49,7 +49,7 @@ struct ServiceOptions {
   std::string advertise_host;           // address that other nodes receive instead; may be empty
   WorkerOptions core;
   PoolOptions pool;              // environment and limits of executors
-  Duration reserve_idle = 30s;   // idle time after which a prestarted executor ends
+  Duration prestart_idle_timeout = 30s;   // idle time after which a prestarted executor ends
   std::size_t max_reserves = 8;  // for all programs together; beyond it the longest unused one ends
   std::size_t bulk_connections = 0;  // to each other node, a thread each; 0: by the number of cores
   Duration longest_spin = 50us;   // longest spin of a thread that waits for a local call; 0: none
@@ -120,9 +120,9 @@ class WorkerService {
   void take(LinkId link, ProcessToAgent message);
   std::string advertised(const std::string& bound) const;
 
-  void carry_out(SendHead& command);
-  void carry_out(SendPeer& command);
-  void carry_out(SendProcess& command);
+  void carry_out(SendToHead& command);
+  void carry_out(SendToPeer& command);
+  void carry_out(SendToProcess& command);
   void carry_out(WelcomeDriver& command);
   void carry_out(CloseProcess& command);
   void carry_out(UseIdentity& command);
@@ -148,12 +148,12 @@ class WorkerService {
   void carry_out(DropSpillFile& command);
   void carry_out(Fence& command);
   void carry_out(Exit& command);
-  void carry_out(WarnPeople& command);
-  void carry_out(ReadJobLog& command);
-  void carry_out(ListLogs& command);
-  void carry_out(ReadLog& command);
-  void carry_out(AskUsage& command);
-  void carry_out(SpansTold& command);
+  void carry_out(LogWarning& command);
+  void carry_out(ReadJobLogRequest& command);
+  void carry_out(LogsRequest& command);
+  void carry_out(ReadLogRequest& command);
+  void carry_out(UsageRequest& command);
+  void carry_out(SpansReply& command);
 
   void add_thread_variables(const Allocation& allocation, Environment& environment) const;
   void run_entry(StartExecutor& command);
@@ -168,7 +168,7 @@ class WorkerService {
   Result<BulkSource> bytes_at(SlabId id, std::uint64_t offset, std::uint64_t size);
   Result<BulkRoom> room_for(const FetchBulk& command);
   bool speaks_of_no_slab(const AgentToProcess& message) const;
-  std::optional<Fd> slab_for(SendProcess& command, bool& failed);
+  std::optional<Fd> slab_for(SendToProcess& command, bool& failed);
 
   EventLoop& loop_;
   const ServiceOptions options_;
@@ -181,7 +181,7 @@ class WorkerService {
   std::string socket_path_;
 
   ProcessLinks links_;
-  std::unique_ptr<SpinLimit> spin_limit_;
+  std::unique_ptr<SpinGovernor> spin_limit_;
   RingTable rings_;
   SlabFiles slabs_;
   std::unique_ptr<ProgramStore> programs_;

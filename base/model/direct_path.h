@@ -32,17 +32,17 @@ enum class ElementSharing : std::uint8_t { frozen = 0, snapshot = 1, alias = 2 }
 
 // How the elements of tensors in a value move. Without `direct`, they are part of the value, in the
 // object store if it is large.
-struct DirectWish {
+struct TransportPreference {
   bool direct = false;
   std::optional<DirectPath> named{};  // empty: the best available path
   bool allow_fallback = false;  // permits other paths if the named one fails
   ElementSharing sharing = ElementSharing::frozen;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("direct", &DirectWish::direct), field("named", &DirectWish::named),
-                 field("allow_fallback", &DirectWish::allow_fallback), field("sharing", &DirectWish::sharing));
+    return visit(field("direct", &TransportPreference::direct), field("named", &TransportPreference::named),
+                 field("allow_fallback", &TransportPreference::allow_fallback), field("sharing", &TransportPreference::sharing));
   }
-  friend bool operator==(const DirectWish&, const DirectWish&) = default;
+  friend bool operator==(const TransportPreference&, const TransportPreference&) = default;
 };
 
 // Paths of a transport plugin. Their bytes are not encrypted.

@@ -50,10 +50,10 @@ Breach check_label_key(const std::string& field, std::string_view key) {
   const auto slash = key.find('/');
   const bool has_prefix = slash != std::string_view::npos;
   if (has_prefix && !is_domain(key.substr(0, slash))) {
-    return BrokenRule{field, "the part of a label's key before '/' is a domain name in lower case", std::string(key)};
+    return FieldError{field, "the part of a label's key before '/' is a domain name in lower case", std::string(key)};
   }
   if (is_word(has_prefix ? key.substr(slash + 1) : key)) return std::nullopt;
-  return BrokenRule{field,
+  return FieldError{field,
                     "a label's key has 1 to 63 letters, digits, '-', '_' or '.', and begins and ends with a "
                     "letter or digit",
                     "\"" + std::string(key) + "\""};
@@ -61,7 +61,7 @@ Breach check_label_key(const std::string& field, std::string_view key) {
 
 Breach check_label_value(const std::string& field, std::string_view value) {
   if (value.empty() || is_word(value)) return std::nullopt;
-  return BrokenRule{field,
+  return FieldError{field,
                     "a label's value has at most 63 letters, digits, '-', '_' or '.', and begins and ends with "
                     "a letter or digit",
                     "\"" + std::string(value) + "\""};
@@ -71,7 +71,7 @@ Breach read_label_condition(const std::string& field, const std::string& key, st
                             LabelCondition& condition) {
   if (auto broken = check_label_key(field, key)) return broken;
   const auto refused = [&](const char* rule) {
-    return BrokenRule{field, rule, key + "=" + std::string(text)};
+    return FieldError{field, rule, key + "=" + std::string(text)};
   };
   condition = {.key = key, .negated = text.starts_with('!'), .listed = false, .values = {}};
   auto rest = text;
@@ -98,7 +98,7 @@ Breach read_label_condition(const std::string& field, const std::string& key, st
 
 Breach check_label_selector(const std::string& field, const Labels& selector) {
   if (selector.size() > max_label_conditions) {
-    return BrokenRule{field, "at most " + std::to_string(max_label_conditions) + " conditions",
+    return FieldError{field, "at most " + std::to_string(max_label_conditions) + " conditions",
                       std::to_string(selector.size())};
   }
   LabelCondition condition;
@@ -111,7 +111,7 @@ Breach check_label_selector(const std::string& field, const Labels& selector) {
 Breach check_fallback_selectors(const std::vector<Labels>& selectors) {
   const std::string field = "fallback_selectors";
   if (selectors.size() > max_fallback_selectors) {
-    return BrokenRule{field, "at most " + std::to_string(max_fallback_selectors) + " alternatives",
+    return FieldError{field, "at most " + std::to_string(max_fallback_selectors) + " alternatives",
                       std::to_string(selectors.size())};
   }
   for (std::size_t i = 0; i < selectors.size(); ++i) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/model/broken_rule.h"
+#include "base/model/field_error.h"
 #include "base/model/request.h"
 
 namespace mobula::internal {

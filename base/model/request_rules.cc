@@ -59,21 +59,21 @@ Breach check_count(const VendorRow& vendor, std::int64_t units) {
     if (units == count * Quantity::units_per_one) return std::nullopt;
     allowed += (allowed.empty() ? "" : ", ") + std::to_string(count);
   }
-  return BrokenRule{"resources." + std::string(vendor.resource), "this resource is given in these numbers: " + allowed,
+  return FieldError{"resources." + std::string(vendor.resource), "this resource is given in these numbers: " + allowed,
                     std::to_string(units / Quantity::units_per_one)};
 }
 
 Breach check_resource_name(const std::string& name) {
   const std::string field = "resources";
-  if (name.empty()) return BrokenRule{field, "a resource has a name", "an empty one"};
+  if (name.empty()) return FieldError{field, "a resource has a name", "an empty one"};
   if (auto broken = check_text(field, name)) return broken;
   const std::string folded = lower(name);
-  if (folded == "cpu") return BrokenRule{field, "CPUs are asked for with num_cpus", name};
+  if (folded == "cpu") return FieldError{field, "CPUs are asked for with num_cpus", name};
   if (folded == "memory" || folded == "gpu_memory" || folded == "object_store_memory") {
-    return BrokenRule{field, "bytes are asked for with fields of their own", name};
+    return FieldError{field, "bytes are asked for with fields of their own", name};
   }
   if (folded == "executors" || folded == "bundle") {
-    return BrokenRule{field, "this name belongs to the runtime", name};
+    return FieldError{field, "this name belongs to the runtime", name};
   }
   return std::nullopt;
 }
@@ -82,7 +82,7 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   const std::string field = "resources." + name;
   std::int64_t units = 0;
   if (lower(name) == "gpu") {
-    if (named.gpu_units) return BrokenRule{"resources", "num_gpus is given once", name + " a second time"};
+    if (named.gpu_units) return FieldError{"resources", "num_gpus is given once", name + " a second time"};
     if (auto broken = read_device_units(field, amount, units)) return broken;
     named.gpu_units = units;
     return std::nullopt;
@@ -90,10 +90,10 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   if (name.starts_with(resource::accelerator_prefix)) {
     if (auto broken = read_units(field, amount, units)) return broken;
     const std::string type = name.substr(resource::accelerator_prefix.size());
-    if (type.empty()) return BrokenRule{"resources", "an accelerator type has a name", "an empty one"};
+    if (type.empty()) return FieldError{"resources", "an accelerator type has a name", "an empty one"};
     if (auto broken = check_text("accelerator_type", type)) return broken;
     if (!named.accelerator_type.empty() && named.accelerator_type != type) {
-      return BrokenRule{"resources", "one accelerator type", named.accelerator_type + " and " + type};
+      return FieldError{"resources", "one accelerator type", named.accelerator_type + " and " + type};
     }
     named.accelerator_type = type;
     return std::nullopt;
@@ -103,7 +103,7 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
   auto broken = vendor != nullptr ? read_device_units(field, amount, units) : read_units(field, amount, units);
   if (broken) return broken;
   if (vendor != nullptr && !vendor->fractions && units % Quantity::units_per_one != 0) {
-    return BrokenRule{field, "this resource is only given in whole numbers", number(amount)};
+    return FieldError{field, "this resource is only given in whole numbers", number(amount)};
   }
   if (vendor != nullptr && asks == Asks::request) {
     if (auto wrong_count = check_count(*vendor, units)) return wrong_count;
@@ -114,7 +114,7 @@ Breach read_one(const std::string& name, double amount, Asks asks, NamedResource
 
 Breach check_count_of_names(const std::string& field, std::size_t count) {
   if (count <= max_resource_names) return std::nullopt;
-  return BrokenRule{field, "at most " + std::to_string(max_resource_names) + " resources",
+  return FieldError{field, "at most " + std::to_string(max_resource_names) + " resources",
                     std::to_string(count)};
 }
 
@@ -131,11 +131,11 @@ Breach check_selector_size(const std::string& field, const Labels& selector) {
   std::size_t bytes = 0;
   for (const auto& [key, text] : selector) bytes += key.size() + text.size();
   if (selector.size() > max_label_conditions) {
-    return BrokenRule{field, "at most " + std::to_string(max_label_conditions) + " conditions",
+    return FieldError{field, "at most " + std::to_string(max_label_conditions) + " conditions",
                       std::to_string(selector.size())};
   }
   if (bytes <= max_selector_bytes) return std::nullopt;
-  return BrokenRule{field, "at most " + std::to_string(max_selector_bytes) + " bytes",
+  return FieldError{field, "at most " + std::to_string(max_selector_bytes) + " bytes",
                     std::to_string(bytes)};
 }
 
@@ -152,25 +152,25 @@ Breach check_one_kind_of_device(const std::string& field, const ExactResources& 
   const bool cores = std::ranges::any_of(
       exact.custom_units, [](const auto& each) { return each.first == resource::neuron_cores; });
   if (!cores) return std::nullopt;
-  return BrokenRule{field, "either GPUs or neuron_cores, not both", "both"};
+  return FieldError{field, "either GPUs or neuron_cores, not both", "both"};
 }
 
 }  // namespace
 
 Breach check_text(const std::string& field, std::string_view text) {
   if (text.size() > max_text_bytes) {
-    return BrokenRule{field, "a name has at most 256 bytes", std::to_string(text.size()) + " bytes"};
+    return FieldError{field, "a name has at most 256 bytes", std::to_string(text.size()) + " bytes"};
   }
   while (!text.empty()) {
     const auto next = first_code_point(text);
-    if (!next) return BrokenRule{field, "a name is valid UTF-8", "bytes that are not"};
+    if (!next) return FieldError{field, "a name is valid UTF-8", "bytes that are not"};
     const auto [code, length] = *next;
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) {
-      return BrokenRule{field, "a name has no control characters",
+      return FieldError{field, "a name has no control characters",
                         "the character " + std::to_string(static_cast<unsigned>(code))};
     }
     if (changes_direction(code)) {
-      return BrokenRule{field, "a name has no characters that change the direction of text",
+      return FieldError{field, "a name has no characters that change the direction of text",
                         "the character " + std::to_string(static_cast<unsigned>(code))};
     }
     text.remove_prefix(length);
@@ -179,15 +179,15 @@ Breach check_text(const std::string& field, std::string_view text) {
 }
 
 Breach check_bytes(const std::string& field, std::int64_t bytes) {
-  if (bytes < 0) return BrokenRule{field, "an amount is not negative", std::to_string(bytes)};
+  if (bytes < 0) return FieldError{field, "an amount is not negative", std::to_string(bytes)};
   if (bytes <= Quantity::max_whole) return std::nullopt;
-  return BrokenRule{field, "at most " + std::to_string(Quantity::max_whole) + " bytes", std::to_string(bytes)};
+  return FieldError{field, "at most " + std::to_string(Quantity::max_whole) + " bytes", std::to_string(bytes)};
 }
 
 Breach read_units(const std::string& field, double amount, std::int64_t& units) {
   const auto quantity = Quantity::from_double(amount);
   if (!quantity) {
-    return BrokenRule{field, "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
+    return FieldError{field, "an amount is finite, not negative, at most 1e14 and a multiple of 0.0001",
                       number(amount)};
   }
   units = quantity->units();
@@ -197,14 +197,14 @@ Breach read_units(const std::string& field, double amount, std::int64_t& units) 
 Breach read_device_units(const std::string& field, double amount, std::int64_t& units) {
   if (auto broken = read_units(field, amount, units)) return broken;
   if (units <= Quantity::units_per_one || units % Quantity::units_per_one == 0) return std::nullopt;
-  return BrokenRule{field, "an amount of devices is below 1 or whole", number(amount)};
+  return FieldError{field, "an amount of devices is below 1 or whole", number(amount)};
 }
 
 Breach read_bytes(const std::string& field, double amount, std::int64_t& bytes) {
   std::int64_t units = 0;
   if (auto broken = read_units(field, amount, units)) return broken;
   // Doubles represent all permitted whole numbers.
-  if (amount != std::floor(amount)) return BrokenRule{field, "a whole number of bytes", number(amount)};
+  if (amount != std::floor(amount)) return FieldError{field, "a whole number of bytes", number(amount)};
   bytes = static_cast<std::int64_t>(amount);
   return std::nullopt;
 }
@@ -226,14 +226,14 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
   if (auto broken = read_device_units("num_gpus", asked.num_gpus, exact.gpu_units)) return broken;
   if (named.gpu_units) {
     if (exact.gpu_units != 0) {
-      return BrokenRule{"num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources"};
+      return FieldError{"num_gpus", "num_gpus is given once", "num_gpus, and gpu among the resources"};
     }
     exact.gpu_units = *named.gpu_units;
   }
   exact.accelerator_type = asked.accelerator_type;
   if (!named.accelerator_type.empty()) {
     if (!exact.accelerator_type.empty() && exact.accelerator_type != named.accelerator_type) {
-      return BrokenRule{"accelerator_type", "one accelerator type",
+      return FieldError{"accelerator_type", "one accelerator type",
                         exact.accelerator_type + " and " + named.accelerator_type};
     }
     exact.accelerator_type = std::move(named.accelerator_type);
@@ -251,21 +251,21 @@ Breach read_asked(const AskedResources& asked, Asks asks, ExactResources& exact)
 Breach check_environment(const Environment& env) {
   const std::string field = "env";
   if (env.size() > max_env_variables) {
-    return BrokenRule{field, "at most " + std::to_string(max_env_variables) + " variables",
+    return FieldError{field, "at most " + std::to_string(max_env_variables) + " variables",
                       std::to_string(env.size())};
   }
   std::size_t total = 0;
   for (const auto& [name, value] : env) {
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {
-      return BrokenRule{field, "a variable's name is not empty and has no '='",
+      return FieldError{field, "a variable's name is not empty and has no '='",
                         "\"" + name.substr(0, max_text_bytes) + "\""};
     }
     const std::string shown = name.substr(0, max_text_bytes);
     if (value.find('\0') != std::string::npos) {
-      return BrokenRule{field, "a variable's value has no NUL byte", shown};
+      return FieldError{field, "a variable's value has no NUL byte", shown};
     }
     if (name.size() + value.size() > max_env_variable_bytes) {
-      return BrokenRule{field,
+      return FieldError{field,
                         "a variable has at most " + std::to_string(max_env_variable_bytes) +
                             " bytes; pass large values as arguments",
                         shown + " with " + std::to_string(name.size() + value.size()) + " bytes"};
@@ -273,7 +273,7 @@ Breach check_environment(const Environment& env) {
     total += name.size() + value.size() + 2;
   }
   if (total <= max_env_bytes) return std::nullopt;
-  return BrokenRule{field,
+  return FieldError{field,
                     "at most " + std::to_string(max_env_bytes) +
                         " bytes in total; pass large values as arguments",
                     std::to_string(total) + " bytes"};
@@ -285,7 +285,7 @@ Breach check_request(const Request& request) {
   if (auto broken = check_text("accelerator_type", request.accelerator_type)) return broken;
   if (auto broken = check_selector_size("label_selector", request.label_selector)) return broken;
   if (request.fallback_selectors.size() > max_fallback_selectors) {
-    return BrokenRule{"fallback_selectors",
+    return FieldError{"fallback_selectors",
                       "at most " + std::to_string(max_fallback_selectors) + " alternatives",
                       std::to_string(request.fallback_selectors.size())};
   }
@@ -308,7 +308,7 @@ Breach check_bundle(const std::string& field, std::int64_t cpu_units, const Exac
   const bool nothing = cpu_units == 0 && exact.memory_bytes == 0 && exact.gpu_units == 0 &&
                        exact.gpu_memory_bytes == 0 && exact.custom_units.empty();
   if (!nothing) return std::nullopt;
-  return BrokenRule{field, "a bundle asks for something", "amounts of 0 alone"};
+  return FieldError{field, "a bundle asks for something", "amounts of 0 alone"};
 }
 
 }  // namespace mobula::internal

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/model/broken_rule.h"
+#include "base/model/field_error.h"
 #include "base/model/node_shape.h"
 #include "base/model/request.h"
 

@@ -10,7 +10,7 @@
 #include "base/fields.h"
 #include "base/id.h"
 #include "base/copy_on_write.h"
-#include "base/recycled.h"
+#include "base/block_pool.h"
 #include "base/model/direct_path.h"
 #include "base/model/entry_point.h"
 #include "base/model/payload.h"
@@ -38,7 +38,7 @@ struct FunctionKey {
 struct TensorRecord {
   std::int64_t size_bytes = 0;
   bool in_shared_memory = false;  // readable in place while a reference exists
-  DirectWish wish;
+  TransportPreference wish;
   CopyOnWrite<Endpoint> holder;  // endpoint of the process that holds the elements
   // Shared memory: number of the holder's block, which is never reused, and the offset in it. 0:
   // unknown. A process that has mapped the block reads the elements without a request.
@@ -71,7 +71,7 @@ struct RefRecord {
   friend bool operator==(const RefRecord&, const RefRecord&) = default;
 };
 
-using RefRecords = RecycledVector<RefRecord>;  // pooled, because each call makes some
+using RefRecords = PooledVector<RefRecord>;  // pooled, because each call makes some
 
 // A value or an error: inline bytes, or an object in the store of a node.
 struct ValueRecord {
@@ -104,8 +104,8 @@ struct Argument {
   friend bool operator==(const Argument&, const Argument&) = default;
 };
 
-using Arguments = RecycledVector<Argument>;
-using Results = RecycledVector<ValueRecord>;
+using Arguments = PooledVector<Argument>;
+using Results = PooledVector<ValueRecord>;
 
 enum class CallKind : std::uint8_t { task = 0, construct_actor = 1, actor_call = 2 };
 
@@ -119,7 +119,7 @@ struct CallForm {
   std::uint32_t num_returns = 1;
   bool retry_exceptions = false;  // the caller requests exceptions to be reported as retryable
   std::string name_space;
-  DirectWish tensors;  // results: location of tensor elements, and transport preference
+  TransportPreference tensors;  // results: location of tensor elements, and transport preference
   bool beside = false;  // actors: runs on arrival, concurrently with other calls of the actor
   template <class Visit>
   static constexpr auto fields(Visit visit) {

@@ -12,7 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/commands/job_flags.h"
 #include "cli/output/output.h"
-#include "cli/output/texts.h"
+#include "cli/output/help_renderer.h"
 #include "protocol/program/cluster_files.h"
 
 namespace mobula::internal::cli {

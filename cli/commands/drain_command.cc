@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "base/time.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/commands/drain_report.h"
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
@@ -33,7 +33,7 @@ void on_interrupt(int) {
 }
 
 // Returns the complete id of a node from a prefix.
-Result<std::string> node_id_of(Asker& asker, const std::string& given) {
+Result<std::string> node_id_of(HeadQuery& asker, const std::string& given) {
   auto node = asker.ask("get", "node", given);
   if (!node) return node.error();
   return node->value("node_id", given);
@@ -43,7 +43,7 @@ struct Lists {
   Json submissions, actors;
 };
 
-Result<Lists> lists_of(Asker& asker) {
+Result<Lists> lists_of(HeadQuery& asker) {
   auto submissions = asker.ask_patiently("list", "submissions");
   if (!submissions) return submissions.error();
   auto actors = asker.ask_patiently("list", "actors");
@@ -95,7 +95,7 @@ class News {
 
 // Waits until the node is empty, or until the deadline has passed and the work that it ended is
 // gone. Returns the remaining work.
-Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const CommandLine& line, Duration within, ObjectsMoved& objects) {
+Result<LeaseCount> wait_until_empty(HeadQuery& asker, const std::string& node, const CommandLine& line, Duration within, ObjectsMoved& objects) {
   Time deadline = monotonic_now() + within;
   News news(line);
   for (bool first = true;; first = false) {
@@ -130,7 +130,7 @@ Result<LeaseCount> wait_until_empty(Asker& asker, const std::string& node, const
 }  // namespace
 
 int drain(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto node = node_id_of(asker, line.subject);
   if (!node) return complain(node.error());
   // Work that starts between the two reads is in the second, work that ends is in the first.
@@ -170,7 +170,7 @@ int drain(const CommandLine& line) {
 }
 
 int undrain(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto node = node_id_of(asker, line.subject);
   if (!node) return complain(node.error());
   const auto done = asker.ask("undrain", {}, *node);

@@ -9,7 +9,7 @@
 #include <ctime>
 #include <utility>
 
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
 #include "cli/output/pager.h"
@@ -97,7 +97,7 @@ int print_events(const Json& list, const CommandLine& line, bool first) {
 }
 
 // Follows until interrupted, or until stdout has no reader.
-int follow(Asker& asker, const CommandLine& line, Json filters, Json last) {
+int follow(HeadQuery& asker, const CommandLine& line, Json filters, Json last) {
   CommandLine lines = line;
   if (!for_people(line)) lines.output = OutputFormat::jsonl;  // a document has an end, this has none
   if (const int code = print_events(last, lines, true); code != exit_done) return code;
@@ -140,7 +140,7 @@ bool waits(const Json& item) {
 }
 
 // Submitted jobs may be named, and have more members.
-Result<Json> find_item(Asker& asker, const CommandLine& line) {
+Result<Json> find_item(HeadQuery& asker, const CommandLine& line) {
   auto item = asker.ask("get", line.kind == "jobs" ? "submission" : line.kind, line.subject);
   if (line.kind != "jobs" || item || item.error().code != ErrorCode::not_found) return item;
   return asker.ask("get", line.kind, line.subject);
@@ -177,7 +177,7 @@ Result<std::int64_t> moment_of(const std::string& text, std::int64_t now_ms) {
 }
 
 int show_events(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto filters = filters_of(line);
   if (!filters) return complain(filters.error());
   auto list = asker.ask("list", "events", filters->empty() ? "" : filters->dump());
@@ -189,7 +189,7 @@ int show_events(const CommandLine& line) {
 }
 
 int describe(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   auto item = find_item(asker, line);
   if (!item) return complain(item.error());
   const std::string id = id_of(*item, line.kind);

@@ -23,8 +23,8 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mutex.h"
-#include "cli/output/texts.h"
-#include "cli/output/colour.h"
+#include "cli/output/help_renderer.h"
+#include "cli/output/color.h"
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/output/output.h"
@@ -43,7 +43,7 @@ using deploy::HostReport;
 using Json = nlohmann::ordered_json;
 
 const std::set<std::string, std::less<>> sessions{"attach", "exec"};
-constexpr Duration release_patience = 2s;
+constexpr Duration release_timeout = 2s;
 
 struct FleetLine {
   std::string command;
@@ -157,7 +157,7 @@ void show(const FleetLine& line, const std::string& cluster,
     table.add({each.host, each.head ? "head" : "worker", each.result,
                fmt::format("{:.1f}", each.seconds), each.detail.empty() ? "-" : each.detail});
   }
-  std::fputs(table.text(wants_colours(colour_choice_of(line.colour).value_or(ColourChoice::automatic), STDOUT_FILENO)).c_str(), stdout);
+  std::fputs(table.text(wants_colours(colour_choice_of(line.colour).value_or(ColorChoice::automatic), STDOUT_FILENO)).c_str(), stdout);
 }
 
 // Progress of the hosts. Several threads report: see docs/concurrency.md.
@@ -330,7 +330,7 @@ int run_fleet_command(int argc, char** argv) {
   progress.clear();
   if (place) {  // the next command may begin when it sees the release
     place->close_input();
-    (void)place->wait(release_patience);
+    (void)place->wait(release_timeout);
   }
   show(line, inventory->cluster, reports);
   return exit_code_of(line.command, reports);

@@ -8,7 +8,7 @@
 
 #include "cli/find_cluster.h"
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "base/fd.h"
 #include "base/id.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/commands/job_upload.h"
@@ -36,8 +36,8 @@ using Output = std::vector<std::byte>;
 constexpr Duration shortest_pause = 2ms;
 constexpr Duration longest_pause = 200ms;
 constexpr Duration stdout_poll = 50ms;
-constexpr Duration last_output_patience = 1s;  // for output after an interruption, and at the end
-constexpr Duration head_patience = 60s;  // for a head that restarts
+constexpr Duration last_output_timeout = 1s;  // for output after an interruption, and at the end
+constexpr Duration head_timeout = 60s;  // for a head that restarts
 constexpr std::int64_t tail_bytes = 1 << 20;
 
 volatile std::sig_atomic_t interruptions = 0;
@@ -73,7 +73,7 @@ void take_interruptions() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-struct LogPart {
+struct ReadLogReply {
   Json job;
   std::uint64_t end = 0;
   std::uint64_t from = 0;
@@ -138,7 +138,7 @@ class JobOutput {
   // Flushes before another message is printed.
   void end() {
     if (!discards_) waiting_ += guard_.end();
-    (void)write(last_output_patience);
+    (void)write(last_output_timeout);
     if (const auto dropped = std::exchange(dropped_, 0); dropped > 0) {
       std::fprintf(stderr, "mobula: dropped %llu bytes of output because stdout was not read\n",
                    static_cast<unsigned long long>(dropped));
@@ -178,7 +178,7 @@ class JobClient {
 
   // Repeats the query while the head may return.
   Result<Json> ask_patiently(const std::string& verb, const std::string& kind, const std::string& argument) {
-    const Time until = monotonic_now() + head_patience;
+    const Time until = monotonic_now() + head_timeout;
     for (bool told = false;;) {
       auto answer = ask(verb, kind, argument);
       if (answer) return answer;
@@ -186,17 +186,17 @@ class JobClient {
       const bool passes = code == ErrorCode::unavailable || code == ErrorCode::timed_out;
       if (!passes || !addressed_ || monotonic_now() >= until || interruptions != 0) return answer;
       if (!std::exchange(told, true)) {
-        warn(fmt::format("{}; retrying for {} s", answer.error().text, head_patience / 1s));
+        warn(fmt::format("{}; retrying for {} s", answer.error().text, head_timeout / 1s));
       }
       client_.reset();
       pause(longest_pause);
     }
   }
 
-  Result<LogPart> read(const std::string& job, std::int64_t from) {
+  Result<ReadLogReply> read(const std::string& job, std::int64_t from) {
     auto answer = ask_patiently("job_log", fmt::format("{}", from), job);
     if (!answer) return answer.error();
-    LogPart part;
+    ReadLogReply part;
     part.job = answer->value("job", Json::object());
     part.from = answer->value("from", std::uint64_t{0});
     part.end = answer->value("end", std::uint64_t{0});
@@ -252,7 +252,7 @@ class Follower {
       if (part->from > at_) lost_bytes_ += part->from - at_;
       at_ = std::max(at_, part->from + part->bytes.size());
       output_.add(part->bytes);
-      const auto written = output_.write(stopping_ ? std::optional(last_output_patience) : std::nullopt);
+      const auto written = output_.write(stopping_ ? std::optional(last_output_timeout) : std::nullopt);
       if (written == JobOutput::Written::closed) return unheard();
       if (written == JobOutput::Written::interrupted) continue;
       if (output_.discards()) at_ = std::max(at_, part->end);

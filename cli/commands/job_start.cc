@@ -35,8 +35,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int start_failed_code = 127;
-constexpr Duration files_patience = 60s;  // for a head that restarts
-constexpr Duration files_pause = 500ms;
+constexpr Duration files_timeout = 60s;  // for a head that restarts
+constexpr Duration files_backoff = 500ms;
 constexpr auto coming_within = std::chrono::hours(1);
 constexpr std::uint64_t cache_bytes = std::uint64_t{1} << 30;
 
@@ -148,9 +148,9 @@ class FilesCache {
       // A slow head cannot be distinguished from a head with another key.
       const bool passes = why.code == ErrorCode::unavailable || why.code == ErrorCode::timed_out ||
                           why.code == ErrorCode::permission_denied;
-      if (!passes || monotonic_now() - heard >= files_patience) return why;
+      if (!passes || monotonic_now() - heard >= files_timeout) return why;
       client.reset();
-      ::poll(nullptr, 0, static_cast<int>(files_pause / 1ms));
+      ::poll(nullptr, 0, static_cast<int>(files_backoff / 1ms));
     }
   }
 

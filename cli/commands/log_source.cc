@@ -11,19 +11,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t part_bytes = 256u << 10;
-constexpr Duration busy_pause = 100ms;
+constexpr Duration busy_backoff = 100ms;
 constexpr int most_tries = 100;
 
 // Retries for a while if the reader is too busy.
-Result<Json> ask_for_part(Asker& asker, const std::string& verb, const std::string& kind, const std::string& argument) {
+Result<Json> ask_for_part(HeadQuery& asker, const std::string& verb, const std::string& kind, const std::string& argument) {
   for (int tries = 1;; ++tries) {
     auto answer = asker.ask_patiently(verb, kind, argument);
     if (answer || answer.error().code != ErrorCode::resource_exhausted || tries == most_tries) return answer;
-    pause(busy_pause);
+    pause(busy_backoff);
   }
 }
 
-Result<LogChunk> ask_for_log(Asker& asker, const std::string& verb, const std::string& argument, LogPlace& place) {
+Result<LogChunk> ask_for_log(HeadQuery& asker, const std::string& verb, const std::string& argument, LogPlace& place) {
   const auto part = ask_for_part(asker, verb, to_string(place), argument);
   if (!part) return part.error();
   const auto next = parse_log_place(part->value("next", std::string()));
@@ -48,16 +48,16 @@ LogSource LogSource::of_files(std::vector<std::string> paths) {
   });
 }
 
-LogSource LogSource::of_head(Asker& asker) {
+LogSource LogSource::of_head(HeadQuery& asker) {
   return LogSource([&asker](LogPlace& place) { return ask_for_log(asker, "head_log", {}, place); });
 }
 
-LogSource LogSource::of_node(Asker& asker, std::string node, std::string log) {
+LogSource LogSource::of_node(HeadQuery& asker, std::string node, std::string log) {
   const Json argument = {{"node_id", std::move(node)}, {"log", std::move(log)}};
   return LogSource([&asker, text = argument.dump()](LogPlace& place) { return ask_for_log(asker, "log", text, place); });
 }
 
-LogSource LogSource::of_job(Asker& asker, std::string job) {
+LogSource LogSource::of_job(HeadQuery& asker, std::string job) {
   return LogSource([&asker, job = std::move(job)](LogPlace& place) -> Result<LogChunk> {
     const auto part = ask_for_part(asker, "job_log", fmt::format("{}", place.from), job);
     if (!part) return part.error();

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "base/rotated_log.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 
 namespace mobula::internal::cli {
 
@@ -25,10 +25,10 @@ class LogSource {
  public:
   // A log of this machine: possible names of its files, the newest first.
   static LogSource of_files(std::vector<std::string> paths);
-  static LogSource of_head(Asker& asker);
-  static LogSource of_node(Asker& asker, std::string node, std::string log);
+  static LogSource of_head(HeadQuery& asker);
+  static LogSource of_node(HeadQuery& asker, std::string node, std::string log);
   // The output of a submitted job.
-  static LogSource of_job(Asker& asker, std::string job);
+  static LogSource of_job(HeadQuery& asker, std::string job);
 
   // Begins `bytes` before the end. Call before the first chunk; not for jobs.
   void begin_near_end(std::uint64_t bytes) { place_.from = -static_cast<std::int64_t>(bytes); }

@@ -16,13 +16,13 @@
 #include <utility>
 
 #include "base/id.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"
 #include "cli/output/log_stream.h"
-#include "cli/commands/task_run.h"
+#include "cli/commands/task_log_window.h"
 #include "protocol/codec/codec.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 #include "protocol/messages/span_facts.h"
 
 namespace mobula::internal::cli {
@@ -140,13 +140,13 @@ std::string name_of(const Json& item) {
   return node.empty() ? text_at(item, "log") : node.substr(0, name_digits) + "/" + text_at(item, "log");
 }
 
-LogSource source_of(Asker& asker, const Json& item) {
+LogSource source_of(HeadQuery& asker, const Json& item) {
   if (text_at(item, "log") == "head") return LogSource::of_head(asker);
   return LogSource::of_node(asker, text_at(item, "node_id"), text_at(item, "log"));
 }
 
 // Reports unavailable logs and the number of omitted ones; the latest logs have priority.
-std::size_t add_sources(Asker& asker, const Json& list, LogStream& stream, bool tells) {
+std::size_t add_sources(HeadQuery& asker, const Json& list, LogStream& stream, bool tells) {
   std::vector<const Json*> items;
   for (const auto& item : list["items"]) {
     const std::string fault = text_at(item, "reason");
@@ -174,7 +174,7 @@ std::size_t add_sources(Asker& asker, const Json& list, LogStream& stream, bool 
 }
 
 // Merges several logs by the times that agents write before each line.
-int print_list(Asker& asker, const Json& list, const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt) {
+int print_list(HeadQuery& asker, const Json& list, const CommandLine& line, std::optional<LinesWanted> wanted = std::nullopt) {
   auto stream = LogStream::create(line, wanted);
   if (!stream) return complain(stream.error());
   const auto warnings = list.value("warnings", Json::array());
@@ -208,7 +208,7 @@ std::int64_t pid_of(const Json& timeline, ProcessId wanted) {
 }
 
 // Prints the lines that the task's process printed while it ran, by the clock of its node.
-int print_task(Asker& asker, const Json& task, const CommandLine& line) {
+int print_task(HeadQuery& asker, const Json& task, const CommandLine& line) {
   const auto id = TaskId::from_hex(text_at(task, "task_id"));
   const std::string state = text_at(task, "state");
   std::string executor = text_at(task, "executor");
@@ -253,7 +253,7 @@ int print_task(Asker& asker, const Json& task, const CommandLine& line) {
 
 // Prints logs of subjects that no local file is named after, or all logs.
 int print_known(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   if (const auto job = asker.ask("get", "submission", line.subject)) {
     auto stream = LogStream::create(line);
     if (!stream) return complain(stream.error());
@@ -270,7 +270,7 @@ int print_known(const CommandLine& line) {
 }
 
 int list_logs(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto list = asker.ask("logs");
   if (list) {
     CommandLine as_list = line;

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/commands/node_types.h"
 #include "cli/output/output.h"

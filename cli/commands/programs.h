@@ -50,7 +50,7 @@ struct AgentPlan {
   bool driver_agent = false;
   bool waits_for_head = true;
   bool beside_head = false;  // on the head's machine, started with it
-  Duration drain_within = std::chrono::seconds(30);  // for running calls at the end
+  Duration drain_timeout = std::chrono::seconds(30);  // for running calls at the end
   LogLevel log_level = LogLevel::info;
   std::string log_file;
   RecordOptions record;

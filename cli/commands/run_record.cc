@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -25,7 +25,7 @@ std::uint64_t inode_of(const std::string& folder) {
 
 RunRecord RunRecord::of_this_process(bool head, bool has_keeper) {
   RunRecord record;
-  const auto self = ProcessMark::of_this_process();
+  const auto self = ProcessIdentity::of_this_process();
   record.pid = static_cast<pid_t>(self.pid);
   record.start_time = self.start_time;
   record.boot_id = self.boot_id;
@@ -35,7 +35,7 @@ RunRecord RunRecord::of_this_process(bool head, bool has_keeper) {
 }
 
 bool RunRecord::alive() const {
-  return start_time != 0 && ProcessMark{pid, start_time, boot_id}.alive();
+  return start_time != 0 && ProcessIdentity{pid, start_time, boot_id}.alive();
 }
 
 Result<void> save(const RunRecord& record, const std::string& folder) {

@@ -27,7 +27,7 @@
 #include "cli/output/table_columns.h"
 #include "cli/commands/token_commands.h"
 #include "cli/tool_client.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -242,7 +242,7 @@ class Start {
     agent.fabric = options.fabric;
     agent.node = options.node;
     agent.memory_threshold = options.memory_threshold;
-    agent.drain_within = Duration(static_cast<std::int64_t>(options.grace * 1e9));
+    agent.drain_timeout = Duration(static_cast<std::int64_t>(options.grace * 1e9));
     agent.executor_memory_bytes = options.executor_memory_bytes;
     agent.gpu_over_share = options.gpu_over_share;
     agent.gpu_watch_period = std::chrono::milliseconds(options.gpu_watch_ms);

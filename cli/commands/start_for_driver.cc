@@ -97,7 +97,7 @@ int start_for_driver(const Programs& programs, const CommandLine& line) {
   agent.folder = plan.folder;
   agent.cluster = "local";
   agent.node = options.node;
-  agent.drain_within = Duration(0);
+  agent.drain_timeout = Duration(0);
   agent.record = options.record;
   // Warnings are for operators of a cluster; a driver gets exceptions.
   agent.log_level = line.log_level.value_or(LogLevel::error);

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/filters.h"
 #include "cli/output/output.h"
@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Returns the page or the fault; a restarting head returns later.
-std::string page_of(Asker& asker, std::size_t rows, bool coloured) {
+std::string page_of(HeadQuery& asker, std::size_t rows, bool coloured) {
   auto status = asker.ask("status");
   if (!status) return "mobula: " + status.error().text + "\n";
   Json nodes, leases;
@@ -34,7 +34,7 @@ std::string page_of(Asker& asker, std::size_t rows, bool coloured) {
   return format_watch(*status, nodes, leases, rows / 3, coloured);
 }
 
-int watch_status(Asker& asker, const CommandLine& line) {
+int watch_status(HeadQuery& asker, const CommandLine& line) {
   std::string shown;
   std::size_t rows = 0;
   return watch_on_screen(line.watch_seconds, [&](const Screen& screen, char) {
@@ -49,7 +49,7 @@ int watch_status(Asker& asker, const CommandLine& line) {
 }  // namespace
 
 int show_status(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   for (bool first = true;; first = false) {
     const auto status = asker.ask("status");
     if (!status && first) return complain(status.error());
@@ -99,7 +99,7 @@ std::optional<std::int64_t> rows_wanted(const CommandLine& line, const Filters& 
   return usual_rows;
 }
 
-Result<Json> list_of(Asker& asker, const CommandLine& line) {
+Result<Json> list_of(HeadQuery& asker, const CommandLine& line) {
   const Filters filters = named_as_fields(line.kind, line.filters);
   if (line.limit >= 0 && line.kind != "tasks") {
     return failure(ErrorCode::invalid_argument, "--limit: only for tasks; " + line.kind + " are listed completely");
@@ -128,7 +128,7 @@ Result<Json> list_of(Asker& asker, const CommandLine& line) {
 }  // namespace
 
 int list_items(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto on_screen = [&](const Screen&, char) {
     auto list = list_of(asker, line);
     if (!list) asker.forget();
@@ -148,7 +148,7 @@ int list_items(const CommandLine& line) {
 }
 
 int show_memory(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   auto report = asker.ask("list", "memory");
   if (!report) return complain(report.error());
   const bool page = for_people(line) && line.table.columns.empty() && line.table.sort_by.empty();
@@ -156,7 +156,7 @@ int show_memory(const CommandLine& line) {
 }
 
 int get_item(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   auto item = asker.ask("get", line.kind, line.subject);
   // Submitted jobs are also found by name, and after their end.
   if (!item && line.kind == "jobs" && item.error().code == ErrorCode::not_found) {
@@ -169,7 +169,7 @@ int get_item(const CommandLine& line) {
 }
 
 int summarise(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   std::vector<std::pair<std::string, Json>> lists;
   for (const char* kind : {"nodes", "jobs", "actors", "leases", "executors", "placement-groups", "task-counts"}) {
     auto list = asker.ask("list", kind);
@@ -187,7 +187,7 @@ int summarise(const CommandLine& line) {
 }
 
 int explain(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const auto explanation = asker.ask("explain", "", line.subject);
   if (!explanation) return complain(explanation.error());
   const int code =

@@ -17,7 +17,7 @@
 #include "cli/find_cluster.h"
 #include "cli/commands/run_record.h"
 #include "cli/tool_client.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 constexpr double default_grace_s = 5;
 constexpr Duration after_interrupt = 5s;  // for processes that must not finish calls
 constexpr Duration after_kill = 10s;
-constexpr Duration head_patience = 2s;
+constexpr Duration head_timeout = 2s;
 
 // A process that may exit; readable when it has exited.
 class Ending {
@@ -58,7 +58,7 @@ void end_jobs(const std::string& folder) {
   cluster.address = head->address;
   if (auto key = load_key_file(folder + "/head/operator.key")) cluster.key = std::move(key).value();
   auto client = ToolClient::open(cluster);
-  const auto done = client ? client->ask("stop", {}, {}, head_patience) : client.error();
+  const auto done = client ? client->ask("stop", {}, {}, head_timeout) : client.error();
   if (!done) {
     std::fprintf(stderr, "mobula: end the jobs of the head: %s\n",
                  done.error().text.c_str());

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // After the driver exits, no process waits for an orderly end.
-constexpr Duration together_patience = 1s;
+constexpr Duration together_timeout = 1s;
 constexpr int signal_codes = 128;  // added to the signal that terminated a process
 constexpr int poll_ms = 20;  // in case the end of a child coincides with another signal
 
@@ -265,7 +265,7 @@ class Supervisor {
     ending_ = true;
     if (agent_) {
       agent_->signal(SIGINT);
-      const Time deadline = monotonic_now() + together_patience;
+      const Time deadline = monotonic_now() + together_timeout;
       while (!agent_->ended() && monotonic_now() < deadline) wait_for_news(-1, poll_ms);
       agent_.reset();  // kills the processes that have not exited
     }

@@ -17,10 +17,10 @@
 #include "cli/command_line.h"
 #include "cli/exit_code.h"
 #include "cli/commands/symmetric_options.h"
-#include "cli/output/texts.h"
+#include "cli/output/help_renderer.h"
 #include "cli/tool_client.h"
-#include "deploy/launch_folder.h"
-#include "deploy/meeting.h"
+#include "deploy/launch_dir.h"
+#include "deploy/rank_rendezvous.h"
 #include "deploy/own_address.h"
 #include "deploy/process.h"
 #include "protocol/program/cluster_files.h"
@@ -30,8 +30,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using deploy::Command;
-using deploy::LaunchFolder;
-using deploy::Meeting;
+using deploy::LaunchDir;
+using deploy::RankRendezvous;
 using deploy::Place;
 using deploy::PlaceNote;
 using deploy::Process;
@@ -72,7 +72,7 @@ struct Ends {
 
 class Rank {
  public:
-  Rank(SymmetricOptions options, Place place, LaunchFolder own)
+  Rank(SymmetricOptions options, Place place, LaunchDir own)
       : options_(std::move(options)), place_(std::move(place)), own_(std::move(own)) {}
 
   int run() {
@@ -308,7 +308,7 @@ class Rank {
     std::error_code code;
     if (shared.empty()) shared = fs::current_path(code).string();
     folder_ = shared + "/.mobula-" + place_.run;
-    auto meeting = Meeting::at(folder_);
+    auto meeting = RankRendezvous::at(folder_);
     if (!meeting) end_with(exit_failed, meeting.error().text);
     meeting_ = std::move(meeting).value();
   }
@@ -317,7 +317,7 @@ class Rank {
   void take_place() {
     if (!meeting_ || place_.unique) return;
     own_place_.self = hex_of(random_bits());
-    own_place_.process = ProcessMark::of_this_process();
+    own_place_.process = ProcessIdentity::of_this_process();
     own_place_.processes_of = deploy::own_processes();
     auto seen = meeting_->place_of(place_.rank);
     const Time until = monotonic_now() + stillness;
@@ -495,9 +495,9 @@ class Rank {
 
   SymmetricOptions options_;
   Place place_;
-  LaunchFolder own_;
+  LaunchDir own_;
   std::string folder_;
-  std::optional<Meeting> meeting_;  // absent: this rank is alone
+  std::optional<RankRendezvous> meeting_;  // absent: this rank is alone
   RunNote note_;
   Fd signals_;
   std::optional<Process> service_;  // `mobula start --block`
@@ -526,7 +526,7 @@ int symmetric(int argc, char** argv) {
   }
   auto place = deploy::place_of(variable, options->place);
   if (!place) return complain(place.error());
-  auto own = LaunchFolder::make();
+  auto own = LaunchDir::make();
   if (!own) return complain(own.error());
   return Rank(std::move(options).value(), std::move(place).value(), std::move(own).value()).run();
 }

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <span>
 
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/commands/timeline_trace.h"
 #include "protocol/codec/codec.h"
@@ -46,7 +46,7 @@ Json report_of(const std::string& path, const TraceCounts& counts, const Json& w
 }
 
 // Returns the complete id of a job, also by its name.
-Result<std::string> job_id_of(Asker& asker, const std::string& given) {
+Result<std::string> job_id_of(HeadQuery& asker, const std::string& given) {
   auto job = asker.ask("get", "jobs", given);
   if (!job) job = asker.ask("get", "submission", given);
   if (!job) return job.error();
@@ -56,7 +56,7 @@ Result<std::string> job_id_of(Asker& asker, const std::string& given) {
 }  // namespace
 
 int write_timeline(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   std::string job;
   if (!line.subject.empty()) {
     const auto whole = job_id_of(asker, line.subject);

@@ -79,8 +79,8 @@ class Writer {
   }
 
  private:
-  static Instant wall_ns(const SpansTold& spans) { return spans.wall_us * 1000; }
-  static Instant at(const SpansTold& spans, Duration ago) { return wall_ns(spans) - ago.count(); }
+  static Instant wall_ns(const SpansReply& spans) { return spans.wall_us * 1000; }
+  static Instant at(const SpansReply& spans, Duration ago) { return wall_ns(spans) - ago.count(); }
 
   // Sets the rows of a process.
   void place(ProcessId process, const std::string& node, const std::string& host, const std::string& name,
@@ -209,7 +209,7 @@ class Writer {
     const auto at = places_.find(process);
     return at == places_.end() ? nullptr : &at->second;
   }
-  static std::string name_of(const SpansTold& spans, std::uint32_t number) {
+  static std::string name_of(const SpansReply& spans, std::uint32_t number) {
     return number < spans.names.size() ? spans.names[number] : std::string("?");
   }
 

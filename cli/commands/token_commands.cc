@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/child.h"
 #include "cli/exit_code.h"
 #include "cli/find_cluster.h"

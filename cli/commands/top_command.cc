@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/exit_code.h"
 #include "cli/output/pager.h"
 #include "cli/output/screen.h"
@@ -20,7 +20,7 @@ constexpr std::size_t rows_beside = 8;  // headers and notes
 constexpr const char* running_tasks = R"({"state": "RUNNING"})";
 
 // Returns the second of two samples, with the differences.
-Result<Json> look(Asker& asker, Json& before) {
+Result<Json> look(HeadQuery& asker, Json& before) {
   auto usage = asker.ask("usage");
   if (!usage) return usage.error();
   const auto tasks = asker.ask("list", "tasks", running_tasks);
@@ -29,7 +29,7 @@ Result<Json> look(Asker& asker, Json& before) {
   return top;
 }
 
-int show_once(Asker& asker, const CommandLine& line) {
+int show_once(HeadQuery& asker, const CommandLine& line) {
   Json before;
   if (const auto first = look(asker, before); !first) return complain(first.error());
   pause(between_looks);
@@ -48,7 +48,7 @@ int show_once(Asker& asker, const CommandLine& line) {
 }  // namespace
 
 int show_top(const CommandLine& line) {
-  Asker asker(line);
+  HeadQuery asker(line);
   const bool on_screen = !line.once && for_people(line) && output_is_screen();
   if (!on_screen) return show_once(asker, line);
   Json before;

@@ -78,7 +78,7 @@ class Look {
  public:
   explicit Look(const CommandLine& line) : line_(line) {}
 
-  ClusterLook run() {
+  ClusterSnapshot run() {
     auto cluster = find_cluster(line_);
     if (!cluster) {
       no_cluster(cluster.error());
@@ -186,12 +186,12 @@ class Look {
 
   const CommandLine& line_;
   ClusterAddress cluster_;
-  ClusterLook look_;
+  ClusterSnapshot look_;
 };
 
 }  // namespace
 
-ClusterLook check_cluster(const CommandLine& line) { return Look(line).run(); }
+ClusterSnapshot check_cluster(const CommandLine& line) { return Look(line).run(); }
 
 std::vector<PortSeen> try_ports(std::vector<PortSeen> ports, Duration limit) {
   const auto loop = EventLoop::create();

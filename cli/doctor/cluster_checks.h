@@ -14,12 +14,12 @@
 
 namespace mobula::internal::cli::doctor {
 
-struct ClusterLook {
+struct ClusterSnapshot {
   Findings findings{};
   bool reached = false;  // a head has answered
 };
 
-ClusterLook check_cluster(const CommandLine& line);
+ClusterSnapshot check_cluster(const CommandLine& line);
 
 enum class PortAnswer {
   silent,   // no reply in time

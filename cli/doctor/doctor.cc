@@ -13,7 +13,7 @@
 #include <ranges>
 
 #include "base/fd.h"
-#include "cli/asker.h"
+#include "cli/head_query.h"
 #include "cli/child.h"
 #include "cli/doctor/cluster_checks.h"
 #include "cli/doctor/gpu_checks.h"
@@ -27,7 +27,7 @@
 #include "cli/tool_client.h"
 #include "device/detection/pci.h"
 #include "device/detection/probe.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::cli::doctor {
 namespace {
@@ -35,7 +35,7 @@ namespace {
 using Document = nlohmann::ordered_json;
 
 constexpr int vendor_patience_ms = 20'000;
-constexpr Duration probe_patience = 3s;
+constexpr Duration probe_timeout = 3s;
 
 void append(Findings& to, Findings more) { std::ranges::move(more, std::back_inserter(to)); }
 
@@ -170,7 +170,7 @@ int probe(const CommandLine& line) {
       ClusterAddress cluster{head->address, std::nullopt, folder + "/head/operator.key"};
       if (auto key = load_key_file(cluster.key_path)) cluster.key = std::move(key).value();
       auto client = ToolClient::open(cluster);
-      const auto pong = client ? client->ask("ping", {}, {}, probe_patience) : client.error();
+      const auto pong = client ? client->ask("ping", {}, {}, probe_timeout) : client.error();
       if (!pong) return complain(pong.error(), exit_failed);
     }
     if (load_agent_file(folder + "/agent/agent.json")) {

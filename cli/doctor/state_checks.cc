@@ -13,7 +13,7 @@
 #include "cli/commands/head_flags.h"
 #include "cli/commands/run_record.h"
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 #include "protocol/tickets/token.h"
 
 namespace mobula::internal::cli::doctor {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cli/output/colour.h"
+#include "cli/output/color.h"
 #include "cli/output/log_lines.h"
 #include "cli/output/table_columns.h"
 #include "cli/output/text_table.h"

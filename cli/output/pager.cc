@@ -15,8 +15,8 @@
 #include <optional>
 
 #include "base/fd.h"
-#include "cli/asker.h"
-#include "cli/output/colour.h"
+#include "cli/head_query.h"
+#include "cli/output/color.h"
 #include "cli/exit_code.h"
 #include "cli/output/screen.h"
 #include "cli/output/write_all.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/output/colour.h"
+#include "cli/output/color.h"
 #include "cli/output/log_lines.h"
 
 namespace mobula::internal::cli {

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cli/output/colour.h"
+#include "cli/output/color.h"
 #include "cli/output/output.h"
 
 namespace mobula::internal::cli {

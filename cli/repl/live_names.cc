@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration tab_patience = std::chrono::milliseconds(1500);
+constexpr Duration tab_timeout = std::chrono::milliseconds(1500);
 constexpr std::size_t most_completions = 10'000;
 
 // Runs the program next to this one, if it is installed.
@@ -53,7 +53,7 @@ std::vector<std::string> ids_of(const CommandLine& line, const std::string& kind
   const auto cluster = member == id_members.end() ? failure(ErrorCode::not_found, "no such kind") : find_cluster(line);
   if (!cluster) return {};
   auto client = ToolClient::open(*cluster);
-  const auto text = client ? client->ask("list", kind, {}, tab_patience) : client.error();
+  const auto text = client ? client->ask("list", kind, {}, tab_timeout) : client.error();
   if (!text) return {};
   const auto list = nlohmann::json::parse(*text, nullptr, false);
   if (!list.is_object() || !list.contains("items")) return {};

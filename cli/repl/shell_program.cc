@@ -18,7 +18,7 @@
 #include "cli/output/progress.h"
 #include "cli/repl/live_names.h"
 #include "cli/repl/shell.h"
-#include "cli/repl/waited_value.h"
+#include "cli/repl/pending_value.h"
 #include "cli/output/text_table.h"
 
 namespace mobula::internal::cli::repl {
@@ -217,7 +217,7 @@ int Shell::make_actor(const MakeActor& actor) {
 // them.
 int Shell::show(const std::string& name) {
   Progress progress(true);
-  WaitedValue value(line_, name == "_" ? "" : name);
+  PendingValue value(line_, name == "_" ? "" : name);
   const Time asked = monotonic_now();
   for (;;) {
     const auto answer = ask_program({{"do", "get"}, {"name", name}});

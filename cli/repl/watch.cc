@@ -19,7 +19,7 @@ constexpr Duration interval = 1s;
 constexpr Duration patience = 2s;
 constexpr std::size_t most_news = 200;
 constexpr std::size_t short_id = 8;
-constexpr Duration first_look_patience = 500ms;
+constexpr Duration first_probe_timeout = 500ms;
 constexpr const char* no_cluster = "(no cluster) > ";
 constexpr const char* not_looked_yet = "(connecting) > ";
 
@@ -73,7 +73,7 @@ Result<std::unique_ptr<ClusterWatch>> ClusterWatch::start(const CommandLine& lin
   watch->thread_ = std::thread([raw = watch.get()] { raw->run(); });
   // The first prompt shows the state of the cluster if it is known soon.
   {
-    const auto until = std::chrono::steady_clock::now() + first_look_patience;
+    const auto until = std::chrono::steady_clock::now() + first_probe_timeout;
     MutexLock held(watch->mutex_);
     while (watch->prompt_ == not_looked_yet && watch->changed_.wait_until(held, until)) {}
   }

@@ -11,9 +11,9 @@
 #include "base/time.h"
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
-#include "client/engine/collective_desk.h"
+#include "client/engine/collective_groups.h"
 #include "tensor/device_elements.h"
-#include "protocol/transfer_books.h"
+#include "protocol/transfer_log.h"
 
 namespace mobula {
 namespace {
@@ -123,7 +123,7 @@ class Operating {
       const Tensor part = ready(each);
       const auto bytes = bytes_of(part);
       if (stays_there()) {
-        if (auto copied = detail::copy_within(place_.index, bytes, to); !copied) fail_to_copy(copied.error());
+        if (auto copied = detail::copy_timeout(place_.index, bytes, to); !copied) fail_to_copy(copied.error());
       } else if (!bytes.empty()) {
         std::memcpy(to, bytes.data(), bytes.size());
       }
@@ -279,7 +279,7 @@ class Operating {
   void keep_operand() {
     try {
       Tensor copy = Tensor::empty(Extents(given_.shape()), given_.dtype(), place_);
-      if (detail::copy_within(place_.index, bytes_of(given_), static_cast<std::byte*>(copy.mutable_data()))) {
+      if (detail::copy_timeout(place_.index, bytes_of(given_), static_cast<std::byte*>(copy.mutable_data()))) {
         operand_ = std::move(copy);
         return;
       }
@@ -292,7 +292,7 @@ class Operating {
   void put_operand_back() {
     auto* const to = static_cast<std::byte*>(kept_in_->mutable_data());
     const auto bytes = bytes_of(*operand_);
-    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to) : detail::copy_within(place_.index, bytes, to));
+    (void)(operand_->device().kind == Device::cpu ? detail::copy_to_device(place_.index, bytes, to) : detail::copy_timeout(place_.index, bytes, to));
   }
   void count_staged() {
     if (is_staged()) member_->staged(input_.size());

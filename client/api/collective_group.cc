@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "client/api/collective_calls.h"
 #include "client/api/rules.h"
-#include "client/engine/collective_desk.h"
+#include "client/engine/collective_groups.h"
 
 namespace mobula {
 namespace detail {
@@ -110,7 +110,7 @@ CollectiveJoined collective_join(const CollectiveJoin& request) {
 std::string collective_connect(const CollectiveConnect& request) {
   const auto desk = runtime()->collectives();
   if (!desk) return "its process has no part in collective groups";
-  std::vector<collective::Meeting> meetings;
+  std::vector<collective::MemberEndpoint> meetings;
   for (const auto& each : request.members) {
     meetings.push_back({each.machine, each.local, each.address, each.fabric, each.carrier, each.process, each.device, each.nccl_host,
                         each.nccl_version});

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/edits.h"
+#include "base/edit_distance.h"
 
 namespace mobula::internal::runtime::console {
 namespace {
@@ -28,8 +28,8 @@ std::string last_part(const std::string& name) {
 std::string nearest(const std::string& wanted, const std::vector<std::string>& names) {
   if (names.empty()) return "; the program names none";
   const auto best = std::ranges::min_element(
-      names, {}, [&](const std::string& name) { return edits_between(wanted, last_part(name)); });
-  if (edits_between(wanted, last_part(*best)) * 2 <= wanted.size() + 1) return fmt::format("; did you mean '{}'?", *best);
+      names, {}, [&](const std::string& name) { return edit_distance(wanted, last_part(name)); });
+  if (edit_distance(wanted, last_part(*best)) * 2 <= wanted.size() + 1) return fmt::format("; did you mean '{}'?", *best);
   return "; \\d lists what there is";
 }
 

@@ -16,15 +16,15 @@
 
 namespace mobula::internal::client {
 
-struct TellAgent {
+struct SendToAgent {
   ProcessToAgent message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("message", &TellAgent::message));
+    return visit(field("message", &SendToAgent::message));
   }
-  friend bool operator==(const TellAgent&, const TellAgent&) = default;
+  friend bool operator==(const SendToAgent&, const SendToAgent&) = default;
 };
-// Opens the stream that carries TellExecutor frames to this process until CloseStream.
+// Opens the stream that carries SendToExecutor frames to this process until CloseStream.
 struct OpenStream {
   Endpoint executor;
   template <class Visit>
@@ -35,14 +35,14 @@ struct OpenStream {
 };
 // Sends a frame on the open stream to this executor. The shell connects and sends its hello on
 // first use.
-struct TellExecutor {
+struct SendToExecutor {
   ProcessId executor;
   CallerFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &TellExecutor::executor), field("frame", &TellExecutor::frame));
+    return visit(field("executor", &SendToExecutor::executor), field("frame", &SendToExecutor::frame));
   }
-  friend bool operator==(const TellExecutor&, const TellExecutor&) = default;
+  friend bool operator==(const SendToExecutor&, const SendToExecutor&) = default;
 };
 struct CloseStream {
   ProcessId executor;
@@ -65,12 +65,12 @@ struct ObjectChanged {
 // the value into the reserved memory itself and reports ValueWritten.
 struct RoomMade {
   ObjectId object;
-  PlaceRecord place;
+  SlabRange place;
   Payload payload;
   RefRecords contained;  // refs in the payload
   bool is_error = false;
   std::optional<Failure> failure;
-  PlaceRecord copy_of;  // location of the value in the store of a dead agent
+  SlabRange copy_of;  // location of the value in the store of a dead agent
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &RoomMade::object), field("place", &RoomMade::place),
@@ -90,8 +90,8 @@ struct ValueSealed {
   friend bool operator==(const ValueSealed&, const ValueSealed&) = default;
 };
 struct HeadAnswered {
-  HeadToProcess answer;  // ActorFound, StateRead, JobStarted, RequestRefused, AskTransfers,
-                         // AskSpans
+  HeadToProcess answer;  // FindActorReply, ReadStateReply, StartJobReply, RequestRejected, TransfersRequest,
+                         // SpansRequest
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("answer", &HeadAnswered::answer));
@@ -101,7 +101,7 @@ struct HeadAnswered {
 // The process no longer reads at this location. The mapping is released with its last view.
 struct DropPlace {
   ObjectId object;
-  PlaceRecord place;
+  SlabRange place;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("object", &DropPlace::object), field("place", &DropPlace::place));
@@ -139,7 +139,7 @@ struct SubmittedDone {
   friend bool operator==(const SubmittedDone&, const SubmittedDone&) = default;
 };
 
-using Command = std::variant<TellAgent, TellExecutor, CloseStream, ObjectChanged, RoomMade,
+using Command = std::variant<SendToAgent, SendToExecutor, CloseStream, ObjectChanged, RoomMade,
                              ValueSealed, HeadAnswered, DropPlace, Warn, HandedOver, OpenStream,
                              TensorUnneeded, SubmittedDone>;
 

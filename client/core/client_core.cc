@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_job_over("client.job_ended_by_the_head");
+const CoverageMark mark_job_over("client.job_ended_by_the_head");
 
 }  // namespace
 
@@ -49,7 +49,7 @@ std::optional<Time> ClientCore::next_deadline() const {
     if (at && (!earliest || *at < *earliest)) earliest = at;
   };
   for (const auto& [id, row] : classes_) {
-    if (row.dirty) consider(row.demand_due(options_.tell_interval));
+    if (row.dirty) consider(row.demand_due(options_.demand_report_interval));
     if (row.spread) consider(row.spread->next_deadline());
     for (const SlotId slot : row.slots) {
       const auto* held = slots_.find(slot);
@@ -58,7 +58,7 @@ std::optional<Time> ClientCore::next_deadline() const {
         consider(held->idle_since + options_.idle_return);
       }
       if (stream && stream->in_flight.size() > 1 && !stream->taking_back) {
-        consider(stream->last_reply + options_.steal_after);
+        consider(stream->last_reply + options_.rebalance_delay);
       }
     }
   }
@@ -96,7 +96,7 @@ void ClientCore::tick_writes() {
     auto* write = writes_.find(*object);
     if (write == nullptr || !write->retry_at || *write->retry_at > now_) continue;
     write->retry_at.reset();
-    tell_agent(ReserveObject{*object, write->size_bytes});
+    tell_agent(ReserveObjectRequest{*object, write->size_bytes});
   }
 }
 
@@ -116,7 +116,7 @@ void ClientCore::on(const AgentLost&) {
   head_epoch_ = 0;
 }
 
-void ClientCore::on(const AgentSaid& event) {
+void ClientCore::on(const ReceivedFromAgent& event) {
   std::visit([&](const auto& each) { heard(each); }, event.message);
 }
 
@@ -165,14 +165,14 @@ void ClientCore::heard(const PeersDead& message) {
   }
 }
 
-void ClientCore::head_says(const JobStarted& message) {
+void ClientCore::head_says(const StartJobReply& message) {
   job_started_ = true;
   emit(HeadAnswered{message});
 }
 
 // Once the job has run, a rejection means that the head ended it, because its node counted as dead
 // for a while. Waiting tasks never get a slot, and retries are rejected again.
-void ClientCore::head_says(const RequestRefused& message) {
+void ClientCore::head_says(const RequestRejected& message) {
   emit(HeadAnswered{message});
   if (!job_started_ || job_.job.empty() || message.job != job_.job) return;
   mark_job_over.hit();

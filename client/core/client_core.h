@@ -108,30 +108,30 @@ class ClientCore : ClientTables {
   void on(const EndGroup& event);
   void on(const PinRefs& event);
   void on(const UnpinRefs& event);
-  void on(const LendRefs& event);
-  void on(const EndLoans& event);
+  void on(const BorrowRefs& event);
+  void on(const EndBorrow& event);
   void on(const HandOver& event);
   void on(const AwaitSubmitted&) { awaits_submitted_ = true; }
   void on(const Attached& event);
   void on(const AgentLost& event);
-  void on(const AgentSaid& event);
-  void on(ExecutorSaid& event);
+  void on(const ReceivedFromAgent& event);
+  void on(ReceivedFromExecutor& event);
   void on(const StreamEnded& event);
   void on(const Tick& event);
   // messages of the agent
   void heard(const FromHead& message);
-  void heard(const ObjectReserved& message);
-  void heard(const ObjectSealed& message);
-  void heard(const HoldConfirmed& message);
-  void heard(const ObjectReadable& message);
-  void heard(const ReturnPlace& message);
-  void heard(const ExportUnheld& message);
+  void heard(const ReserveObjectReply& message);
+  void heard(const SealObjectReply& message);
+  void heard(const HoldObjectReply& message);
+  void heard(const FetchObjectReply& message);
+  void heard(const UnpinRequest& message);
+  void heard(const ExportReleased& message);
   void heard(const ObjectGone& message);
   void heard(const HeadStatus& message);
   void heard(const PeersDead& message);
   template <class Other> void heard(const Other&) {}
   // messages of the head
-  void head_says(const JobStarted& message);
+  void head_says(const StartJobReply& message);
   void head_says(const SlotReady& message);
   void head_says(const GenerationEnded& message);
   void head_says(const SlotLost& message);
@@ -139,17 +139,17 @@ class ClientCore : ClientTables {
   void head_says(const DemandPlanned& message);
   void head_says(const DemandInfeasible& message);
   void head_says(const ActorChanged& message);
-  void head_says(const ActorFound& message);
+  void head_says(const FindActorReply& message);
   template <class ForShell> void head_says(const ForShell& message) { emit(HeadAnswered{message}); }
-  void head_says(const RequestRefused& message);
+  void head_says(const RequestRejected& message);
   void head_says(const GroupChanged& message);
-  void head_says(const AskTasks& message);
+  void head_says(const TasksRequest& message);
   // messages of executors
   void executor_says(ProcessId executor, CallReply message);
-  void executor_says(ProcessId executor, CallHandedBack message);
+  void executor_says(ProcessId executor, CallReturned message);
   void executor_says(ProcessId executor, CallStarted message);
-  void executor_says(ProcessId executor, StreamRetires message);
-  void executor_says(ProcessId executor, HoldsResults message);
+  void executor_says(ProcessId executor, StreamClosing message);
+  void executor_says(ProcessId executor, ResidentStateChanged message);
 
   ObjectRow& own_object(ObjectId object, TaskId creator);  // objects.cc
   ObjectRow& borrow(const RefRecord& ref);
@@ -231,8 +231,8 @@ class ClientCore : ClientTables {
 
   void join_queue(TaskId task, const TaskRow& row);  // queues.cc
   void leave_queue(TaskId task, ClassId demand_class);
-  void bring_near(ClassRow& demand);
-  void make_whole(Backlog::Whole small);
+  void refill(ClassRow& demand);
+  void expand(CompactQueue::Expanded small);
   void make_children_whole(TaskId parent);
   ObjectRow* find_object(ObjectId object);  // expands the row if needed; null if unknown
   // Fails all queued tasks of the class with this error.
@@ -270,7 +270,7 @@ class ClientCore : ClientTables {
 
   void ask_for_actor(ActorId actor);  // actors.cc
   void watch_actor(ActorId actor);
-  bool asks_again(const ActorFound& message);
+  bool asks_again(const FindActorReply& message);
   void advance_actor(ActorId actor);
   void end_wait_for_returns(ProcessId executor);
   // reason why a live actor gets no calls; empty if it may get some
@@ -292,7 +292,7 @@ class ClientCore : ClientTables {
   void end_groups(const std::string& why);
   void restate();
   void emit(Command command) { out_->push_back(std::move(command)); }
-  void tell_agent(ProcessToAgent message) { emit(TellAgent{std::move(message)}); }
+  void tell_agent(ProcessToAgent message) { emit(SendToAgent{std::move(message)}); }
   void tell_head(ProcessToHead message) { tell_agent(ForHead{std::move(message)}); }
 };
 

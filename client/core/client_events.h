@@ -93,7 +93,7 @@ struct ErrorRead {
 
 // The only thread of user code is blocked in a get without a timeout until these are ready. Empty: it continues.
 struct BlockedOn {
-  RecycledVector<ObjectId> objects;
+  PooledVector<ObjectId> objects;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("objects", &BlockedOn::objects));
@@ -177,22 +177,22 @@ struct AgentLost {
   }
   friend bool operator==(const AgentLost&, const AgentLost&) = default;
 };
-struct AgentSaid {
+struct ReceivedFromAgent {
   AgentToProcess message;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("message", &AgentSaid::message));
+    return visit(field("message", &ReceivedFromAgent::message));
   }
-  friend bool operator==(const AgentSaid&, const AgentSaid&) = default;
+  friend bool operator==(const ReceivedFromAgent&, const ReceivedFromAgent&) = default;
 };
-struct ExecutorSaid {
+struct ReceivedFromExecutor {
   ProcessId executor;
   ExecutorFrame frame;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &ExecutorSaid::executor), field("frame", &ExecutorSaid::frame));
+    return visit(field("executor", &ReceivedFromExecutor::executor), field("frame", &ReceivedFromExecutor::frame));
   }
-  friend bool operator==(const ExecutorSaid&, const ExecutorSaid&) = default;
+  friend bool operator==(const ReceivedFromExecutor&, const ReceivedFromExecutor&) = default;
 };
 // The connection to the executor ended, and all of its data was delivered.
 struct StreamEnded {
@@ -216,9 +216,9 @@ struct Tick {
 using Event = std::variant<SubmitTask, SubmitActor, SubmitActorCall, PutInline, ReserveRoom,
                            ValueWritten, RetainRef, ReleaseRef, AdoptRef, WantObject, CancelObject,
                            CancelChildren, KillActor, AskHead, PinRefs, UnpinRefs, Attached,
-                           AgentLost, AgentSaid, ExecutorSaid, StreamEnded, Tick, HandOver,
+                           AgentLost, ReceivedFromAgent, ReceivedFromExecutor, StreamEnded, Tick, HandOver,
                            ValueUnreadable, SubmitGroup, AwaitGroup, EndGroup, UnwantObject,
-                           KeepTensor, ElementsLost, LendRefs, EndLoans, AwaitSubmitted, ErrorRead,
+                           KeepTensor, ElementsLost, BorrowRefs, EndBorrow, AwaitSubmitted, ErrorRead,
                            AbandonWrite, BlockedOn>;
 
 }  // namespace mobula::internal::client

@@ -5,7 +5,7 @@
 
 #include "base/copy_on_write.h"
 #include "base/id.h"
-#include "base/latest.h"
+#include "base/ring_buffer.h"
 #include "base/time.h"
 #include "base/model/task.h"
 
@@ -29,6 +29,6 @@ struct OwnedCall {
   Answered by;  // empty if the call was never sent
 };
 
-using OwnedCalls = Latest<OwnedCall, 8192>;
+using OwnedCalls = RingBuffer<OwnedCall, 8192>;
 
 }  // namespace mobula::internal::client

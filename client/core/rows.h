@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/copy_on_write.h"
-#include "base/recycled.h"
+#include "base/block_pool.h"
 #include "base/table.h"
 #include "base/time.h"
 #include "client/core/calls/spread_turns.h"
@@ -31,7 +31,7 @@ enum class HoldState : std::uint8_t { none, asked, confirmed, put_off };
 struct Reading {
   std::uint64_t fetch = 0;        // number of the latest fetch
   std::uint64_t place_fetch = 0;  // fetch that made `place` readable
-  PlaceRecord place;
+  SlabRange place;
   std::optional<Failure> failure;  // failure of the latest fetch; a new want retries
 };
 
@@ -49,13 +49,13 @@ struct ObjectRow {
   bool owned : 1 = false;
   bool ready : 1 = false;         // `value` is set
   bool exported : 1 = false;      // owned: other processes may request it
-  bool released : 1 = false;      // exported: not used here, awaits ExportUnheld
+  bool released : 1 = false;      // exported: not used here, awaits ExportReleased
   bool storing : 1 = false;       // a value is being written into the store
   bool fetching : 1 = false;
   bool readable : 1 = false;      // at the location in `reading`
   bool return_asked : 1 = false;  // readable: the agent awaits the location after the last view
   bool written : 1 = false;       // owned: this process wrote it there, and has it mapped
-  bool lent : 1 = false;          // borrowed by running calls, see LoanRow
+  bool lent : 1 = false;          // borrowed by running calls, see BorrowRow
   bool passed_on : 1 = false;     // while lent: this process may have passed it on
   bool unsaid : 1 = false;        // own tensor in replies without a report of their receivers
   bool lineage_given_up : 1 = false;  // its task was dropped from the lineage
@@ -71,7 +71,7 @@ struct ObjectRow {
 
 // Counts of the borrows of an object and of the replies that contain it. Few objects have such a
 // row.
-struct LoanRow {
+struct BorrowRow {
   std::int32_t calls = 0;    // count of running calls whose callers hold it for this process
   std::int32_t replies = 0;  // count of replies whose receivers have not reported back
 };
@@ -199,9 +199,9 @@ struct ClassRow {
   std::optional<SpreadTurns> spread;  // strategy Spread, outside placement groups
   std::size_t waiting() const { return queue.size() + line.tasks; }
   // Time at which a changed demand may be sent.
-  Time demand_due(Duration tell_interval) const {
+  Time demand_due(Duration demand_report_interval) const {
     const bool grows = static_cast<std::int64_t>(waiting()) > told;
-    return spread && grows ? tell_after - tell_interval + SpreadTurns::demand_interval : tell_after;
+    return spread && grows ? tell_after - demand_report_interval + SpreadTurns::demand_interval : tell_after;
   }
 };
 
@@ -277,8 +277,8 @@ struct WriteRow {
   ProcessId owner;
   NodeId home;
   bool escaping = false;  // the value of an own object, not of a thread
-  PlaceRecord place = {};    // location that the agent returned
-  PlaceRecord copy_of = {};  // if escaping: location of the value in the store of a dead agent
+  SlabRange place = {};    // location that the agent returned
+  SlabRange copy_of = {};  // if escaping: location of the value in the store of a dead agent
   bool lost = false;         // the agent that returned `place` to a thread died since
   std::optional<Failure> there = {};  // already on this node: reported once the owner holds it
   std::optional<Time> retry_at;  // if escaping: the store was full

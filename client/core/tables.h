@@ -9,16 +9,16 @@
 #include "base/deadline_heap.h"
 #include "base/table.h"
 #include "base/work_list.h"
-#include "client/core/calls/backlog.h"
+#include "client/core/calls/compact_queue.h"
 #include "client/core/client_commands.h"
 #include "client/core/client_options.h"
-#include "client/core/calls/ended_tasks.h"
+#include "client/core/calls/finished_tasks.h"
 #include "client/core/refs/lineage.h"
 #include "client/core/owned_spans.h"
-#include "client/core/refs/put_off.h"
-#include "client/core/calls/recent.h"
+#include "client/core/refs/deferred_holds.h"
+#include "client/core/calls/fifo_cache.h"
 #include "client/core/rows.h"
-#include "client/core/refs/unheld_replies.h"
+#include "client/core/refs/unclaimed_replies.h"
 #include "client/core/refs/unread_errors.h"
 
 namespace mobula::internal::client {
@@ -29,7 +29,7 @@ struct ClientTables {
   ClientOptions options_;
   Table<ObjectId, ObjectRow> objects_;
   Table<TaskId, TaskRow> tasks_;
-  Backlog backlog_;  // tasks and results without rows
+  CompactQueue backlog_;  // tasks and results without rows
   Table<ProcessId, StreamRow> streams_;
   DeadlineHeap<ProcessId> stream_deadlines_;
   Table<SlotId, SlotRow> slots_;
@@ -37,27 +37,27 @@ struct ClientTables {
   Table<ActorId, ActorRow> actors_;
   Table<GroupId, GroupRow> groups_;
   Table<ObjectId, WriteRow> writes_;
-  EndedTasks ended_;
+  FinishedTasks ended_;
   OwnedCalls owned_calls_;
   UnreadErrors unread_;
   std::uint64_t reported_failures_ = 0;  // count of ended_.failures() that the head knows
   std::optional<Time> failures_due_;     // time of the next report
-  Table<ObjectId, RecycledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
+  Table<ObjectId, PooledVector<TaskId>> waiting_tasks_;  // object -> tasks that lack it
   Table<ObjectId, std::vector<ActorId>> waiting_actors_;  // object -> constructors that lack it
   std::set<std::pair<Time, TaskId>> retries_;             // tasks that wait for `retry_at`
-  UnheldReplies unheld_;
-  Table<ObjectId, LoanRow> loans_;
-  PutOff holds_due_, exports_due_;
-  PutOff write_retries_;
-  PutOff orphans_due_;  // pins on refs that dead executors had borrowed
+  UnclaimedReplies unheld_;
+  Table<ObjectId, BorrowRow> loans_;
+  DeferredHolds holds_due_, exports_due_;
+  DeferredHolds write_retries_;
+  DeferredHolds orphans_due_;  // pins on refs that dead executors had borrowed
   Answered answered_;  // taken from the latest reply
   ProcessId replies_;  // actor whose reply the running step processes
   WorkList<ObjectId> drops_;   // objects that may be unused
   WorkList<ObjectId> served_;  // objects with waiters
   std::vector<ClassId> stale_;  // classes to dispatch at the end of the step
-  Recent<SlotId, bool> returned_;  // returned slots, for late messages
-  Recent<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
-  Recent<ProcessId, bool> dead_;   // processes whose death the head published
+  FifoCache<SlotId, bool> returned_;  // returned slots, for late messages
+  FifoCache<ProcessId, StreamRow> closed_;  // streams to actors, with numbers to continue
+  FifoCache<ProcessId, bool> dead_;   // processes whose death the head published
   struct Ending {
     EndActor message;
     std::uint64_t number = 0;
@@ -66,8 +66,8 @@ struct ClientTables {
     FindActor question;
     std::uint64_t asked_after = 0;  // count of EndActor messages sent before it
   };
-  Recent<ActorId, Ending> endings_;  // EndActor messages whose death report is due
-  Recent<std::uint64_t, Find> finds_;  // pending requests, by number
+  FifoCache<ActorId, Ending> endings_;  // EndActor messages whose death report is due
+  FifoCache<std::uint64_t, Find> finds_;  // pending requests, by number
   std::uint64_t ends_sent_ = 0;        // count of EndActor messages
   std::vector<CallerFrame> frames_;  // outgoing frames; member only to reuse its memory
   std::uint64_t head_epoch_ = 0;
@@ -81,7 +81,7 @@ struct ClientTables {
   bool job_started_ = false;
   bool job_over_ = false;  // the head ended the job while its driver runs
   bool awaits_submitted_ = false;  // the process exits as planned
-  RecycledVector<ObjectId> blocked_on_;  // objects that the only thread of user code waits for without a timeout
+  PooledVector<ObjectId> blocked_on_;  // objects that the only thread of user code waits for without a timeout
   Lineage lineage_;
   Time now_;                             // time of the running step
   std::vector<Command>* out_ = nullptr;  // commands of the running step

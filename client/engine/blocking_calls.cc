@@ -30,8 +30,8 @@ std::optional<Time> time_of(const detail::Deadline& deadline) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(deadline->time_since_epoch()).count());
 }
 
-RecycledVector<ObjectId> ids_of(std::span<const RawId> objects) {
-  RecycledVector<ObjectId> ids;
+PooledVector<ObjectId> ids_of(std::span<const RawId> objects) {
+  PooledVector<ObjectId> ids;
   ids.reserve(objects.size());
   for (const RawId each : objects) ids.emplace_back(bits(each));
   return ids;
@@ -211,9 +211,9 @@ Answer<std::size_t> ProcessRuntime::get_batch(std::span<const RawId> objects, co
 detail::Done ProcessRuntime::pull_tensors(ProcessEngine::Lock& lock, std::span<const RawId> objects,
                                           const detail::GetRequest& request, Pulls& pulls,
                                           const std::function<detail::Done()>& values_settled) {
-  std::optional<DirectWish> wish;
+  std::optional<TransportPreference> wish;
   if (request.tensor_transport == Transport::object_store) {
-    wish = DirectWish{true, DirectPath::store, request.allow_fallback};
+    wish = TransportPreference{true, DirectPath::store, request.allow_fallback};
   } else if (request.tensor_transport != Transport::automatic) {
     wish = wish_of(request.tensor_transport, request.allow_fallback);
   }

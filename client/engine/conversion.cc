@@ -113,8 +113,8 @@ DemandClass demand_class_of(const detail::ResourceRequest& request, JobId job, P
   return result;
 }
 
-DirectWish wish_of(Transport transport, bool allow_fallback, TensorPolicy policy) {
-  DirectWish wish{.direct = true, .named = {}, .allow_fallback = allow_fallback};
+TransportPreference wish_of(Transport transport, bool allow_fallback, TensorPolicy policy) {
+  TransportPreference wish{.direct = true, .named = {}, .allow_fallback = allow_fallback};
   if (policy == TensorPolicy::snapshot) wish.sharing = ElementSharing::snapshot;
   if (policy == TensorPolicy::alias) wish.sharing = ElementSharing::alias;
   switch (transport) {

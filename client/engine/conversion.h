@@ -24,7 +24,7 @@ inline ObjectId counted_object(detail::ContainedRef ref) {
 }
 
 // The transport preference of tensors for options that name a transport.
-DirectWish wish_of(Transport transport, bool allow_fallback, TensorPolicy policy = TensorPolicy::freeze);
+TransportPreference wish_of(Transport transport, bool allow_fallback, TensorPolicy policy = TensorPolicy::freeze);
 
 // The placement request of validated options.
 Request request_of(const detail::ResourceRequest& request);

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/recycled.h"
+#include "base/block_pool.h"
 #include "client/engine/process_engine.h"
 
 namespace mobula::internal::client {
@@ -48,7 +48,7 @@ class GetBatch {
   ProcessEngine& engine_;
   const std::span<const ObjectId> objects_;
   const bool whole_;
-  RecycledVector<std::uint8_t> held_;  // by index
+  PooledVector<std::uint8_t> held_;  // by index
   std::size_t size_ = 0;   // count of settled leading objects
   std::size_t ahead_ = 0;  // first index from which no object is held
   std::int64_t bytes_ = 0;  // bytes of settled objects

@@ -17,7 +17,7 @@ constexpr Duration answer_delay = 200ms;
 
 SlabId slab_id(std::uint64_t slab) { return SlabId(Hash128{0, slab}); }
 
-Place place_of(const PlaceRecord& record) {
+Place place_of(const SlabRange& record) {
   return {slab_id(record.slab), static_cast<std::uint64_t>(record.offset),
           static_cast<std::uint64_t>(record.size_bytes)};
 }
@@ -185,9 +185,9 @@ void ProcessEngine::unwant(ObjectId object) { count<UnwantObject>(&ClientCore::u
 
 void ProcessEngine::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
-    if (auto* agent = std::get_if<TellAgent>(&command)) {
+    if (auto* agent = std::get_if<SendToAgent>(&command)) {
       outbox_.emplace_back(std::move(agent->message));
-    } else if (auto* stream = std::get_if<TellExecutor>(&command)) {
+    } else if (auto* stream = std::get_if<SendToExecutor>(&command)) {
       tell_executor(stream->executor, std::move(stream->frame));
     } else if (auto* open = std::get_if<OpenStream>(&command)) {
       endpoints_.insert_or_assign(open->executor.process, std::move(open->executor));
@@ -241,7 +241,7 @@ void ProcessEngine::carry_out(RoomMade& room) {
 }
 
 // The value as this process maps it, whatever happened to its store.
-std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object, const PlaceRecord& place) const {
+std::span<const std::byte> ProcessEngine::mapped_bytes(ObjectId object, const SlabRange& place) const {
   if (const auto read = readable_.find(object); read != readable_.end()) return read->second.bytes();
   const auto slab = writable_.find(place.slab);
   if (slab == writable_.end()) return {};
@@ -280,14 +280,14 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   }
   const auto held = lock();
   if (std::holds_alternative<UseDoorbell>(*message)) return use_doorbell(std::move(frame.fds));
-  if (const auto* opened = std::get_if<RingOpened>(&*message)) {
+  if (const auto* opened = std::get_if<OpenRingReply>(&*message)) {
     return ring_opened(*opened, std::move(frame.fds));
   }
   // Data that a peer wrote before its death precedes the report of its death.
   if (rings_.doorbell() != nullptr) broken(rings_.collect_all(hearer_));
   if (const auto* ended = std::get_if<RingEnded>(&*message)) return ring_ended(ended->ring);
   take_descriptor(*message, std::move(frame.fds));
-  if (const auto* retire = std::get_if<RetireSlab>(&*message)) return retire_slab(retire->slab);
+  if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message)) return retire_slab(retire->slab);
   if (const auto* lines = std::get_if<LogLines>(&*message)) {
     for (const auto& line : lines->lines) {
       print_stderr("({}) {}", lines->source, line);
@@ -299,11 +299,11 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
   if (const auto* dead = std::get_if<PeersDead>(&*message); dead != nullptr && tensor_hooks_.dead) {
     tensor_hooks_.dead(dead->processes);
   }
-  const auto* read = std::get_if<ObjectReadable>(&*message);
+  const auto* read = std::get_if<FetchObjectReply>(&*message);
   const ObjectId mapped = read == nullptr ? ObjectId() : read->object;
   const auto* status = std::get_if<HeadStatus>(&*message);
   const bool head_back = status != nullptr && status->connected;
-  step(AgentSaid{std::move(*message)});
+  step(ReceivedFromAgent{std::move(*message)});
   if (head_back && tensor_hooks_.head_back) tensor_hooks_.head_back();
   if (!mapped.empty()) {
     const auto* row = core_.object(mapped);
@@ -314,20 +314,20 @@ void ProcessEngine::agent_frame(LocalFrame frame) {
 
 void ProcessEngine::change_trust(const TrustChanged& trust) {
   if (!trust.agent_ticket.empty()) ticket_ = with_signer(ticket_, trust.agent_ticket);
-  void_keys_.add(trust.void_keys);
-  if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, trust.void_keys);
+  void_keys_.add(trust.revoked_keys);
+  if (tensor_hooks_.trust) tensor_hooks_.trust(ticket_, trust.revoked_keys);
 }
 
 // Maps the slab that a message names before the core receives the message.
 void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<Fd> fds) {
-  if (const auto* reserved = std::get_if<ObjectReserved>(&message)) {
+  if (const auto* reserved = std::get_if<ReserveObjectReply>(&message)) {
     if (!reserved->new_slab || fds.empty() || reserved->failure) return;
     auto slab = WritableSlab::map(fds.front().get(),
                                   static_cast<std::uint64_t>(reserved->slab_bytes), Paging::on_use);
     if (slab.ok()) writable_.insert_or_assign(reserved->place.slab, std::move(*slab));
     return;
   }
-  const auto* readable = std::get_if<ObjectReadable>(&message);
+  const auto* readable = std::get_if<FetchObjectReply>(&message);
   if (readable == nullptr || readable->failure) return;
   auto view = fds.empty() ? slabs_.view(place_of(readable->place))
                           : slabs_.view(place_of(readable->place), fds.front().get(),
@@ -344,7 +344,7 @@ void ProcessEngine::take_descriptor(const AgentToProcess& message, std::vector<F
 void ProcessEngine::retire_slab(std::uint64_t slab) {
   writable_.erase(slab);
   mapped_.erase(slab);
-  tell_agent(SlabUnmapped{slab});
+  tell_agent(UnmapSlabReply{slab});
 }
 
 HandedOver ProcessEngine::hand_over(RefRecords refs, ProcessId owner, NodeId home) {
@@ -403,42 +403,42 @@ std::optional<SlabView> ProcessEngine::view(ObjectId object) const {
 // The latest spans that fit into one reply of a few hundred KiB.
 void ProcessEngine::tell_last_spans() {
   constexpr std::uint64_t last_spans = 2048;
-  AskSpans asked;
+  SpansRequest asked;
   asked.limit = last_spans;
   tell_spans(asked);
   if (auto failures = core_.unreported_failures(); !failures.tasks.empty()) step(AskHead{std::move(failures)});
 }
 
-void ProcessEngine::tell_spans(const AskSpans& asked) {
+void ProcessEngine::tell_spans(const SpansRequest& asked) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   SpanAnswer answer(monotonic_now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count(), asked);
   answer.add(core_.owned_calls());
   if (hooks_.add_spans) hooks_.add_spans(answer);
-  AskTransfers transfers;
+  TransfersRequest transfers;
   transfers.limit = asked.limit;
   if (tensor_hooks_.asked) answer.add(tensor_hooks_.asked(transfers));
-  SpansTold told = answer.take();
+  SpansReply told = answer.take();
   const bool nothing = told.ran.empty() && told.owned.empty() && told.transfers.empty();
   if (asked.request == 0 && nothing) return;
   step(AskHead{std::move(told)});
 }
 
 void ProcessEngine::answered(HeadToProcess answer) {
-  if (const auto* asked = std::get_if<AskTransfers>(&answer)) {
-    TransfersTold none;
+  if (const auto* asked = std::get_if<TransfersRequest>(&answer)) {
+    TransfersReply none;
     none.request = asked->request;
     none.knows_under_way = true;
     return step(AskHead{tensor_hooks_.asked ? tensor_hooks_.asked(*asked) : std::move(none)});
   }
-  if (const auto* asked = std::get_if<AskSpans>(&answer)) return tell_spans(*asked);
+  if (const auto* asked = std::get_if<SpansRequest>(&answer)) return tell_spans(*asked);
   std::uint64_t request = 0;
-  if (const auto* found = std::get_if<ActorFound>(&answer)) {
+  if (const auto* found = std::get_if<FindActorReply>(&answer)) {
     request = found->request;
     if (!found->wanted.empty()) found_.insert_or_assign(found->wanted, *found);
   }
-  if (const auto* read = std::get_if<StateRead>(&answer)) request = read->request;
-  if (auto* started = std::get_if<JobStarted>(&answer)) job_answer_ = std::move(*started);
-  if (auto* refused = std::get_if<RequestRefused>(&answer)) {
+  if (const auto* read = std::get_if<ReadStateReply>(&answer)) request = read->request;
+  if (auto* started = std::get_if<StartJobReply>(&answer)) job_answer_ = std::move(*started);
+  if (auto* refused = std::get_if<RequestRejected>(&answer)) {
     job_answer_ = failure(ErrorCode::permission_denied, refused->why);
   }
   if (const auto at = answers_.find(request); request != 0 && at != answers_.end()) {
@@ -447,10 +447,10 @@ void ProcessEngine::answered(HeadToProcess answer) {
   notify();
 }
 
-std::optional<ActorFound> ProcessEngine::found_instead(ActorId wanted) {
+std::optional<FindActorReply> ProcessEngine::found_instead(ActorId wanted) {
   const auto at = found_.find(wanted);
   if (at == found_.end()) return std::nullopt;
-  const ActorFound found = at->second;
+  const FindActorReply found = at->second;
   found_.erase(at);
   return found;
 }

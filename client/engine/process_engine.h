@@ -23,14 +23,14 @@
 #include "base/result.h"
 #include "client/core/client_core.h"
 #include "transport/bus/process_sockets.h"
-#include "client/engine/leader_sleep.h"
+#include "client/engine/spin_then_park.h"
 #include "client/engine/ring_links.h"
-#include "client/engine/ring_time.h"
+#include "client/engine/armed_deadline.h"
 #include "client/engine/span_answer.h"
 #include "protocol/codec/encoder.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/recording/recorder.h"
-#include "protocol/tickets/void_keys.h"
+#include "protocol/tickets/revocation_list.h"
 #include "store/fresh_pages.h"
 #include "store/slab.h"
 #include "store/slab_cache.h"
@@ -51,12 +51,12 @@ struct EngineOptions {
 struct TensorHooks {
   std::function<void(ObjectId)> unneeded;
   std::function<void(const std::vector<ProcessId>&)> dead;  // processes whose death was published
-  std::function<TransfersTold(const AskTransfers&)> asked;   // request of the head
+  std::function<TransfersReply(const TransfersRequest&)> asked;   // request of the head
   std::function<void()> head_back;                           // the head may be a new one
   // lost with the agent of the node; the store of its successor is empty
   std::function<void()> store_lost;
   // Ticket that this process presents, and newly revoked keys.
-  std::function<void(const std::string& ticket, const std::vector<std::string>& void_keys)> trust;
+  std::function<void(const std::string& ticket, const std::vector<std::string>& revoked_keys)> trust;
 };
 
 // Callbacks of an executor. Unless stated otherwise they run with the lock held on the loop thread.
@@ -114,7 +114,7 @@ class ProcessEngine {
   }
   // Waits until `ready` or the deadline, without the lock. True if ready or if the engine stops. A
   // thread that waits for calls may use coalesced wake-ups.
-  using Until = LeaderSleep::Until;
+  using Until = SpinThenPark::Until;
   bool wait(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& ready, Until until = Until::rung);
   // Called by a thread that submits or replies and does not wait yet. It reads the rings, and sends
   // pending messages if that is worthwhile or `at_once`, so that no other thread is woken. May
@@ -151,11 +151,11 @@ class ProcessEngine {
   // Sends a request to the head, with a number, and blocks until the reply or the deadline.
   Result<HeadToProcess> ask(Lock& lock, ProcessToHead question, std::optional<Time> deadline);
   // With get_if_exists: the actor that has the name of `wanted`, once the head has reported it.
-  std::optional<ActorFound> found_instead(ActorId wanted);
+  std::optional<FindActorReply> found_instead(ActorId wanted);
   // Updates the timer after `next_deadline` moved earlier without a message being sent.
   void rearm();
   // The job's admission by the head, or its rejection. Empty until the head replies.
-  std::optional<Result<JobStarted>> job_answer() const { return job_answer_; }
+  std::optional<Result<StartJobReply>> job_answer() const { return job_answer_; }
 
   // ---- any thread -----------------------------------------------------------------------------
   EventLoop& loop() { return sockets_->loop(); }
@@ -196,22 +196,22 @@ class ProcessEngine {
   bool worth_sending(bool at_once) const;
   bool flush_due();
   void schedule_flush();
-  void turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most);
+  void turn(Lock& lock, Doorbell* bell, const SpinBudget* page, Duration at_most);
   void loop_let_go();
   void loop_is_back();
   void send_stream(const Endpoint& executor, const Bytes& frames);
   void tell_executor(ProcessId executor, CallerFrame frame);
   void close_stream(const CloseStream& command);
   void use_doorbell(std::vector<Fd> fds);
-  void ring_opened(const RingOpened& opened, std::vector<Fd> fds);
+  void ring_opened(const OpenRingReply& opened, std::vector<Fd> fds);
   void ring_ended(std::uint64_t ring);
   void close_unused_rings();
-  void broken(const std::vector<RingOpened>& rings);
+  void broken(const std::vector<OpenRingReply>& rings);
   RingLinks::Hearer make_hearer();
   // Reads the rings; with the lock held, on the leader's thread.
   void drain_rings();
   void lead(Lock& lock, std::optional<Time> deadline, const std::function<bool()>& done, Until until);
-  void sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most, Until until);
+  void sleep(Lock& lock, Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most, Until until);
   void lead_by_loop();
   void guard_doorbell();
   void no_waiter_leads();
@@ -220,10 +220,10 @@ class ProcessEngine {
   void take_descriptor(const AgentToProcess& message, std::vector<Fd> fds);
   void bus_message(PeerHandle from, const PeerOrigin& origin, std::span<const std::byte> bytes);
   void stream_over(PeerHandle peer, std::string rejection = {});
-  void tell_spans(const AskSpans& asked);
+  void tell_spans(const SpansRequest& asked);
   void answered(HeadToProcess answer);
   void retire_slab(std::uint64_t slab);
-  std::span<const std::byte> mapped_bytes(ObjectId object, const PlaceRecord& place) const;
+  std::span<const std::byte> mapped_bytes(ObjectId object, const SlabRange& place) const;
   void drop_lost_slabs();
 
   const EngineOptions options_;
@@ -248,7 +248,7 @@ class ProcessEngine {
   std::unique_ptr<Recorder> recorder_;
   BatchClock clock_;
   std::string ticket_;
-  VoidKeys void_keys_;
+  RevocationList void_keys_;
   std::vector<Outgoing> outbox_;
   std::map<ProcessId, std::vector<Bytes>> to_executors_;  // frames not sent yet, batched by message
   std::map<PeerHandle, std::vector<Bytes>> to_callers_;
@@ -267,8 +267,8 @@ class ProcessEngine {
   std::uint64_t times_led_ = 0, guard_saw_ = 0;
   bool guarded_ = false;          // the loop will check whether any thread leads
   int followers_ = 0;             // count of waiting threads that do not lead
-  std::shared_ptr<const SpinPage> spin_page_;  // shared with spinning threads when replaced
-  LeaderSleep leader_sleep_;
+  std::shared_ptr<const SpinBudget> spin_page_;  // shared with spinning threads when replaced
+  SpinThenPark leader_sleep_;
   std::uint64_t calls_heard_ = 0;
   // Calls to executors whose ring was requested, and executors without a ring.
   std::map<ProcessId, Endpoint> endpoints_;  // by executor of an open stream
@@ -279,7 +279,7 @@ class ProcessEngine {
   bool stepping_ = false;
   bool flush_scheduled_ = false;
   bool stopping_ = false;
-  RingTime ring_time_;  // deadline of the timer, which flush() arms
+  ArmedDeadline ring_time_;  // deadline of the timer, which flush() arms
   std::map<ObjectId, RoomMade> rooms_;
   std::map<ObjectId, bool> sealed_;            // awaited seals
   std::map<std::uint64_t, WritableSlab> writable_;
@@ -290,9 +290,9 @@ class ProcessEngine {
   std::map<ObjectId, SlabView> readable_;
   std::uint64_t next_request_ = 1;
   std::map<std::uint64_t, std::optional<HeadToProcess>> answers_;
-  std::map<ActorId, ActorFound> found_;
+  std::map<ActorId, FindActorReply> found_;
   HandedOver handed_over_;
-  std::optional<Result<JobStarted>> job_answer_;
+  std::optional<Result<StartJobReply>> job_answer_;
 };
 
 }  // namespace mobula::internal::client

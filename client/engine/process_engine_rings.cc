@@ -37,7 +37,7 @@ void ProcessEngine::tell_executor(ProcessId executor, CallerFrame frame) {
   }
   const auto [waiting, fresh] = awaiting_ring_.try_emplace(executor);
   waiting->second.push_back(std::move(frame));
-  if (fresh) outbox_.emplace_back(ProcessToAgent(OpenRing{executor}));
+  if (fresh) outbox_.emplace_back(ProcessToAgent(OpenRingRequest{executor}));
 }
 
 void ProcessEngine::close_stream(const CloseStream& command) {
@@ -62,7 +62,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   const auto before = rings_.doorbell();
   spin_page_.reset();
   if (fds.size() == 3) {
-    if (auto page = SpinPage::open(fds[2].get())) spin_page_ = std::make_shared<const SpinPage>(std::move(*page));
+    if (auto page = SpinBudget::open(fds[2].get())) spin_page_ = std::make_shared<const SpinBudget>(std::move(*page));
     fds.pop_back();
   }
   if (const auto taken = rings_.use_doorbell(std::move(fds)); !taken) {
@@ -86,7 +86,7 @@ void ProcessEngine::use_doorbell(std::vector<Fd> fds) {
   lead_by_loop();
 }
 
-void ProcessEngine::ring_opened(const RingOpened& opened, std::vector<Fd> fds) {
+void ProcessEngine::ring_opened(const OpenRingReply& opened, std::vector<Fd> fds) {
   Result<void> taken = failure(ErrorCode::not_found, "no ring");
   if (opened.ring != 0) {
     taken = rings_.open(opened, std::move(fds));
@@ -128,8 +128,8 @@ void ProcessEngine::close_unused_rings() {
 }
 
 // No further ring to such a peer: it would corrupt that one as well.
-void ProcessEngine::broken(const std::vector<RingOpened>& rings) {
-  for (const RingOpened& ring : rings) {
+void ProcessEngine::broken(const std::vector<OpenRingReply>& rings) {
+  for (const OpenRingReply& ring : rings) {
     print_stderr("mobula: process {} wrote what is no frame into its ring; calls go by socket",
                  ring.peer.brief());
     tell_agent(RingClosed{ring.ring});
@@ -144,7 +144,7 @@ RingLinks::Hearer ProcessEngine::make_hearer() {
   hearer.executor_said = [this](ProcessId executor, std::span<const std::byte> bytes) {
     detail::stages().pass(detail::Stage::heard);
     auto frame = decode<ExecutorFrame>(bytes);
-    if (frame) step(ExecutorSaid{executor, std::move(*frame)});
+    if (frame) step(ReceivedFromExecutor{executor, std::move(*frame)});
   };
   if (hooks_.caller_said) {
     hearer.caller_said = [this](ProcessId caller, std::span<const std::byte> bytes) {
@@ -173,7 +173,7 @@ bool ProcessEngine::wait(Lock& lock, std::optional<Time> deadline, const std::fu
   const auto done = [&] { return stopping_ || ready(); };
   const auto overdue = [&] { return deadline && monotonic_now() >= *deadline; };
   while (!done()) {
-    rings_.wake_nappers();
+    rings_.flush_deferred_wakes();
     if (overdue()) return false;
     if (rings_.doorbell() != nullptr && leader_ != Leader::waiter) {
       lead(lock, deadline, done, until);
@@ -202,7 +202,7 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
     drain_rings();
     if (done() || (deadline && monotonic_now() >= *deadline)) break;
     if (over_sockets_ && !leader_has_loop_) leader_has_loop_ = sockets_->thread().borrow();
-    rings_.wake_nappers();
+    rings_.flush_deferred_wakes();
     leader_sleeps_ = true;
     const auto at_most = deadline ? std::optional<Duration>(*deadline - monotonic_now()) : std::nullopt;
     if (leader_has_loop_) {
@@ -218,7 +218,7 @@ void ProcessEngine::lead(Lock& lock, std::optional<Time> deadline, const std::fu
 }
 
 // Called by the leader. Releases the lock while it sleeps.
-void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinPage* page, std::optional<Duration> at_most,
+void ProcessEngine::sleep(Lock& lock, Doorbell& bell, const SpinBudget* page, std::optional<Duration> at_most,
                           Until until) {
   lock.unlock();
   const bool napped = leader_sleep_.sleep(bell, page, at_most, until);

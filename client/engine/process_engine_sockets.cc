@@ -60,7 +60,7 @@ void ProcessEngine::schedule_flush() {
 
 // Runs the loop once, by the thread that has borrowed it: sends pending messages, then reads input
 // until the time is over. If `bell` is set, a peer that rings it ends the wait.
-void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinPage* page, Duration at_most) {
+void ProcessEngine::turn(Lock& lock, Doorbell* bell, const SpinBudget* page, Duration at_most) {
   turner_ = std::this_thread::get_id();
   const bool send = flush_due();
   const bool has_rings = rings_.any();
@@ -186,7 +186,7 @@ void ProcessEngine::bus_message(PeerHandle from, const PeerOrigin& origin,
   const auto held = lock();
   over_sockets_ = true;
   unanswered_ = false;
-  for (auto& frame : *frames) step(ExecutorSaid{executor, std::move(frame)});
+  for (auto& frame : *frames) step(ReceivedFromExecutor{executor, std::move(frame)});
 }
 
 void ProcessEngine::trust_peer(PeerHandle peer) {

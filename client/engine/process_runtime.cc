@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "client/engine/collective_desk.h"
+#include "client/engine/collective_groups.h"
 #include "client/engine/conversion.h"
-#include "device/machine.h"
+#include "device/host_identity.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
 
@@ -23,7 +23,7 @@ constexpr std::size_t most_prepared = 4096;
 
 ProcessRuntime::ProcessRuntime(std::shared_ptr<ProcessEngine> engine, RuntimeOptions options)
     : engine_(std::move(engine)), options_(std::move(options)), tensors_(engine_, options_.exchange, desk_callbacks()),
-      collectives_(std::make_shared<detail::CollectiveDesk>(desk_options())) {}
+      collectives_(std::make_shared<detail::CollectiveGroups>(desk_options())) {}
 
 // Called by operations, which keep this runtime alive.
 collective::DeskOptions ProcessRuntime::desk_options() {
@@ -241,7 +241,7 @@ Answer<RawId> ProcessRuntime::create_actor(const detail::ActorCreation& creation
   if (!request.get_if_exists) return raw(actor.bits());
 
   // The name decides which actor this is, so the reply of the head is awaited.
-  std::optional<ActorFound> found;
+  std::optional<FindActorReply> found;
   const auto waited = blocking_wait(lock, {"actor creation", [&] { return "the head has not said which actor has the name " + request.name; }, {}}, std::nullopt, [&] {
     if (!found) found = engine_->found_instead(actor);
     const auto* row = engine_->core().actor(actor);

@@ -15,7 +15,7 @@
 
 #include "client/engine/process_engine.h"
 #include "client/engine/task_context.h"
-#include "client/engine/tensor_desk.h"
+#include "client/engine/local_tensors.h"
 #include "client/engine/tensor_holders.h"
 #include "mobula/detail/runtime.h"
 
@@ -85,7 +85,7 @@ class ProcessRuntime final : public detail::Runtime,
   std::vector<Transfer> transfers() override;
   void note_of_group(TransferRecord&& record) override;
   detail::Done wait_tensor_freed(const Tensor& tensor, const detail::Deadline& deadline) override;
-  std::shared_ptr<detail::CollectiveDesk> collectives() override { return collectives_; }
+  std::shared_ptr<detail::CollectiveGroups> collectives() override { return collectives_; }
 
   // ---- for the executor's loop ----------------------------------------------------------------
   ProcessEngine& engine() { return *engine_; }
@@ -94,10 +94,10 @@ class ProcessRuntime final : public detail::Runtime,
   detail::StoredValue stored_object(ProcessEngine::Lock& lock, ObjectId object);
   // The bytes of a result for the caller `owner`: in the record, or written to the store. Tasks
   // behind refs in stored bytes are handed over to the owner and appended to `given`.
-  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+  detail::Answer<ValueRecord> store_result(const detail::Outgoing& value, const TransportPreference& wish, ObjectId object,
                                    ProcessId owner, NodeId home, HandedOver& given);
   // Requires the engine's lock.
-  TensorDesk& tensors() { return tensors_; }
+  LocalTensors& tensors() { return tensors_; }
 
   // Releases one ref of user code to each.
   void release_all(std::span<const detail::ContainedRef> refs) noexcept;
@@ -106,7 +106,7 @@ class ProcessRuntime final : public detail::Runtime,
   std::shared_ptr<TaskContext> task() const;
   // Values too large for a message are stored first, and released once the call is submitted.
   struct Puts {
-    RecycledVector<ObjectId> objects;  // one per argument; empty: the value goes in the message
+    PooledVector<ObjectId> objects;  // one per argument; empty: the value goes in the message
     std::int64_t bytes = 0;
   };
   // Waits for max_pending_bytes before it stores values.
@@ -116,12 +116,12 @@ class ProcessRuntime final : public detail::Runtime,
                                       const Puts& puts);
   RefRecords tensors_of(std::span<const detail::RawId> objects);
   bool has_tensors(std::span<const detail::RawId> objects) const;
-  TensorDesk::Callbacks desk_callbacks();
-  Result<RefRecords> keep_tensors(const detail::Outgoing& value, const DirectWish& wish);
+  LocalTensors::Callbacks desk_callbacks();
+  Result<RefRecords> keep_tensors(const detail::Outgoing& value, const TransportPreference& wish);
   void release_kept(const RefRecords& kept);
   RefRecords records_of(ProcessEngine::Lock& lock, const std::vector<detail::ContainedRef>& refs,
                                     std::span<const RefRecord> tensors = {});
-  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish = {});
+  detail::Answer<ObjectId> put_value(const detail::Outgoing& value, ObjectId object, const TransportPreference& wish = {});
   detail::Answer<ObjectId> put_written(const detail::Outgoing& value, ObjectId object,
                                        std::span<const RefRecord> tensors);
   detail::Answer<ValueRecord> store_written(const detail::Outgoing& value, std::span<const RefRecord> tensors,
@@ -155,7 +155,7 @@ class ProcessRuntime final : public detail::Runtime,
   detail::Done check_device(const detail::GetRequest& request);
   detail::Answer<std::size_t> get_batch(std::span<const detail::RawId> objects, const detail::GetRequest& request,
                                         std::span<detail::StoredValue> values, bool whole);
-  using Pulls = std::vector<TensorDesk::PullPtr>;
+  using Pulls = std::vector<LocalTensors::PullPtr>;
   detail::Done pull_tensors(ProcessEngine::Lock& lock, std::span<const detail::RawId> objects,
                             const detail::GetRequest& request, Pulls& pulls,
                             const std::function<detail::Done()>& values_settled);
@@ -194,9 +194,9 @@ class ProcessRuntime final : public detail::Runtime,
   std::int64_t submitting_bytes_ = 0;  // bytes of large arguments of calls being submitted
   // Count of threads that wait until no process reads a tensor. Shared with the readers' leases.
   const std::shared_ptr<std::atomic<int>> waits_for_freed_ = std::make_shared<std::atomic<int>>(0);
-  TensorDesk tensors_;
+  LocalTensors tensors_;
   // Shared with running operations. Any thread.
-  const std::shared_ptr<detail::CollectiveDesk> collectives_;
+  const std::shared_ptr<detail::CollectiveGroups> collectives_;
 };
 
 }  // namespace mobula::internal::client

@@ -71,7 +71,7 @@ std::vector<ContainedRef> held_of(std::vector<ContainedRef> refs) {
 
 // ---- values ------------------------------------------------------------------------------------
 
-TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
+LocalTensors::Callbacks ProcessRuntime::desk_callbacks() {
   return {.changed =
               [this] {
                 if (options_.tensors_changed) options_.tensors_changed();
@@ -94,7 +94,7 @@ TensorDesk::Callbacks ProcessRuntime::desk_callbacks() {
 // their elements. Each registered tensor has one ref, which the caller releases once the value has
 // its own. Tensors that are written carry their origin, so that readers in this process find the
 // same memory.
-Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const DirectWish& wish) {
+Result<RefRecords> ProcessRuntime::keep_tensors(const detail::Outgoing& value, const TransportPreference& wish) {
   RefRecords kept;
   if (!wish.direct) return kept;
   const Origins origins = origins_of(wish.sharing);
@@ -161,7 +161,7 @@ RefRecords ProcessRuntime::records_of(ProcessEngine::Lock&, const std::vector<Co
   return records;
 }
 
-Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const DirectWish& wish) {
+Answer<ObjectId> ProcessRuntime::put_value(const detail::Outgoing& value, ObjectId object, const TransportPreference& wish) {
   const auto kept = keep_tensors(value, wish);
   if (!kept) return tensor_error_of(kept.error());
   auto stored = put_written(value, object, *kept);
@@ -216,7 +216,7 @@ void redirect(RefRecords& refs, const HandedOver& given, ProcessId owner, NodeId
   }
 }
 
-Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const DirectWish& wish, ObjectId object,
+Answer<ValueRecord> ProcessRuntime::store_result(const detail::Outgoing& value, const TransportPreference& wish, ObjectId object,
                                                  ProcessId owner, NodeId home, HandedOver& given) {
   const auto kept = keep_tensors(value, wish);
   if (!kept) return tensor_error_of(kept.error());
@@ -295,7 +295,7 @@ detail::StoredValue ProcessRuntime::stored_value(ProcessEngine::Lock& lock, cons
     result.error = std::make_shared<const detail::ErrorRecord>(error_of(value, value.bytes.bytes()));
     return result;
   }
-  auto lease = make_recycled<ValueLease>();
+  auto lease = make_pooled<ValueLease>();
   lease->runtime = weak_from_this();
   lease->payload = value.bytes;
   result.contained = contained_of(value.contained);
@@ -330,7 +330,7 @@ detail::StoredValue ProcessRuntime::stored_object(ProcessEngine::Lock& lock, Obj
   auto view = engine_->view(object);
   if (!view) return fail(make_error(PublicKind::object_lost, "the object's memory could not be mapped"));
   if (row->value->is_error) return fail(error_of(*row->value, view->bytes()));
-  auto lease = make_recycled<ValueLease>();
+  auto lease = make_pooled<ValueLease>();
   lease->runtime = weak_from_this();
   result.contained = contained_of(row->value->contained);
   if (auto missing = find_tensors(row->value->contained, result.apart)) {

@@ -16,7 +16,7 @@ Result<void> RingLinks::use_doorbell(std::vector<Fd> fds) {
   return {};
 }
 
-Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
+Result<void> RingLinks::open(const OpenRingReply& opened, std::vector<Fd> fds) {
   if (fds.size() != 3 || !doorbell_ || opened.index >= max_rings || opened.peer_index >= max_rings) {
     return failure(ErrorCode::corrupt, "a ring without its descriptors");
   }
@@ -36,8 +36,8 @@ Result<void> RingLinks::open(const RingOpened& opened, std::vector<Fd> fds) {
   return {};
 }
 
-std::vector<RingOpened> RingLinks::collect(const Hearer& hearer) {
-  std::vector<RingOpened> broken;
+std::vector<OpenRingReply> RingLinks::collect(const Hearer& hearer) {
+  std::vector<OpenRingReply> broken;
   if (!doorbell_) return broken;
   const auto look = [&](std::size_t index) {
     const auto at = by_index_.find(static_cast<std::uint32_t>(index));
@@ -51,8 +51,8 @@ std::vector<RingOpened> RingLinks::collect(const Hearer& hearer) {
   return broken;
 }
 
-std::vector<RingOpened> RingLinks::collect_all(const Hearer& hearer) {
-  std::vector<RingOpened> broken;
+std::vector<OpenRingReply> RingLinks::collect_all(const Hearer& hearer) {
+  std::vector<OpenRingReply> broken;
   const auto links = by_index_;
   for (const auto& [index, link] : links) {
     if (!by_index_.contains(index) || read(*link, hearer)) continue;
@@ -106,18 +106,18 @@ bool RingLinks::send(const LinkByProcess& links, ProcessId peer, std::span<const
     send_waiting(link);
     link.peer.ring(link.opened.peer_index);  // the peer is behind, and space is free after it reads
   } else {
-    ring_softly(at->second);
+    ring_deferred(at->second);
   }
   return !link.writer.broken();
 }
 
-void RingLinks::ring_softly(const std::shared_ptr<Link>& link) {
-  if (!link->peer.ring_softly(link->opened.peer_index) || link->peer_naps) return;
+void RingLinks::ring_deferred(const std::shared_ptr<Link>& link) {
+  if (!link->peer.ring_deferred(link->opened.peer_index) || link->peer_naps) return;
   link->peer_naps = true;
   napping_.push_back(link);
 }
 
-void RingLinks::wake_nappers() {
+void RingLinks::flush_deferred_wakes() {
   for (const auto& link : napping_) {
     link->peer_naps = false;
     link->peer.wake_up();
@@ -145,7 +145,7 @@ void RingLinks::send_waiting(Link& link) {
 }
 
 void RingLinks::forget(const Link& link) {
-  const RingOpened opened = link.opened;
+  const OpenRingReply opened = link.opened;
   auto& links = opened.calls ? out_ : in_;
   const auto at = links.find(opened.peer);
   if (at != links.end() && at->second->opened.ring == opened.ring) links.erase(at);
@@ -162,7 +162,7 @@ std::vector<ProcessId> RingLinks::take_unused() {
   return unused;
 }
 
-std::optional<RingOpened> RingLinks::close(std::uint64_t ring) {
+std::optional<OpenRingReply> RingLinks::close(std::uint64_t ring) {
   for (const auto& [index, link] : by_index_) {
     if (link->opened.ring != ring) continue;
     const auto kept = link;
@@ -172,7 +172,7 @@ std::optional<RingOpened> RingLinks::close(std::uint64_t ring) {
   return std::nullopt;
 }
 
-std::optional<RingOpened> RingLinks::close_calls_to(ProcessId executor) {
+std::optional<OpenRingReply> RingLinks::close_calls_to(ProcessId executor) {
   const auto at = out_.find(executor);
   if (at == out_.end()) return std::nullopt;
   const auto kept = at->second;
@@ -181,7 +181,7 @@ std::optional<RingOpened> RingLinks::close_calls_to(ProcessId executor) {
 }
 
 void RingLinks::close_all() {
-  wake_nappers();
+  flush_deferred_wakes();
   out_.clear();
   in_.clear();
   by_index_.clear();

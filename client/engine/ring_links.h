@@ -42,7 +42,7 @@ class RingLinks {
 
   // Opens this end of a new pair, and closes an older pair to the same process in the same
   // direction. On an error the caller must return the pair with RingClosed.
-  Result<void> open(const RingOpened& opened, std::vector<Fd> fds);
+  Result<void> open(const OpenRingReply& opened, std::vector<Fd> fds);
   bool any() const { return !by_index_.empty(); }
   bool calls_any() const { return !out_.empty(); }
   bool calls(ProcessId executor) const { return out_.contains(executor); }
@@ -50,30 +50,30 @@ class RingLinks {
 
   // Delivers records of the rings that were rung, oldest first within each ring. Returns the pairs
   // that a peer has corrupted, which are closed.
-  std::vector<RingOpened> collect(const Hearer& hearer);
+  std::vector<OpenRingReply> collect(const Hearer& hearer);
   // The same for all rings, rung or not.
-  std::vector<RingOpened> collect_all(const Hearer& hearer);
+  std::vector<OpenRingReply> collect_all(const Hearer& hearer);
 
   // Send to an executor or to a caller. False: no ring exists, or its reader has corrupted it. A
-  // peer in a coalesced wake-up is not woken before wake_nappers().
+  // peer in a coalesced wake-up is not woken before flush_deferred_wakes().
   bool call(ProcessId executor, std::span<const std::byte> frame);
   bool reply(ProcessId caller, std::span<const std::byte> frame);
 
   // Called before a wait for replies.
-  void wake_nappers();
+  void flush_deferred_wakes();
 
   // Executors whose ring carried nothing in either direction since the previous call.
   std::vector<ProcessId> take_unused();
 
   // Removes a pair with its unread records. Empty if the pair is unknown.
-  std::optional<RingOpened> close(std::uint64_t ring);
-  std::optional<RingOpened> close_calls_to(ProcessId executor);
+  std::optional<OpenRingReply> close(std::uint64_t ring);
+  std::optional<OpenRingReply> close_calls_to(ProcessId executor);
   void close_all();
 
  private:
   // A pair of rings, one per direction.
   struct Link {
-    RingOpened opened;
+    OpenRingReply opened;
     SharedMemory memory;
     RingWriter writer;
     RingReader reader;
@@ -86,7 +86,7 @@ class RingLinks {
   };
   using LinkByProcess = std::map<ProcessId, std::shared_ptr<Link>>;
 
-  void ring_softly(const std::shared_ptr<Link>& link);
+  void ring_deferred(const std::shared_ptr<Link>& link);
   bool send(const LinkByProcess& links, ProcessId peer, std::span<const std::byte> frame);
   static void send_waiting(Link& link);
   // False if the pair is corrupted.

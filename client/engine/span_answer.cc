@@ -4,7 +4,7 @@
 
 namespace mobula::internal::client {
 
-SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const AskSpans& asked)
+SpanAnswer::SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked)
     : now_(now), limit_(static_cast<std::size_t>(asked.limit)), task_(asked.task) {
   told_.request = asked.request;
   told_.wall_us = wall_us;
@@ -27,7 +27,7 @@ void SpanAnswer::add(const OwnedCalls& calls) {
   }
 }
 
-void SpanAnswer::add(TransfersTold transfers) {
+void SpanAnswer::add(TransfersReply transfers) {
   told_.transfers = std::move(transfers.transfers);
   told_.transfers_forgotten = transfers.left_out;
 }

@@ -16,7 +16,7 @@ namespace mobula::internal::client {
 
 class SpanAnswer {
  public:
-  SpanAnswer(Time now, std::int64_t wall_us, const AskSpans& asked);
+  SpanAnswer(Time now, std::int64_t wall_us, const SpansRequest& asked);
 
   // Adds the spans of calls that this process owns.
   void add(const OwnedCalls& calls);
@@ -35,9 +35,9 @@ class SpanAnswer {
       told_.ran.push_back({each.task, name_of(each.form->name), now_ - each.began, now_ - each.ended, each.failed});
     }
   }
-  void add(TransfersTold transfers);
+  void add(TransfersReply transfers);
 
-  SpansTold take() { return std::move(told_); }
+  SpansReply take() { return std::move(told_); }
 
  private:
   static constexpr Duration beside_task = std::chrono::milliseconds(50);
@@ -58,7 +58,7 @@ class SpanAnswer {
   std::size_t limit_;
   TaskId task_;  // empty: all tasks
   std::map<std::string, std::uint32_t> numbers_;
-  SpansTold told_;
+  SpansReply told_;
 };
 
 }  // namespace mobula::internal::client

@@ -10,7 +10,7 @@ namespace {
 using detail::Answer;
 using Json = nlohmann::json;
 
-constexpr Duration head_patience = 30s;
+constexpr Duration head_timeout = 30s;
 
 std::map<std::string, double> sums(const std::string& text, const char* column) {
   std::map<std::string, double> result;
@@ -41,9 +41,9 @@ Answer<T> read_json(const Answer<std::string>& text, Read read) {
 Answer<std::string> ProcessRuntime::read_state(const std::string& kind, const std::string& argument) {
   auto lock = engine_->lock();
   auto answer = engine_->ask(lock, ReadState{0, kind, argument},
-                             monotonic_now() + head_patience);
+                             monotonic_now() + head_timeout);
   if (!answer) return error_of(answer.error());
-  const auto* read = std::get_if<StateRead>(&*answer);
+  const auto* read = std::get_if<ReadStateReply>(&*answer);
   if (read == nullptr || !read->error.empty()) {
     return make_error(detail::ErrorKind::connection,
                       read == nullptr ? "the head answered something else" : read->error);
@@ -96,9 +96,9 @@ Answer<detail::NamedActor> ProcessRuntime::get_actor(std::string_view name,
   question.name = name;
   question.name_space = name_space.empty() ? options_.name_space : std::string(name_space);
   const std::string searched = question.name_space;
-  auto answer = engine_->ask(lock, std::move(question), monotonic_now() + head_patience);
+  auto answer = engine_->ask(lock, std::move(question), monotonic_now() + head_timeout);
   if (!answer) return error_of(answer.error());
-  const auto* found = std::get_if<ActorFound>(&*answer);
+  const auto* found = std::get_if<FindActorReply>(&*answer);
   if (found == nullptr || !found->found) {
     return make_error(detail::ErrorKind::not_found, "no actor is named '" + std::string(name) +
                                                         "' in namespace '" + searched + "'");

@@ -112,7 +112,7 @@ std::vector<TensorHolder> ProcessRuntime::holders_of(ProcessEngine::Lock& lock, 
   for (const ObjectId each : objects) ids += (ids.empty() ? "" : ",") + each.hex();
   if (ids.empty()) return {};
   const auto answer = engine_->ask(lock, ReadState{0, "holders", ids}, monotonic_now() + holders_timeout);
-  const auto* read = answer ? std::get_if<StateRead>(&*answer) : nullptr;
+  const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
   return read == nullptr ? std::vector<TensorHolder>() : tensor_holders(read->json, engine_->core().options().process);
 }
 
@@ -123,7 +123,7 @@ std::string ProcessRuntime::why_never_freed(ProcessEngine::Lock& lock, const det
   const TaskId running = task()->task;
   if (task()->token == 0) return {};
   const auto answer = engine_->ask(lock, ReadState{0, "task", running.hex()}, monotonic_now() + holders_timeout);
-  const auto* read = answer ? std::get_if<StateRead>(&*answer) : nullptr;
+  const auto* read = answer ? std::get_if<ReadStateReply>(&*answer) : nullptr;
   if (read == nullptr) return {};
   const CallerState state = caller_state(read->json, running);
   const auto kept = tensors_.kept_in(storage);

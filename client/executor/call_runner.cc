@@ -102,7 +102,7 @@ void settle_call(CallFinished& finished, const RunCall& run, client::ProcessRunt
   auto& engine = runtime.engine();
   runtime.tensors().take_back(lock);
   finished.kept = engine.core().passed_on(refs);
-  if (!arguments.lent.empty()) engine.step(client::EndLoans{std::move(arguments.lent)});
+  if (!arguments.lent.empty()) engine.step(client::EndBorrow{std::move(arguments.lent)});
   hand_over_contents(finished, run, engine);
   RefRecords leaving = finished.pinned;
   for (const auto& result : finished.results) {
@@ -135,7 +135,7 @@ std::shared_ptr<const detail::ContextRecord> record_of_process(const AssignExecu
 
 std::shared_ptr<client::TaskContext> make_context(const RunCall& run,
                                                   std::shared_ptr<const detail::ContextRecord> of_process) {
-  auto context = make_recycled<client::TaskContext>();
+  auto context = make_pooled<client::TaskContext>();
   context->job = run.call.form->job;
   context->task = run.call.task;
   context->attempt = run.call.attempt;
@@ -156,7 +156,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
   detail::Outcome outcome;
   const Time began = monotonic_now();
   {
-    RecycledVector<detail::StoredValue> arguments;
+    PooledVector<detail::StoredValue> arguments;
     if (run.call.form->tensors.direct) {
       // Starts the exchange, so that readers can map tensors that the call makes. If GPUs would
       // have to be opened first, it is not started: the tensors are then copied, which costs less

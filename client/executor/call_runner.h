@@ -30,7 +30,7 @@ RanCall run_call(const RunCall& run, const AssignExecutor& assignment,
 // Refs that arrived in the arguments of a call.
 struct ArgumentRefs {
   RefRecords reachable;
-  RecycledVector<ObjectId> lent;  // borrowed ones among them
+  PooledVector<ObjectId> lent;  // borrowed ones among them
 };
 // Called after the call's own refs to its arguments were released. Waits until refs that user code
 // keeps are held, and stored refs in its results are exported. Releases the lock while it waits.

@@ -56,8 +56,8 @@ void Callers::dead(ProcessId process) {
   connections_.erase(at);
 }
 
-std::vector<ProcessId> Callers::cut(const std::vector<std::string>& void_keys) {
-  void_keys_.add(void_keys);
+std::vector<ProcessId> Callers::cut(const std::vector<std::string>& revoked_keys) {
+  void_keys_.add(revoked_keys);
   std::vector<ProcessId> cut;
   for (const auto& [connection, caller] : callers_) {
     if (void_keys_.contains(caller.admitted_as)) cut.push_back(caller.process);

@@ -13,7 +13,7 @@
 
 #include "base/id.h"
 #include "base/result.h"
-#include "protocol/tickets/void_keys.h"
+#include "protocol/tickets/revocation_list.h"
 #include "transport/bus/bus.h"
 
 namespace mobula::internal::executor {
@@ -37,7 +37,7 @@ class Callers {
   void gone(PeerHandle connection);
   void dead(ProcessId process);
   // Drops and returns the callers that these keys had admitted.
-  std::vector<ProcessId> cut(const std::vector<std::string>& void_keys);
+  std::vector<ProcessId> cut(const std::vector<std::string>& revoked_keys);
 
  private:
   struct Caller {
@@ -47,7 +47,7 @@ class Callers {
   const std::string head_signing_key_;
   const JobId job_;
   const bool named_;
-  VoidKeys void_keys_;
+  RevocationList void_keys_;
   std::map<PeerHandle, Caller> callers_;
   std::map<ProcessId, PeerHandle> connections_;
 };

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 
 namespace mobula::internal::executor {
 

@@ -17,7 +17,7 @@
 #include "client/engine/conversion.h"
 #include "client/engine/process_runtime.h"
 #include "transport/bus/process_sockets.h"
-#include "device/machine.h"
+#include "device/host_identity.h"
 #include "client/executor/call_runner.h"
 #include "client/executor/callers.h"
 #include "client/executor/crash_trace.h"
@@ -26,7 +26,7 @@
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
 #include "client/executor/core/executor_core.h"
-#include "client/executor/core/pull_ahead.h"
+#include "client/executor/core/prefetch.h"
 #include "client/executor/core/running_reports.h"
 #include "mobula/detail/registry.h"
 #include "mobula/detail/stages.h"
@@ -191,13 +191,13 @@ void ExecutorShell::step_one(Event&& event) {
 
 void ExecutorShell::carry_out(std::vector<Command>& commands) {
   for (auto& command : commands) {
-    if (auto* frame = std::get_if<TellCaller>(&command)) {
+    if (auto* frame = std::get_if<SendToCaller>(&command)) {
       const Bytes& bytes = encode_frame_(frame->frame);
       const bool sent = engine_->tell_caller(frame->caller, bytes);
       detail::stages().pass(detail::Stage::answered);
       if (sent) continue;
       if (const auto peer = callers_.connection_of(frame->caller)) engine_->tell_peer(*peer, bytes);
-    } else if (auto* agent = std::get_if<TellAgent>(&command)) {
+    } else if (auto* agent = std::get_if<SendToAgent>(&command)) {
       engine_->tell_agent(std::move(agent->message));
     } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
       carry_out(*fetch);
@@ -216,7 +216,7 @@ void ExecutorShell::carry_out(std::vector<Command>& commands) {
     } else if (auto* drop = std::get_if<DropCall>(&command)) {
       auto pull = drop_fetched(drop->token);
       if (!pull) continue;
-      if (!pull->lent.empty()) engine_->step(client::EndLoans{pull->lent});
+      if (!pull->lent.empty()) engine_->step(client::EndBorrow{pull->lent});
       (void)engine_->loop().post([pull = std::move(pull)] {});
     } else if (auto* cancel = std::get_if<CancelRunning>(&command)) {
       const auto* context = contexts_.find(cancel->token);
@@ -260,7 +260,7 @@ void ExecutorShell::carry_out(FetchArguments& command) {
 
 // A step may drop fetches, so all are checked before the core receives the first event.
 void ExecutorShell::check_fetches() {
-  RecycledVector<ArgumentsFetched> fetched;
+  PooledVector<ArgumentsFetched> fetched;
   for (auto& [token, fetch] : fetches_) {
     const auto settled = [&](ObjectId object) { return engine_->core().settled(object); };
     if (fetch.reported || !std::ranges::all_of(fetch.objects, settled)) continue;
@@ -320,11 +320,11 @@ void ExecutorShell::tensors_changed() {
 
 // Reports the results that stay in this process.
 void ExecutorShell::tell_held() {
-  const Residence held = runtime_->tensors().residence();
+  const ResidentResults held = runtime_->tensors().residence();
   if (std::exchange(reported_held_, held) != held) step(ResultsHeld{held});
 }
 
-client::TensorDesk::PullPtr ExecutorShell::drop_fetched(std::uint64_t token) {
+client::LocalTensors::PullPtr ExecutorShell::drop_fetched(std::uint64_t token) {
   const auto at = fetches_.find(token);
   if (at == fetches_.end()) return nullptr;
   ahead_.begun(token);
@@ -425,7 +425,7 @@ void ExecutorShell::agent_said(const AgentToProcess& message) {
 // Callers that a revoked key admitted are dropped, with their open connections.
 void ExecutorShell::change_trust(const TrustChanged& trust) {
   if (!trust.agent_ticket.empty()) ticket_clock_.received(trust.agent_ticket, wall_clock_ms(), monotonic_now());
-  for (const ProcessId process : callers_.cut(trust.void_keys)) {
+  for (const ProcessId process : callers_.cut(trust.revoked_keys)) {
     print_stderr("mobula: process {} is cut off: the key that vouched for it was revoked or has expired",
                  process.brief());
     step(CallerGone{process});
@@ -440,13 +440,13 @@ void ExecutorShell::peer_said(PeerHandle peer, const PeerOrigin& origin,
   auto frames = decode_all<CallerFrame>(bytes);
   if (!frames) return;
   const ProcessId caller = *known;
-  for (auto& frame : *frames) step(CallerSaid{caller, std::move(frame)});
+  for (auto& frame : *frames) step(ReceivedFromCaller{caller, std::move(frame)});
 }
 
 // By ring: one frame at a time.
 void ExecutorShell::called(ProcessId caller, std::span<const std::byte> bytes) {
   auto frame = decode<CallerFrame>(bytes);
-  if (frame) step(CallerSaid{caller, std::move(*frame)});
+  if (frame) step(ReceivedFromCaller{caller, std::move(*frame)});
 }
 
 // The first message of a connection authenticates the caller with a ticket. From another machine
@@ -471,7 +471,7 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     const bool destroys = &calls == &to_run_;
     const auto has_work = [&] { return !calls.empty() || (destroys && to_destroy_); };
     // By reference, because a std::function with these captures would allocate for each call.
-    engine_->wait(lock, std::nullopt, std::ref(has_work), client::LeaderSleep::Until::calls_have_gathered);
+    engine_->wait(lock, std::nullopt, std::ref(has_work), client::SpinThenPark::Until::calls_have_gathered);
     if (destroys && to_destroy_ && calls.empty()) {
       destroy_actor(lock);
       continue;
@@ -486,7 +486,7 @@ void ExecutorShell::serve(Queue<RunCall>& calls) {
     std::cout.flush();
     std::fflush(stdout);
     lock.lock();
-    RecycledVector<ObjectId> lent;
+    PooledVector<ObjectId> lent;
     if (auto pull = drop_fetched(run.token)) {
       lent = std::move(pull->lent);
       runtime_->tensors().let_go(std::move(pull), lock);

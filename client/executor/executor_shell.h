@@ -14,13 +14,13 @@
 
 #include "base/fd.h"
 #include "base/queue.h"
-#include "base/recycled.h"
+#include "base/block_pool.h"
 #include "base/table.h"
 #include "client/engine/process_runtime.h"
 #include "client/executor/call_runner.h"
 #include "client/executor/callers.h"
 #include "client/executor/core/executor_core.h"
-#include "client/executor/core/pull_ahead.h"
+#include "client/executor/core/prefetch.h"
 #include "client/executor/core/running_reports.h"
 #include "client/executor/output_label.h"
 #include "client/executor/thread_limits.h"
@@ -49,7 +49,7 @@ class ExecutorShell {
     std::vector<ObjectId> objects;
     RefRecords tensors;  // tensors in arguments by value; all tensors once the objects are here
     bool has_all_tensors = false;
-    client::TensorDesk::PullPtr pull;  // pull of all tensors; set once the objects are here
+    client::LocalTensors::PullPtr pull;  // pull of all tensors; set once the objects are here
     bool reported = false;
   };
 
@@ -61,7 +61,7 @@ class ExecutorShell {
   void carry_out(std::vector<Command>& commands);
   void carry_out(FetchArguments& command);
   // Returns the pull, whose last share must be destroyed without the lock.
-  client::TensorDesk::PullPtr drop_fetched(std::uint64_t token);
+  client::LocalTensors::PullPtr drop_fetched(std::uint64_t token);
   void check_fetches();
   void tensors_changed();
   void tell_held();
@@ -103,8 +103,8 @@ class ExecutorShell {
   Queue<RunCall> to_run_beside_;
   std::thread beside_;             // runs calls outside the order; starts with the first of them
   Table<std::uint64_t, std::shared_ptr<client::TaskContext>> contexts_;
-  RecycledMap<std::uint64_t, Fetch> fetches_;
-  PullAhead ahead_{transfer::RegionOptions().max_receive_bytes};
+  PooledMap<std::uint64_t, Fetch> fetches_;
+  PrefetchBudget ahead_{transfer::RegionOptions().max_receive_bytes};
   bool room_ahead_ = false;  // prefetch budget may have been freed since the last check of fetches
   TicketClock ticket_clock_;
   Callers callers_{assignment_.head_signing_key, assignment_.demand_class.job, !assignment_.actor.name.empty()};
@@ -112,7 +112,7 @@ class ExecutorShell {
   RunningReports running_;
   OutputLabel label_{STDERR_FILENO};  // used by the thread that runs tasks
   std::unique_ptr<Timer> running_timer_;  // used by the loop thread
-  Residence reported_held_;
+  ResidentResults reported_held_;
   bool evacuating_ = false;
   bool to_destroy_ = false;  // the next free thread that runs calls destroys the actor
   bool is_lost_ = false;  // devices are lost: exit when no call runs

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "base/stderr_queue.h"
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 #include "protocol/codec/messages.h"
 #include "transport/local/local_frame.h"
 

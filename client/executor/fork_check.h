@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 
 namespace mobula::internal::executor {
 

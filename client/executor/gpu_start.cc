@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "device/machine.h"
+#include "device/host_identity.h"
 
 namespace mobula::internal::executor {
 namespace {

@@ -22,12 +22,12 @@
 namespace mobula::internal::runtime {
 namespace {
 
-constexpr Duration greeting_patience = 10s;
-constexpr Duration job_patience = 30s;
+constexpr Duration greeting_wait = 10s;
+constexpr Duration job_timeout = 30s;
 constexpr Duration slow_init_delay = 3s;  // until a warning
 // An executor that does not exit by itself is killed after half a second.
-constexpr Duration job_over_within = 2s;
-constexpr Duration foreign_agent_patience = 10s;  // until this driver starts its own agent
+constexpr Duration job_finished_timeout = 2s;
+constexpr Duration foreign_agent_timeout = 10s;  // until this driver starts its own agent
 
 }  // namespace
 
@@ -57,7 +57,7 @@ Result<std::unique_ptr<DriverSession>> DriverSession::start(DriverOptions option
       detail::Registry::instance().name_image(image.base, client::raw(session->program_.id.bits()));
     }
   }
-  auto greeting = session->greet(session->socket_, greeting_patience);
+  auto greeting = session->greet(session->socket_, greeting_wait);
   if (!greeting) return greeting.error();
   if (auto opened = session->open_engine(std::move(*greeting)); !opened.ok()) return opened.error();
   if (auto admitted = session->wait_for_job(); !admitted.ok()) return admitted.error();
@@ -158,7 +158,7 @@ Result<void> DriverSession::open_engine(Greeting greeting) {
   client::EngineHooks hooks;
   hooks.agent_lost = [this](const Failure&) { agent_lost(); };
   hooks.agent_said = [this](const AgentToProcess& message) {
-    if (!std::holds_alternative<JobOver>(message)) return;
+    if (!std::holds_alternative<JobFinished>(message)) return;
     job_over_ = true;
     engine_->notify();
   };
@@ -177,7 +177,7 @@ Result<void> DriverSession::wait_for_job() {
   if (!engine_->wait(lock, began + slow_init_delay, answered)) {
     engine_->warn(fmt::format("init has blocked for {} s: the head at {} does not answer; mobula status shows whether it "
                               "runs", slow_init_delay / 1s, address_));
-    engine_->wait(lock, began + job_patience, answered);
+    engine_->wait(lock, began + job_timeout, answered);
   }
   const auto answer = engine_->job_answer();
   if (!answer) {
@@ -289,7 +289,7 @@ bool DriverSession::attach_to(const std::string& socket) {
 bool DriverSession::reattach_until(Time deadline) {
   print_stderr("mobula: the agent of this machine has died; waiting for the next one");
   // No other process restarts an agent that this driver started.
-  const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_patience;
+  const Time start_own_at = own_ ? monotonic_now() : monotonic_now() + foreign_agent_timeout;
   while (monotonic_now() < deadline) {
     const auto socket = next_agent(start_own_at);
     if (!socket.empty() && attach_to(socket)) {
@@ -324,7 +324,7 @@ void DriverSession::shutdown() {
       engine_->notify();
       // Output of the job's executors is printed before this process reports their end.
       if (lives) {
-        engine_->wait(lock, monotonic_now() + job_over_within,
+        engine_->wait(lock, monotonic_now() + job_finished_timeout,
                       [this] { return job_over_ || engine_->stopping() || agent_gone_; });
       }
     }

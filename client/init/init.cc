@@ -12,7 +12,7 @@
 #include "base/stderr_queue.h"
 #include "client/engine/conversion.h"
 #include "client/executor/executor_process.h"
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 #include "mobula/cluster.h"
 #include "mobula/detail/runtime.h"
 #include "mobula/errors.h"
@@ -41,7 +41,7 @@ std::atomic<bool> is_executor{false};
     throw InvalidRequestError("init: this process is an executor, where the runtime is ready: call tasks and actors "
                               "without init, or ask in_executor() before");
   }
-  if (started_as() == StartedAs::nursery) run_executor(run_nursery());
+  if (started_as() == StartedAs::nursery) run_executor(run_fork_server());
   auto adopted = adopt_executor_from_environment();
   if (!adopted) {
     internal::print_stderr("mobula: this executor cannot start: {}", adopted.error().text);

@@ -25,7 +25,7 @@ namespace mobula::internal::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr Duration start_patience = 30s;
+constexpr Duration start_timeout_ = 30s;
 constexpr Duration slow_start_delay = 3s;  // until a warning
 
 // Reads up to the first newline, the end, or the deadline.
@@ -116,7 +116,7 @@ Result<OwnedStart> OwnedStart::run(std::vector<std::string> arguments) {
   life_read.reset();
   OwnedStart start(pid, std::move(life_write));
 
-  const auto line = read_line(ready_read.get(), monotonic_now() + start_patience);
+  const auto line = read_line(ready_read.get(), monotonic_now() + start_timeout_);
   if (!line && line.error().code == ErrorCode::timed_out && !address.empty()) {
     return failure(ErrorCode::timed_out,
                    "no answer from the head at " + address + " within 30 s; check the address and the key " +

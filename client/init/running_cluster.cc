@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::runtime {
 namespace {

@@ -3,28 +3,28 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "head/core/actor_table.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_restart("head.actor_restarts");
-const Mark mark_moved("head.actor_moves_off_a_drained_node");
-const Mark mark_hastened("head.command_told_to_end_before_a_drain_does");
-const Mark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
-const Mark mark_not_started("head.actor_waits_after_it_could_not_be_started");
-const Mark mark_used_up("head.actor_restarts_used_up");
-const Mark mark_exclusive("head.exclusive_actor_waits_for_fence");
-const Mark mark_adopted("head.actor_adopted_from_facts");
-const Mark mark_ended_while_away("head.entry_point_ended_while_head_was_away");
-const Mark mark_unheard("head.command_lost_before_it_was_heard_of");
-const Mark mark_order_unheard("head.order_of_the_head_before_never_arrived");
-const Mark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
+const CoverageMark mark_restart("head.actor_restarts");
+const CoverageMark mark_moved("head.actor_moves_off_a_drained_node");
+const CoverageMark mark_hastened("head.command_told_to_end_before_a_drain_does");
+const CoverageMark mark_memory("head.actor_waits_after_it_was_ended_for_memory");
+const CoverageMark mark_not_started("head.actor_waits_after_it_could_not_be_started");
+const CoverageMark mark_used_up("head.actor_restarts_used_up");
+const CoverageMark mark_exclusive("head.exclusive_actor_waits_for_fence");
+const CoverageMark mark_adopted("head.actor_adopted_from_facts");
+const CoverageMark mark_ended_while_away("head.entry_point_ended_while_head_was_away");
+const CoverageMark mark_unheard("head.command_lost_before_it_was_heard_of");
+const CoverageMark mark_order_unheard("head.order_of_the_head_before_never_arrived");
+const CoverageMark mark_lost_while_away("head.detached_actor_lost_while_head_was_away");
 
-const Mark mark_unreachable("head.actor_of_an_unreachable_executor_ended");
-const Mark mark_foreign_caller("head.unreachable_actor_of_another_job");
+const CoverageMark mark_unreachable("head.actor_of_an_unreachable_executor_ended");
+const CoverageMark mark_foreign_caller("head.unreachable_actor_of_another_job");
 
 constexpr std::size_t max_cut_off = 16;  // nodes per actor
 
@@ -268,12 +268,12 @@ void ActorTable::lose(Actor& actor, const EndCause& cause) {
   become(actor, actor.row.incarnation == 0 ? ActorState::placing : ActorState::restarting);
   if (cause.kind == EndKind::out_of_memory) {
     mark_memory.hit();
-    actor.not_before = parts_.now + doubled(parts_.options.memory_restart_after, actor.memory_deaths++,
-                                            parts_.options.memory_restart_cap);
+    actor.not_before = parts_.now + doubled(parts_.options.memory_restart_backoff_initial, actor.memory_deaths++,
+                                            parts_.options.memory_restart_backoff_max);
   } else if (cause.kind == EndKind::start_failed && actor.failed_starts++ > 0) {
     mark_not_started.hit();
-    actor.not_before = parts_.now + doubled(parts_.options.start_again_after, actor.failed_starts - 2,
-                                            parts_.options.start_again_cap);
+    actor.not_before = parts_.now + doubled(parts_.options.start_again_backoff_initial, actor.failed_starts - 2,
+                                            parts_.options.start_again_backoff_max);
   }
   place(actor);
 }

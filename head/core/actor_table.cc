@@ -4,24 +4,24 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_actor_restated("head.actor_restated");
-const Mark mark_name_taken("head.actor_name_taken");
-const Mark mark_early_watch("head.actor_watched_before_created");
-const Mark mark_not_durable("head.actor_not_durable");
-const Mark mark_early_end("head.end_of_an_actor_not_known_yet");
-const Mark mark_found_meanwhile("head.actor_found_by_name_while_its_last_handle_went");
-const Mark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
-const Mark mark_entrusted("head.actor_owned_by_its_job");
-const Mark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
+const CoverageMark mark_actor_restated("head.actor_restated");
+const CoverageMark mark_name_taken("head.actor_name_taken");
+const CoverageMark mark_early_watch("head.actor_watched_before_created");
+const CoverageMark mark_not_durable("head.actor_not_durable");
+const CoverageMark mark_early_end("head.end_of_an_actor_not_known_yet");
+const CoverageMark mark_found_meanwhile("head.actor_found_by_name_while_its_last_handle_went");
+const CoverageMark mark_unheld_later("head.actor_ends_with_the_last_handle_that_was_found");
+const CoverageMark mark_entrusted("head.actor_owned_by_its_job");
+const CoverageMark mark_unheld("head.last_handle_of_an_entrusted_actor_gone");
 
-ActorFound found_answer(const Actor& actor) {
-  ActorFound answer;
+FindActorReply found_answer(const Actor& actor) {
+  FindActorReply answer;
   answer.found = true;
   answer.actor = actor.spec().actor;
   answer.class_name = actor.spec().class_name;
@@ -201,7 +201,7 @@ bool ActorTable::refuse_create(const CreateActor& message, const std::string& na
       mark_name_taken.hit();
       const Actor& holder = rows_.at(at->second);
       if (spec.get_if_exists) {
-        ActorFound answer = found_answer(holder);
+        FindActorReply answer = found_answer(holder);
         answer.wanted = spec.actor;
         remember_finder(spec.owner, holder.spec().actor);
         parts_.processes.tell(spec.owner, std::move(answer));
@@ -294,7 +294,7 @@ void ActorTable::end_if_unheld(Actor& actor) {
 }
 
 void ActorTable::find_by_name(ProcessId process, JobId job, const FindActor& message) {
-  ActorFound answer;
+  FindActorReply answer;
   const auto at = names_.find({name_space_of(job, message.name_space), message.name});
   if (at != names_.end()) answer = found_answer(rows_.at(at->second));
   if (at != names_.end()) remember_finder(process, at->second);

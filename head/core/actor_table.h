@@ -21,7 +21,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 struct Slot;
 struct Survivors;
 
@@ -68,7 +68,7 @@ struct Actor {
 // - The executor was lost while the head was away.
 class ActorTable {
  public:
-  explicit ActorTable(Parts& parts) : parts_(parts) {}
+  explicit ActorTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const ActorRow& row);
   void recovery_ended();
@@ -176,7 +176,7 @@ class ActorTable {
   void unlink(ProcessId process, ActorId id);
   std::string name_space_of(JobId job, const std::string& stated) const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<ActorId, Actor> rows_;
   std::map<Name, ActorId> names_;
   std::deque<ActorId> dead_;  // oldest first; beyond the limit the oldest are removed

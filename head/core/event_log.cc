@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_forgotten("head.event_forgotten");
-const Mark mark_counted("head.event_counted_again");
+const CoverageMark mark_forgotten("head.event_forgotten");
+const CoverageMark mark_counted("head.event_counted_again");
 
 // Cuts between characters of UTF-8.
 std::string cut(std::string text, std::size_t bytes) {
@@ -33,7 +33,7 @@ std::string_view to_string(Severity severity) {
   return "UNKNOWN";
 }
 
-Speaker::Speaker(Parts& parts, const Principal& principal)
+Speaker::Speaker(HeadTables& parts, const Principal& principal)
     : parts_(parts), before_(std::exchange(parts.events.speaker_, &principal)) {}
 
 Speaker::~Speaker() { parts_.events.speaker_ = before_; }

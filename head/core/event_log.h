@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/time.h"
-#include "head/core/inputs.h"
+#include "head/core/head_events.h"
 #include "base/model/principal.h"
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // Part of the journal format: append only.
 enum class Severity : std::uint8_t { debug = 0, info = 1, warning = 2, error = 3 };
@@ -102,19 +102,19 @@ struct EventRow {
 // Names the principal whose request is being handled, for the lifetime of this object.
 class Speaker {
  public:
-  Speaker(Parts& parts, const Principal& principal);
+  Speaker(HeadTables& parts, const Principal& principal);
   ~Speaker();
   Speaker(const Speaker&) = delete;
   Speaker& operator=(const Speaker&) = delete;
 
  private:
-  Parts& parts_;
+  HeadTables& parts_;
   const Principal* before_;
 };
 
 class EventLog {
  public:
-  explicit EventLog(Parts& parts) : parts_(parts) {}
+  explicit EventLog(HeadTables& parts) : parts_(parts) {}
 
   void note(Severity severity, std::string_view kind, EventSubjects about, std::string text);
   void restore(const EventRow& row);
@@ -153,7 +153,7 @@ class EventLog {
   void keep(EventRow row);
   std::int64_t wall_ms() const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   Ring ordinary_;
   Ring warnings_;
   std::uint64_t last_ = 0;

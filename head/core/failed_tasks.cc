@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "head/core/parts.h"
-#include "head/core/query/task_questions.h"
+#include "head/core/head_tables.h"
+#include "head/core/query/task_query.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::size_t max_name_bytes = 1024;
 
 std::int64_t bytes_of(const TaskFact& fact) { return static_cast<std::int64_t>(fact.error.size()); }
 
-bool matches(const TaskFact& fact, const AskTasks& asked) {
+bool matches(const TaskFact& fact, const TasksRequest& asked) {
   if (!asked.name.empty() && asked.name != fact.name) return false;
   const bool phase = asked.phases.empty() || std::ranges::find(asked.phases, fact.phase) != asked.phases.end();
   return phase && (asked.id.empty() || fact.task.hex().starts_with(asked.id) ||
@@ -66,7 +66,7 @@ void FailedTasks::expire() {
   for (const JobId job : expired) remove_job(job);
 }
 
-void FailedTasks::add_to(TaskAnswers& answers, const AskTasks& asked, JobId job) const {
+void FailedTasks::add_to(TaskAnswers& answers, const TasksRequest& asked, JobId job) const {
   for (const auto& [id, rows] : jobs_) {
     if (!job.empty() && id != job) continue;
     for (auto row = rows.rows.rbegin(); row != rows.rows.rend(); ++row) {

@@ -13,7 +13,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 struct TaskAnswers;
 
 class FailedTasks {
@@ -23,11 +23,11 @@ class FailedTasks {
   static constexpr std::int64_t max_error_bytes = 2 << 20;  // sum over all jobs; further errors are not kept
   static constexpr Duration kept_for = std::chrono::hours(1);
 
-  explicit FailedTasks(const Parts& parts) : parts_(parts) {}
+  explicit FailedTasks(const HeadTables& parts) : parts_(parts) {}
 
   void reported(ProcessId owner, JobId job, const std::vector<TaskFact>& tasks);
   // Adds the failures of owners that have ended and that match the request, of all jobs if `job` is empty.
-  void add_to(TaskAnswers& answers, const AskTasks& asked, JobId job) const;
+  void add_to(TaskAnswers& answers, const TasksRequest& asked, JobId job) const;
 
  private:
   struct Row {
@@ -43,7 +43,7 @@ class FailedTasks {
   void remove_job(JobId job);
   void expire();
 
-  const Parts& parts_;
+  const HeadTables& parts_;
   std::map<JobId, JobRows> jobs_;
   std::int64_t error_bytes_ = 0;
 };

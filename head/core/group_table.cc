@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "base/model/job_terms.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_group_restated("head.group_restated");
-const Mark mark_group_not_durable("head.group_not_durable");
-const Mark mark_group_early_watch("head.group_watched_before_created");
-const Mark mark_group_unknown("head.group_of_users_is_unknown");
-const Mark mark_superseded("head.group_durable_after_it_changed");
+const CoverageMark mark_group_restated("head.group_restated");
+const CoverageMark mark_group_not_durable("head.group_not_durable");
+const CoverageMark mark_group_early_watch("head.group_watched_before_created");
+const CoverageMark mark_group_unknown("head.group_of_users_is_unknown");
+const CoverageMark mark_superseded("head.group_durable_after_it_changed");
 
 const std::string never_heard_of =
     "the head does not know it: it was never created, or removed long ago";

@@ -18,7 +18,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 struct Survivors;
 
 struct Group {
@@ -37,7 +37,7 @@ struct Group {
 
 class GroupTable {
  public:
-  explicit GroupTable(Parts& parts) : parts_(parts) {}
+  explicit GroupTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const GroupRow& row);
   // Drops the bundles on nodes that have not returned.
@@ -84,7 +84,7 @@ class GroupTable {
   static bool may_change(const Group& group);
   void forget_oldest();
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<GroupId, Group> rows_;
   std::map<Name, GroupId> names_;
   std::deque<GroupId> removed_;  // oldest first; beyond the limit the oldest are removed

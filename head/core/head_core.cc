@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "protocol/tickets/roles.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_persist_failed("head.persist_failed");
-const Mark mark_clock_moved("head.wall_clock_moved");
-const Mark mark_bad_row("head.journal_row_cannot_be_read");
+const CoverageMark mark_persist_failed("head.persist_failed");
+const CoverageMark mark_clock_moved("head.wall_clock_moved");
+const CoverageMark mark_bad_row("head.journal_row_cannot_be_read");
 
 // A larger change of the wall clock is more than a correction. Other processes judge tickets by the
 // clock.
@@ -37,30 +37,30 @@ void restore_rows(const Started& event, const std::string& table, Take&& take) {
 bool is_answer(const AgentMessage& message) {
   if (const auto* process = std::get_if<FromProcess>(&message)) {
     const ProcessToHead& said = process->message;
-    return std::holds_alternative<TasksTold>(said) || std::holds_alternative<TransfersTold>(said) ||
-           std::holds_alternative<SpansTold>(said) || std::holds_alternative<ReadState>(said);
+    return std::holds_alternative<TasksReply>(said) || std::holds_alternative<TransfersReply>(said) ||
+           std::holds_alternative<SpansReply>(said) || std::holds_alternative<ReadState>(said);
   }
-  return std::holds_alternative<ObjectsListed>(message) || std::holds_alternative<JobLogPart>(message) ||
-         std::holds_alternative<LogsListed>(message) || std::holds_alternative<LogPart>(message) ||
-         std::holds_alternative<UsageTold>(message) || std::holds_alternative<TransfersTold>(message) ||
-         std::holds_alternative<SpansTold>(message);
+  return std::holds_alternative<ObjectsReply>(message) || std::holds_alternative<ReadJobLogReply>(message) ||
+         std::holds_alternative<LogsReply>(message) || std::holds_alternative<ReadLogReply>(message) ||
+         std::holds_alternative<UsageReply>(message) || std::holds_alternative<TransfersReply>(message) ||
+         std::holds_alternative<SpansReply>(message);
 }
 
 // Whether lists and status are unchanged after the event, except for the event log.
 bool tells_nothing(const Event& event) {
   if (std::holds_alternative<Tick>(event)) return true;
-  if (const auto* asked = std::get_if<ToolSaid>(&event)) {
+  if (const auto* asked = std::get_if<ReceivedFromTool>(&event)) {
     const VerbRow* row = verb_row(asked->request.verb);
     return row == nullptr || !row->changes;
   }
-  const auto* said = std::get_if<AgentSaid>(&event);
+  const auto* said = std::get_if<ReceivedFromAgent>(&event);
   const auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
   return frame != nullptr && (!frame->frame.message || is_answer(*frame->frame.message));
 }
 
 // Dispatches one input to the tables.
 struct Dispatch {
-  Parts& parts;
+  HeadTables& parts;
 
   void operator()(const Started& event) const {
     parts.epoch_id = event.epoch_id;
@@ -81,10 +81,10 @@ struct Dispatch {
     parts.events.begin();
     write_epoch();
   }
-  void operator()(AgentSaid& event) const { parts.nodes.said(std::move(event)); }
+  void operator()(ReceivedFromAgent& event) const { parts.nodes.said(std::move(event)); }
   void operator()(const AgentLinkLost& event) const { parts.nodes.link_lost(event.link); }
   void operator()(const NodeProbed& event) const { parts.nodes.probed(event); }
-  void operator()(const ToolSaid& event) const { parts.reader.said(event); }
+  void operator()(const ReceivedFromTool& event) const { parts.reader.said(event); }
   void operator()(const Persisted& event) const {
     for (const auto& gate : parts.journal.persisted(event.upto)) std::visit(Passed{parts}, gate);
   }
@@ -134,7 +134,7 @@ struct Dispatch {
   }
 
   struct Passed {
-    Parts& parts;
+    HeadTables& parts;
     void operator()(const EpochGate&) const {
       if (parts.serving) return parts.nodes.take_raised_epoch();
       parts.serving = true;
@@ -145,12 +145,12 @@ struct Dispatch {
     void operator()(const OrderGate& gate) const { parts.slots.order_durable(gate.slot); }
     void operator()(const GroupGate& gate) const { parts.groups.durable(gate.group, gate.placed); }
     void operator()(const ReplyGate& gate) const {
-      parts.commands.push_back(ReplyTool{gate.link, gate.reply});
+      parts.commands.push_back(ReplyToTool{gate.link, gate.reply});
     }
   };
 
   struct Refusal {
-    Parts& parts;
+    HeadTables& parts;
     const Dispatch& dispatch;
     const std::string& text;
     // Undoes the effect of the request, so that no client uses state that a restart of the head
@@ -176,20 +176,20 @@ struct Dispatch {
       reply.ok = false;
       reply.code = ErrorCode::resource_exhausted;
       reply.text = what_became_of(gate) + text;
-      parts.commands.push_back(ReplyTool{gate.link, std::move(reply)});
+      parts.commands.push_back(ReplyToTool{gate.link, std::move(reply)});
     }
   };
 };
 
 }  // namespace
 
-HeadCore::HeadCore(HeadOptions options) : parts_(std::make_unique<Parts>(std::move(options))) {}
+HeadCore::HeadCore(HeadOptions options) : parts_(std::make_unique<HeadTables>(std::move(options))) {}
 HeadCore::~HeadCore() = default;
 HeadCore::HeadCore(HeadCore&&) noexcept = default;
 HeadCore& HeadCore::operator=(HeadCore&&) noexcept = default;
 
 void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
-  Parts& parts = *parts_;
+  HeadTables& parts = *parts_;
   parts.now = std::max(parts.now, now);
   const bool answers_alone = tells_nothing(event);
   const std::uint64_t noted = parts.events.noted();
@@ -210,7 +210,7 @@ void HeadCore::step(Time now, Event event, std::vector<Command>& out) {
 }
 
 std::optional<Time> HeadCore::next_deadline() const {
-  Parts& parts = *parts_;
+  HeadTables& parts = *parts_;
   auto due = earlier(parts.epoch_due, parts.journal.next_deadline());
   due = earlier(due, parts.nodes.next_deadline());
   due = earlier(due, parts.slots.next_deadline());
@@ -239,7 +239,7 @@ Result<Principal> HeadCore::principal_of(const std::string& public_key, Time now
 std::int64_t HeadCore::wall_ms(Time now) const { return head::wall_ms(*parts_, now); }
 
 HeadView HeadCore::view() const {
-  const Parts& parts = *parts_;
+  const HeadTables& parts = *parts_;
   HeadView view{parts.epoch, parts.serving, parts.nodes.recovering(), {}, {}, {}, {}, 0};
   for (const auto& [id, node] : parts.nodes.rows()) {
     const bool draining = node.draining && node.state == NodeState::alive;

@@ -9,14 +9,14 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "head/core/inputs.h"
+#include "head/core/head_events.h"
 #include "head/core/options.h"
-#include "head/core/outputs.h"
+#include "head/core/head_commands.h"
 #include "head/core/view/view.h"
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // The first event is Started. Until the new epoch is durable (Persisted for its batch), agents get
 // no reply and tools are asked to wait. If the journal names nodes, the head then *recovers*: it
@@ -52,7 +52,7 @@ class HeadCore {
   Result<void> verify() const;
 
  private:
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<HeadTables> parts_;
 };
 
 }  // namespace mobula::internal::head

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_job_restated("head.job_restated");
-const Mark mark_late_end("head.node_has_things_of_an_ended_job");
-const Mark mark_lingers("head.job_lingers_for_detached_actors");
-const Mark mark_driver_missing("head.driver_did_not_come_back");
+const CoverageMark mark_job_restated("head.job_restated");
+const CoverageMark mark_late_end("head.node_has_things_of_an_ended_job");
+const CoverageMark mark_lingers("head.job_lingers_for_detached_actors");
+const CoverageMark mark_driver_missing("head.driver_did_not_come_back");
 
 Job job_of(NodeId node, const StartJob& start) {
   Job job;
@@ -50,7 +50,7 @@ bool JobTable::works(JobId id) const {
 }
 
 void JobTable::refuse(const StartJob& message, const std::string& why) {
-  parts_.processes.tell(message.driver, RequestRefused{message.job, why});
+  parts_.processes.tell(message.driver, RequestRejected{message.job, why});
 }
 
 void JobTable::start(NodeId node, const StartJob& message) {
@@ -64,7 +64,7 @@ void JobTable::start(NodeId node, const StartJob& message) {
     mark_job_restated.hit();
     job->node = node;
     if (job->durable)
-      parts_.processes.tell(message.driver, JobStarted{message.job, job->name_space});
+      parts_.processes.tell(message.driver, StartJobReply{message.job, job->name_space});
     parts_.slots.announce_to(message.driver);
     return;
   }
@@ -109,7 +109,7 @@ void JobTable::durable(JobId id) {
   job->durable = true;
   parts_.events.note(Severity::info, "JOB_STARTED", {.node = job->node, .job = id, .process = job->start.driver},
                      fmt::format("a driver has started{}{}", job->start.name.empty() ? "" : ": ", job->start.name));
-  parts_.processes.tell(job->start.driver, JobStarted{id, job->name_space});
+  parts_.processes.tell(job->start.driver, StartJobReply{id, job->name_space});
 }
 
 void JobTable::not_durable(JobId id, const std::string& why) {
@@ -176,7 +176,7 @@ void JobTable::slot_gone(JobId id) {
   if (job == nullptr || !job->driver_waits || parts_.slots.ends_in(id)) return;
   job->driver_waits = false;
   // Sent to the node, whose agent knows the driver, because the process may have exited.
-  parts_.nodes.send(job->node, JobOver{id});
+  parts_.nodes.send(job->node, JobFinished{id});
 }
 
 void JobTable::driver_ended(ProcessId process, const EndCause& cause) {

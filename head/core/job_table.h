@@ -17,7 +17,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 enum class JobEnd : std::uint8_t { runs, succeeded, failed, stopped };
 
@@ -39,7 +39,7 @@ struct Job {
 
 class JobTable {
  public:
-  explicit JobTable(Parts& parts) : parts_(parts) {}
+  explicit JobTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const JobRow& row);
   // Request of the driver, which may be repeated.
@@ -79,7 +79,7 @@ class JobTable {
   void refuse(const StartJob& message, const std::string& why);
   void end_the_rest(JobId id);
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<JobId, Job> rows_;
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
   std::set<JobId> bereaved_;

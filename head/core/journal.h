@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "head/core/outputs.h"
+#include "head/core/head_commands.h"
 
 namespace mobula::internal::head {
 

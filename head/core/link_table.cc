@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_link_cut("head.link_between_nodes_cut");
-const Mark mark_link_works("head.link_between_nodes_works_again");
+const CoverageMark mark_link_cut("head.link_between_nodes_cut");
+const CoverageMark mark_link_works("head.link_between_nodes_works_again");
 
 std::int64_t seconds(Duration span) { return span / std::chrono::seconds(1); }
 

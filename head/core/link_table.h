@@ -17,11 +17,11 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 class LinkTable {
  public:
-  explicit LinkTable(Parts& parts) : parts_(parts) {}
+  explicit LinkTable(HeadTables& parts) : parts_(parts) {}
 
   // All nodes that the agent of `from` has no contact with. Nodes that the head does not reach are
   // ignored.
@@ -51,7 +51,7 @@ class LinkTable {
   void end_if_works(Link link);
   bool reaches(NodeId node) const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   std::map<Link, Row> rows_;
   std::map<NodeId, std::vector<NodeId>> stated_;  // last report of each agent that sent one
 };

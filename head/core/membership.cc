@@ -1,27 +1,27 @@
 // Joining of nodes: registration, rivals, and the end of recovery. Part of NodeTable.
 #include <fmt/format.h>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "head/core/node_table.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 #include "base/model/request_rules.h"
 #include "protocol/version.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_register_again("head.register_repeated");
-const Mark mark_rival("head.second_incarnation_while_first_is_linked");
-const Mark mark_device_refused("head.device_of_another_node_refused");
-const Mark mark_device_regained("head.refused_device_freed");
-const Mark mark_other_key("head.node_of_another_key_refused");
-const Mark mark_other_voice("head.incarnation_of_another_node_refused");
-const Mark mark_renewed("head.ticket_renewed");
-const Mark mark_raised("head.epoch_raised");
+const CoverageMark mark_register_again("head.register_repeated");
+const CoverageMark mark_rival("head.second_incarnation_while_first_is_linked");
+const CoverageMark mark_device_refused("head.device_of_another_node_refused");
+const CoverageMark mark_device_regained("head.refused_device_freed");
+const CoverageMark mark_other_key("head.node_of_another_key_refused");
+const CoverageMark mark_other_voice("head.incarnation_of_another_node_refused");
+const CoverageMark mark_renewed("head.ticket_renewed");
+const CoverageMark mark_raised("head.epoch_raised");
 
 constexpr std::uint64_t max_epoch = std::uint64_t{1} << 62;
 constexpr std::uint64_t epoch_margin = 1000;  // agents may have seen different epochs
-const Mark mark_recovery_late("head.recovery_ended_without_all_nodes");
+const CoverageMark mark_recovery_late("head.recovery_ended_without_all_nodes");
 
 bool is_agent(Role role) { return role == Role::agent || role == Role::driver_agent; }
 
@@ -36,7 +36,7 @@ void NodeTable::restore(const NodeRow& row) {
   node.fenced = row.fenced;
   node.state = row.dead ? NodeState::dead : NodeState::expected;
   node.draining = row.draining && !row.dead;
-  node.drain_within = row.drain_within;
+  node.drain_timeout = row.drain_timeout;
   node.drain_why = row.drain_why;
   node.admitted_as = row.admitted_as;
   node.death = row.dead ? "it died before the head was started" : "";
@@ -79,12 +79,12 @@ std::optional<std::string> NodeTable::why_another_key(const Node* node, const Ri
                      node->id.hex(), node->host, node->admitted_as, who.user_id);
 }
 
-std::optional<Refused> NodeTable::why_not(const Rival& who) const {
+std::optional<RegisterRejected> NodeTable::why_not(const Rival& who) const {
   const Principal& principal = who.principal;
-  const Register& message = who.message;
+  const RegisterRequest& message = who.message;
   const ProcessId incarnation = message.address.incarnation;
   const auto refused = [&](RefusalCode code, std::string why) {
-    return Refused{parts_.epoch, incarnation, code, std::move(why)};
+    return RegisterRejected{parts_.epoch, incarnation, code, std::move(why)};
   };
   const auto spoken = range_of(message.version, message.oldest);
   if (!agreed_version(own_protocol, spoken)) {
@@ -127,7 +127,7 @@ bool NodeTable::served_by_later_head(const Rival& who) const {
 
 // Raises the epoch once in the life of a head. The agent registers again until it gets a reply.
 void NodeTable::raise_epoch(const Rival& who) {
-  const Register& message = who.message;
+  const RegisterRequest& message = who.message;
   if (parts_.raised_epoch != 0) {
     if (parts_.raised_epoch > parts_.epoch) return;  // the raised epoch is being written
     return refuse(who.link, {message.head_epoch, message.address.incarnation, RefusalCode::permission,
@@ -304,7 +304,7 @@ std::vector<AgentAddress> NodeTable::peers_of(NodeId id) const {
 }
 
 void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots) {
-  Registered answer;
+  RegisterReply answer;
   answer.head_epoch = parts_.epoch;
   answer.incarnation = node.address.incarnation;
   answer.settings = parts_.options.settings;
@@ -312,7 +312,7 @@ void NodeTable::answer_registered(Node& node, std::vector<SlotId> unknown_slots)
   answer.unknown_slots = std::move(unknown_slots);
   answer.protocol = node.protocol;
   for (const auto& device : node.refused_devices) answer.warnings.push_back(describe(device));
-  answer.void_keys = parts_.tokens.void_keys();
+  answer.revoked_keys = parts_.tokens.revoked_keys();
   node.told = parts_.now;
   if (hears_of_trust(node)) node.ticket_due = parts_.now + parts_.options.ticket_life / 3;
   due_changed(node);
@@ -349,11 +349,11 @@ void NodeTable::key_voided(const std::string& user_id, const std::string& why) {
     Node& node = nodes_.at(id);
     if (node.link != 0) {
       parts_.commands.push_back(
-          SendAgent{node.link, Refused{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
+          SendToAgent{node.link, RegisterRejected{parts_.epoch, node.address.incarnation, RefusalCode::permission, why}});
     }
     declare_dead(node, DeathKind::revoked, why);
   }
-  const Kept<HeadMessage> news = KeysVoided{{user_id}};
+  const Kept<HeadMessage> news = KeysRevoked{{user_id}};
   for (auto& [id, node] : nodes_) {
     if (hears_of_trust(node)) send(node, news);
   }

@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
-#include "head/core/requests.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
+#include "head/core/message_dispatch.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_suspect_back("head.suspect_node_speaks_again");
-const Mark mark_fenced_speaks("head.fenced_incarnation_speaks");
-const Mark mark_digest("head.slots_digest_differs");
-const Mark mark_output_dropped("head.output_dropped");
-const Mark mark_old_epoch("head.frame_of_an_earlier_epoch");
+const CoverageMark mark_suspect_back("head.suspect_node_speaks_again");
+const CoverageMark mark_fenced_speaks("head.fenced_incarnation_speaks");
+const CoverageMark mark_digest("head.slots_digest_differs");
+const CoverageMark mark_output_dropped("head.output_dropped");
+const CoverageMark mark_old_epoch("head.frame_of_an_earlier_epoch");
 
 constexpr std::size_t max_fenced_per_node = 16;
 constexpr Time never = Time::from_ns(std::numeric_limits<std::int64_t>::max());
@@ -38,19 +38,19 @@ std::string_view to_string(NodeState state) {
 
 // ---- messages of agents -------------------------------------------------------------------------
 
-void NodeTable::said(AgentSaid event) {
+void NodeTable::said(ReceivedFromAgent event) {
   if (!parts_.serving) return;  // the agent resends
   const Speaker speaker(parts_, event.principal);
-  if (const auto* message = std::get_if<Register>(&event.message)) {
+  if (const auto* message = std::get_if<RegisterRequest>(&event.message)) {
     register_node({event.link, event.principal, event.user_id, *message});
   } else if (auto* frame = std::get_if<AgentFrame>(&event.message)) {
     take_frame(event.link, event.principal, std::move(*frame));
   } else {
-    farewell(event.link, event.principal, std::get<Farewell>(event.message));
+    farewell(event.link, event.principal, std::get<AgentStopped>(event.message));
   }
 }
 
-Refused NodeTable::stranger(ProcessId incarnation) const {
+RegisterRejected NodeTable::stranger(ProcessId incarnation) const {
   if (fenced_.contains(incarnation)) {
     mark_fenced_speaks.hit();
     return {parts_.epoch, incarnation, RefusalCode::fenced,
@@ -102,17 +102,17 @@ void NodeTable::compare_slots(Node& node, std::uint64_t applied_through, std::ui
   }
   mark_digest.hit();
   node.facts_asked = parts_.now;
-  node.facts_asked_by = send(node.id, ReportFacts{});
+  node.facts_asked_by = send(node.id, FactsRequest{});
 }
 
-void NodeTable::stated(NodeId id, const FullFacts& message) {
+void NodeTable::stated(NodeId id, const FactsReply& message) {
   if (nodes_.at(id).slots_allowed()) parts_.actors.entrusted(message.facts.entrusted);
   parts_.processes.reconcile(id, message.facts);
   parts_.slots.reconcile(id, message.facts, message.applied_through);
   parts_.jobs.node_joined(id, message.facts);
 }
 
-void NodeTable::farewell(LinkId link, const Principal& principal, const Farewell& message) {
+void NodeTable::farewell(LinkId link, const Principal& principal, const AgentStopped& message) {
   const NodeId* id = incarnations_.find(message.incarnation);
   if (id == nullptr || nodes_.at(*id).principal != principal) return;
   parts_.transfer_counts.told(message.incarnation, *id, message.stored);
@@ -308,7 +308,7 @@ void NodeTable::pressed(NodeId id, const MemoryPressure& message) {
   node->pressure = message;
 }
 
-void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
+void NodeTable::pass_output(NodeId id, const JobOutputLines& output) {
   Node* node = nodes_.find(id);
   if (node == nullptr || !node->registered()) return;
   if (node->session->backlog() >= max_backlog_for_output) {
@@ -316,7 +316,7 @@ void NodeTable::pass_output(NodeId id, const JobPrinted& output) {
     node->output_dropped += output.lines.size();
     return;
   }
-  JobPrinted passed = output;
+  JobOutputLines passed = output;
   if (node->output_dropped > 0) {
     passed.lines.insert(passed.lines.begin(),
                         fmt::format("... {} lines of executors on other nodes were left out here",
@@ -329,17 +329,17 @@ void NodeTable::send_frames(Node& node, std::vector<Frame<HeadMessage>> frames) 
   if (node.link == 0 || frames.empty()) return;  // the session resends
   node.told = parts_.now;
   for (auto& frame : frames) {
-    parts_.commands.push_back(SendAgent{
+    parts_.commands.push_back(SendToAgent{
         node.link, HeadFrame{parts_.epoch, node.address.incarnation, std::move(frame)}});
   }
 }
 
-void NodeTable::refuse(LinkId link, Refused refused) {
+void NodeTable::refuse(LinkId link, RegisterRejected refused) {
   // `unknown` is the normal reply after a restart of the head, by which agents detect it.
   if (refused.code != RefusalCode::unknown) {
     parts_.events.note(Severity::warning, "NODE_REFUSED", {.process = refused.incarnation}, refused.why);
   }
-  parts_.commands.push_back(SendAgent{link, std::move(refused)});
+  parts_.commands.push_back(SendToAgent{link, std::move(refused)});
 }
 
 // ---- death -------------------------------------------------------------------------------------
@@ -418,7 +418,7 @@ void NodeTable::forget_oldest_dead() {
 
 void NodeTable::write_row(const Node& node) {
   const NodeRow row{node.address,  node.host,     node.role,         node.state == NodeState::dead,
-                    node.fenced,   node.draining, node.drain_within, node.drain_why,
+                    node.fenced,   node.draining, node.drain_timeout, node.drain_why,
                     node.admitted_as};
   parts_.journal.put("nodes", node.id.hex(), encode(row));
 }
@@ -431,7 +431,7 @@ Result<void> NodeTable::drain(NodeId id, Duration within, const std::string& why
   }
   node->draining = true;
   node->drain_why = why;
-  node->drain_within = std::max(within, Duration(0));
+  node->drain_timeout = std::max(within, Duration(0));
   parts_.events.note(Severity::info, "NODE_DRAINING", {.node = id},
                      within > Duration(0)
                          ? fmt::format("{}; what is left after {} s is ended", why,
@@ -484,7 +484,7 @@ Result<bool> NodeTable::undrain(NodeId id) {
 
 void NodeTable::move_away(Node& node) {
   due_changed(node);
-  if (node.drain_within > Duration(0)) node.drained_by = parts_.now + node.drain_within;
+  if (node.drain_timeout > Duration(0)) node.drained_by = parts_.now + node.drain_timeout;
   parts_.slots.recall_all(node.id, "the node is draining");
   parts_.actors.leave_node(node.id, "its node is drained: " + node.drain_why);
   hasten(node);
@@ -503,7 +503,7 @@ void NodeTable::hasten(Node& node) {
 void NodeTable::stop_draining(Node& node) {
   due_changed(node);
   node.draining = false;
-  node.drain_within = Duration(0);
+  node.drain_timeout = Duration(0);
   node.drained_by.reset();
   node.entries_due.reset();
   node.drain_why.clear();

@@ -12,7 +12,7 @@
 
 #include "base/table.h"
 #include "head/core/slots/device_claims.h"
-#include "head/core/inputs.h"
+#include "head/core/head_events.h"
 #include "head/core/options.h"
 #include "head/core/rows.h"
 #include "head/core/view/view.h"
@@ -20,7 +20,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 using AgentSession = Session<HeadMessage, AgentMessage>;
 
@@ -37,14 +37,14 @@ struct Rival {
   LinkId link = 0;
   Principal principal;
   std::string user_id;
-  Register message;
+  RegisterRequest message;
 };
 
 struct Node {
   NodeId id;
   NodeState state = NodeState::expected;
   bool draining = false;
-  Duration drain_within{};         // requested deadline; 0: none
+  Duration drain_timeout{};         // requested deadline; 0: none
   std::optional<Time> entries_due{};  // time at which the next command is terminated
   std::optional<Time> drained_by;  // deadline, after which remaining work is terminated
   std::string drain_why;
@@ -90,13 +90,13 @@ struct Node {
 // dead incarnation never returns: all its messages are answered with Refused{fenced}.
 class NodeTable {
  public:
-  explicit NodeTable(Parts& parts) : parts_(parts) {}
+  explicit NodeTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const NodeRow& row);
   // The epoch is durable: registrations are answered from now on.
   void serve();
 
-  void said(AgentSaid event);
+  void said(ReceivedFromAgent event);
   // Renews the tickets of all agents after a jump of the wall clock.
   void renew_tickets();
   // Adopts the raised epoch, which is durable now.
@@ -105,7 +105,7 @@ class NodeTable {
   void probed(const NodeProbed& event);
   void shift(Duration gap);
   // Reconciles the head with a full report of the agent.
-  void stated(NodeId node, const FullFacts& message);
+  void stated(NodeId node, const FactsReply& message);
   // Judges silence, and resends messages that are due.
   void tick();
   std::optional<Time> next_deadline();
@@ -116,7 +116,7 @@ class NodeTable {
   void broadcast(const Kept<HeadMessage>& message, NodeId except = {});
   // Forwards output of executors to the drivers of the node. Drops and counts it if the backlog of
   // the node is too large.
-  void pass_output(NodeId node, const JobPrinted& output);
+  void pass_output(NodeId node, const JobOutputLines& output);
   void pressed(NodeId node, const MemoryPressure& message);
   // Drains the node: it gets no more work, slots are recalled, and actors move. If `within` is
   // positive, remaining work is terminated after it. The drain lasts as long as this incarnation of
@@ -130,7 +130,7 @@ class NodeTable {
   // unavailable before it has registered; invalid_argument if the agent is stopping.
   Result<bool> undrain(NodeId node);
 
-  // A key was revoked (VoidKeys): its nodes are dead immediately, and all agents are notified.
+  // A key was revoked (RevocationList): its nodes are dead immediately, and all agents are notified.
   void key_voided(const std::string& user_id, const std::string& why);
 
   bool recovering() const { return recovering_until_.has_value(); }
@@ -145,7 +145,7 @@ class NodeTable {
 
  private:
   void register_node(Rival who);
-  std::optional<Refused> why_not(const Rival& who) const;
+  std::optional<RegisterRejected> why_not(const Rival& who) const;
   std::optional<std::string> why_another_key(const Node* node, const Rival& who) const;
   void admit(const Rival& who);
   static bool hears_of_trust(const Node& node);
@@ -158,7 +158,7 @@ class NodeTable {
   void tell_drains(const Node& node);
   void meet_rival(Node& node, Rival rival);
   void take_frame(LinkId link, const Principal& principal, AgentFrame frame);
-  void farewell(LinkId link, const Principal& principal, const Farewell& message);
+  void farewell(LinkId link, const Principal& principal, const AgentStopped& message);
   void sign_of_life(Node& node, LinkId link);
   void compare_slots(Node& node, std::uint64_t applied_through, std::uint64_t digest);
   std::uint64_t send(Node& node, Kept<HeadMessage> message);
@@ -169,8 +169,8 @@ class NodeTable {
   void all_due_changed();
   std::size_t place_for_due();
   void send_frames(Node& node, std::vector<Frame<HeadMessage>> frames);
-  void refuse(LinkId link, Refused refused);
-  Refused stranger(ProcessId incarnation) const;
+  void refuse(LinkId link, RegisterRejected refused);
+  RegisterRejected stranger(ProcessId incarnation) const;
   void declare_dead(Node& node, DeathKind kind, const std::string& why);
   void note_death(const Node& node, DeathKind kind);
   void fence(Node& node, ProcessId incarnation);
@@ -186,7 +186,7 @@ class NodeTable {
   void forget_oldest_dead();
   std::vector<AgentAddress> peers_of(NodeId node) const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<NodeId, Node> nodes_;
   Table<ProcessId, NodeId> incarnations_;  // live incarnations
   Table<ProcessId, NodeId> fenced_;

@@ -22,16 +22,16 @@ struct HeadOptions {
   // Time for a driver to attach again after its node died or was cut off.
   Duration driver_absence = Duration(120s);
   Duration orphan_watch = Duration(10s);     // a watcher may precede its actor by this time
-  Duration list_within = Duration(2s);       // for replies of agents and owners to a query
-  Duration store_results_within = Duration(40s);  // for an executor that must end and holds results
+  Duration list_timeout = Duration(2s);       // for replies of agents and owners to a query
+  Duration store_results_timeout = Duration(40s);  // for an executor that must end and holds results
   // Backoff of an actor after its second failed start in a row. It doubles with each further one,
-  // up to start_again_cap.
-  Duration start_again_after = Duration(100ms);
-  Duration start_again_cap = Duration(5s);       // maximum backoff
+  // up to start_again_backoff_max.
+  Duration start_again_backoff_initial = Duration(100ms);
+  Duration start_again_backoff_max = Duration(5s);       // maximum backoff
   // Backoff of an actor that was terminated for lack of memory. It doubles each time, up to
-  // memory_restart_cap.
-  Duration memory_restart_after = Duration(500ms);
-  Duration memory_restart_cap = Duration(60s);      // maximum backoff
+  // memory_restart_backoff_max.
+  Duration memory_restart_backoff_initial = Duration(500ms);
+  Duration memory_restart_backoff_max = Duration(60s);      // maximum backoff
   // Limits. A request above a limit is rejected with a text that names the limit, except as noted.
   std::uint64_t max_nodes = 4096;
   std::uint64_t max_jobs = 10'000;
@@ -72,7 +72,7 @@ struct HeadOptions {
         field("persist_again", &HeadOptions::persist_again),
         field("driver_absence", &HeadOptions::driver_absence),
         field("orphan_watch", &HeadOptions::orphan_watch),
-        field("list_within", &HeadOptions::list_within),
+        field("list_timeout", &HeadOptions::list_timeout),
         field("max_nodes", &HeadOptions::max_nodes), field("max_jobs", &HeadOptions::max_jobs),
         field("max_actors", &HeadOptions::max_actors),
         field("max_groups", &HeadOptions::max_groups),
@@ -86,11 +86,11 @@ struct HeadOptions {
         field("http_token_file", &HeadOptions::http_token_file),
         field("max_planner_bytes", &HeadOptions::max_planner_bytes),
         field("preempt_after", &HeadOptions::preempt_after),
-        field("memory_restart_after", &HeadOptions::memory_restart_after),
-        field("memory_restart_cap", &HeadOptions::memory_restart_cap),
-        field("start_again_after", &HeadOptions::start_again_after),
-        field("start_again_cap", &HeadOptions::start_again_cap),
-        field("store_results_within", &HeadOptions::store_results_within),
+        field("memory_restart_backoff_initial", &HeadOptions::memory_restart_backoff_initial),
+        field("memory_restart_backoff_max", &HeadOptions::memory_restart_backoff_max),
+        field("start_again_backoff_initial", &HeadOptions::start_again_backoff_initial),
+        field("start_again_backoff_max", &HeadOptions::start_again_backoff_max),
+        field("store_results_timeout", &HeadOptions::store_results_timeout),
         field("max_tokens", &HeadOptions::max_tokens),
         field("ticket_life", &HeadOptions::ticket_life), field("clock_skew", &HeadOptions::clock_skew),
         field("questions_at_once", &HeadOptions::questions_at_once),

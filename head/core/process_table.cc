@@ -1,15 +1,15 @@
 #include "head/core/process_table.h"
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_back("head.driver_came_back_without_its_agent");
-const Mark mark_expected_back("head.driver_came_back_after_its_agent_and_the_head_had_died");
-const Mark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
-const Mark mark_stayed_away("head.driver_ended_with_its_node");
+const CoverageMark mark_back("head.driver_came_back_without_its_agent");
+const CoverageMark mark_expected_back("head.driver_came_back_after_its_agent_and_the_head_had_died");
+const CoverageMark mark_told_again("head.death_of_a_process_told_by_an_earlier_head_perhaps");
+const CoverageMark mark_stayed_away("head.driver_ended_with_its_node");
 
 }  // namespace
 

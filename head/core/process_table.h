@@ -14,7 +14,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 struct Process {
   NodeId node;
@@ -25,7 +25,7 @@ struct Process {
 
 class ProcessTable {
  public:
-  explicit ProcessTable(Parts& parts) : parts_(parts) {}
+  explicit ProcessTable(HeadTables& parts) : parts_(parts) {}
 
   void attached(NodeId node, const ProcessFact& fact);
   // Ends the slots, actors, jobs, groups, and queries of the process. Agents are notified even if
@@ -72,7 +72,7 @@ class ProcessTable {
   void bury(ProcessId process, const EndCause& cause);
   void publish();
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<ProcessId, Process> rows_;
   std::map<NodeId, std::vector<ProcessId>> by_node_;  // in the order of arrival
   std::map<ProcessId, Lost> lost_;  // drivers of dead nodes

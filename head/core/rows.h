@@ -29,7 +29,7 @@ struct NodeRow {
   bool dead = false;
   std::vector<ProcessId> fenced;  // incarnations that were declared dead, oldest first
   bool draining = false;          // this incarnation gets no more work
-  Duration drain_within{};        // time until remaining work is terminated; 0: never
+  Duration drain_timeout{};        // time until remaining work is terminated; 0: never
   std::string drain_why;
   std::string admitted_as;  // user id of the key that owns the node
   template <class Visit>
@@ -37,7 +37,7 @@ struct NodeRow {
     return visit(field("address", &NodeRow::address), field("host", &NodeRow::host),
                  field("role", &NodeRow::role), field("dead", &NodeRow::dead),
                  field("fenced", &NodeRow::fenced), field("draining", &NodeRow::draining),
-                 field("drain_within", &NodeRow::drain_within),
+                 field("drain_timeout", &NodeRow::drain_timeout),
                  field("drain_why", &NodeRow::drain_why),
                  field("admitted_as", &NodeRow::admitted_as));
   }

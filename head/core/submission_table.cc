@@ -6,17 +6,17 @@
 #include <set>
 #include <string>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "head/core/query/id_prefix.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 #include "head/core/view/submission_json.h"
 #include "base/model/job_files_variable.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_again("head.submission_asked_again");
-const Mark mark_forgotten("head.submission_without_its_actor");
+const CoverageMark mark_again("head.submission_asked_again");
+const CoverageMark mark_forgotten("head.submission_without_its_actor");
 
 
 ActorId actor_of(JobId job) { return SubmissionTable::entry_of(job); }

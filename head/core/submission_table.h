@@ -14,12 +14,12 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 struct Actor;
 
 class SubmissionTable {
  public:
-  explicit SubmissionTable(Parts& parts) : parts_(parts) {}
+  explicit SubmissionTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const SubmissionRow& row);
   void recovery_ended();
@@ -55,7 +55,7 @@ class SubmissionTable {
   void forget_oldest();
   std::int64_t wall_ms() const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<JobId, SubmissionRow> rows_;
   std::deque<JobId> ended_;  // oldest first; beyond the limit the oldest are removed
 };

@@ -7,17 +7,17 @@
 #include <chrono>
 #include <vector>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "head/core/view/documents.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_created_again("head.token_created_again");
-const Mark mark_join_again("head.join_repeated");
-const Mark mark_ended("head.token_expired");
-const Mark mark_second_use("head.ticket_used_twice");
+const CoverageMark mark_created_again("head.token_created_again");
+const CoverageMark mark_join_again("head.join_repeated");
+const CoverageMark mark_ended("head.token_expired");
+const CoverageMark mark_second_use("head.ticket_used_twice");
 
 constexpr std::size_t key_size = 40;
 constexpr std::size_t longest_name = 256;
@@ -125,7 +125,7 @@ bool TokenTable::may_have_tickets_out(const TokenRow& row, std::int64_t now_ms) 
          now_ms <= since + ms_of(parts_.options.ticket_life + 2 * parts_.options.clock_skew);
 }
 
-std::vector<std::string> TokenTable::void_keys() const {
+std::vector<std::string> TokenTable::revoked_keys() const {
   const std::int64_t now_ms = wall_ms(parts_, parts_.now);
   std::vector<std::string> keys;
   for (const auto& [id, row] : rows_) {

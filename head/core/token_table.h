@@ -14,21 +14,21 @@
 #include <vector>
 
 #include "base/result.h"
-#include "head/core/inputs.h"
+#include "head/core/head_events.h"
 #include "head/core/rows.h"
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // Prefix of the principal that shows a join token. The id of the token follows.
 inline constexpr std::string_view ticket_prefix = "ticket:";
 
 // A revoked or expired token can leave valid tickets. Agents and executors therefore receive the
-// user id "token:ID" as a revoked key (VoidKeys) for as long as such tickets may be valid.
+// user id "token:ID" as a revoked key (RevocationList) for as long as such tickets may be valid.
 class TokenTable {
  public:
-  explicit TokenTable(Parts& parts) : parts_(parts) {}
+  explicit TokenTable(HeadTables& parts) : parts_(parts) {}
 
   void restore(const TokenRow& row);
 
@@ -55,7 +55,7 @@ class TokenTable {
   bool in_force(const std::string& user_id) const;
   std::int64_t end_of(const std::string& user_id) const;
   // User ids that no longer admit connections and for which valid tickets may exist.
-  std::vector<std::string> void_keys() const;
+  std::vector<std::string> revoked_keys() const;
 
   // Notifies all agents of driver tokens that have expired.
   void tick();
@@ -80,7 +80,7 @@ class TokenTable {
   void write(const TokenRow& row);
   std::string document_of(const TokenRow& row, const std::vector<std::string>& warnings = {}) const;
 
-  Parts& parts_;
+  HeadTables& parts_;
   Rows rows_;
   std::set<std::string> ended_;  // ids of tokens whose end was sent to all agents
   std::int64_t next_end_ms_ = 0;  // earliest expiry of the others, wall clock; 0: none

@@ -81,7 +81,7 @@ void HttpListener::accept_all() {
     Connection connection;
     connection.socket = std::move(*socket);
     connection.source = source_of(connection.socket);
-    connection.until = monotonic_now() + bounds_.request_within;
+    connection.until = monotonic_now() + bounds_.request_timeout;
     auto watch = loop_.watch(fd, Interest::read, [this, id](Readiness seen) { ready(id, seen); });
     if (!watch) continue;
     connection.watch = std::move(watch).value();
@@ -130,7 +130,7 @@ void HttpListener::respond(ConnectionId id, std::string response) {
   Connection& connection = at->second;
   connection.response = std::move(response);
   connection.stage = Stage::writing;
-  connection.until = monotonic_now() + bounds_.response_within;
+  connection.until = monotonic_now() + bounds_.response_timeout;
   connection.watch.set_interest(Interest::write);
   set_timer();
 }

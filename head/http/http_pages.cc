@@ -184,7 +184,7 @@ class HttpPages::Server : public httplib::Server {
     });
   }
 
-  HttpLook look(const std::string& head, const HttpAnswer* answer) {
+  HttpSnapshot look(const std::string& head, const HttpAnswer* answer) {
     answer_ = answer;
     question_.reset();
     status_ = 0;
@@ -204,7 +204,7 @@ class HttpPages::Server : public httplib::Server {
       for (const char* name : {"Range", "Accept-Encoding", "Expect"}) request.headers.erase(name);
     };
     process_request(stream, true, closed, strip);
-    HttpLook look;
+    HttpSnapshot look;
     look.question = std::move(question_);
     if (!look.question) look.response = stream.take();
     look.status = status_;
@@ -317,11 +317,11 @@ HttpPages::HttpPages(std::vector<std::string> names, Judge judge)
     : server_(std::make_unique<Server>(std::move(names), std::move(judge))) {}
 HttpPages::~HttpPages() = default;
 
-HttpLook HttpPages::look(const std::string& head, bool whole) {
+HttpSnapshot HttpPages::look(const std::string& head, bool whole) {
   if (whole) return server_->look(head, nullptr);
   // Only the parts of the response that a rejection needs.
   const HttpAnswer refusal = http_error(431, "resource_exhausted", "the request's head is too large");
-  HttpLook look;
+  HttpSnapshot look;
   look.status = refusal.status;
   look.response = fmt::format(
       "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Type: "

@@ -35,7 +35,7 @@ struct HttpAnswer {
 HttpAnswer http_error(int status, const std::string& code, const std::string& message);
 HttpAnswer http_error(const Failure& why);
 
-struct HttpLook {
+struct HttpSnapshot {
   std::string response;                  // whole response; empty if a question is set
   std::optional<HttpQuestion> question;  // query that must be answered first
   int status = 0;                        // status of `response`
@@ -58,7 +58,7 @@ class HttpPages {
   HttpPages& operator=(const HttpPages&) = delete;
 
   // `whole` is false if the request head was cut at the limit.
-  HttpLook look(const std::string& head, bool whole);
+  HttpSnapshot look(const std::string& head, bool whole);
   std::string write(const std::string& head, const HttpAnswer& answer);
   // Combines the documents that answer the requests of the question, in their order.
   static HttpAnswer answer_of(const HttpQuestion& question, const std::vector<std::string>& documents);

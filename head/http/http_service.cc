@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "head/core/refusal_log.h"
+#include "head/core/rejection_log.h"
 #include "head/http/http_pages.h"
 #include "protocol/messages/tool_documents.h"
 #include "transport/net/address.h"
@@ -44,13 +44,13 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   };
 
   void asked(ConnectionId id, const std::string& source, std::string head, bool whole) {
-    HttpLook look = pages_.look(head, whole);
+    HttpSnapshot look = pages_.look(head, whole);
     if (!look.question) {
       if (look.status == 401 || look.status == 403) complain(source, look.status);
       return listener_.respond(id, std::move(look.response));
     }
     Open open{source, std::move(head), std::move(*look.question), {},
-              monotonic_now() + options_.answer_within};
+              monotonic_now() + options_.answer_timeout};
     open_.emplace(id, std::move(open));
     if (!late_.armed()) late_.arm(open_.at(id).until);
     ask(id);
@@ -151,7 +151,7 @@ class HttpService::Pages : public std::enable_shared_from_this<HttpService::Page
   const HttpOptions options_;
   const HttpAsks asks_;  // called on the head's thread
   HttpPages pages_;
-  RefusalLog refusals_;
+  RejectionLog refusals_;
   std::map<ConnectionId, Open> open_;  // at most one per connection
   HttpListener listener_;
   Timer late_;

@@ -25,7 +25,7 @@ struct HttpOptions {
   std::vector<std::string> names;  // accepted host names, in addition to localhost
   AllowTable* keys = nullptr;      // keys of readers; outlives the service
   HttpBounds bounds;
-  Duration answer_within = 10s;
+  Duration answer_timeout = 10s;
 };
 
 // Queries of the pages, called on the thread of the head's loop. Each calls its callback once,

@@ -1,18 +1,18 @@
 // A form of a call is one byte string on the wire. Each thread caches the latest forms.
 #include "base/model/task.h"
-#include "protocol/codec/recent_values.h"
+#include "protocol/codec/intern_cache.h"
 
 namespace mobula::internal {
 
 void write(Writer& out, const CopyOnWrite<CallForm>& value) {
   Bytes memory;
-  out.binary(recent_values<CallForm>().bytes_of(value, memory));
+  out.binary(intern_cache<CallForm>().bytes_of(value, memory));
 }
 
 void read(Reader& in, CopyOnWrite<CallForm>& value) {
   const auto bytes = in.binary();
   if (in.failed() || !in.claim(1, sizeof(CallForm) + bytes.size())) return;
-  auto& recent = recent_values<CallForm>();
+  auto& recent = intern_cache<CallForm>();
   if (const auto* known = recent.find(bytes)) {
     value = known->value;
     return;

@@ -9,7 +9,7 @@
 #include "protocol/codec/describe.h"
 #include "protocol/messages/local_control.h"
 #include "protocol/messages/peer_control.h"
-#include "protocol/messages/region_messages.h"
+#include "protocol/messages/tensor_messages.h"
 #include "protocol/messages/tools.h"
 
 namespace mobula::internal {

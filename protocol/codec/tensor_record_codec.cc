@@ -1,17 +1,17 @@
 // Few refs are tensors: an absent record takes one byte. Tensor records come from few processes and
 // repeat, so each thread caches the latest endpoints and records.
 #include "base/model/task.h"
-#include "protocol/codec/recent_values.h"
+#include "protocol/codec/intern_cache.h"
 
 namespace mobula::internal {
 namespace {
 
 // Four entries, because a miss compares with all of them.
-RecentValues<TensorRecord, 4>& recent_records() { return recent_values<TensorRecord, 4>(); }
+InternCache<TensorRecord, 4>& recent_records() { return intern_cache<TensorRecord, 4>(); }
 
 // Values are written inline, so their bytes are known after decoding.
 template <class T, std::size_t Most>
-void read_kept(Reader& in, RecentValues<T, Most>& recent, CopyOnWrite<T>& value) {
+void read_kept(Reader& in, InternCache<T, Most>& recent, CopyOnWrite<T>& value) {
   value = {};
   if (const auto* known = recent.take_next(in)) {
     if (in.claim(1, sizeof(T) + known->bytes.size())) value = known->value;
@@ -41,9 +41,9 @@ void read(Reader& in, CopyOnWrite<TensorRecord>& value) {
 
 void write(Writer& out, const CopyOnWrite<Endpoint>& value) {
   Bytes memory;
-  out.encoded(recent_values<Endpoint>().bytes_of(value, memory));
+  out.encoded(intern_cache<Endpoint>().bytes_of(value, memory));
 }
 
-void read(Reader& in, CopyOnWrite<Endpoint>& value) { read_kept(in, recent_values<Endpoint>(), value); }
+void read(Reader& in, CopyOnWrite<Endpoint>& value) { read_kept(in, intern_cache<Endpoint>(), value); }
 
 }  // namespace mobula::internal

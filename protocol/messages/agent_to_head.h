@@ -13,9 +13,9 @@
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
 #include "protocol/messages/node_facts.h"
-#include "protocol/messages/node_questions.h"
+#include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
-#include "protocol/messages/slot_news.h"
+#include "protocol/messages/slot_messages.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/transfer_facts.h"
 #include "protocol/codec/wire.h"
@@ -25,7 +25,7 @@ namespace mobula::internal {
 // ---- agent to head -----------------------------------------------------------------------------
 
 // Repeated until Registered or Refused arrives. Not sequenced.
-struct Register {
+struct RegisterRequest {
   std::uint32_t version = own_protocol.newest;
   AgentAddress address;
   std::string host;
@@ -38,14 +38,14 @@ struct Register {
   std::uint64_t head_epoch = 0;  // latest epoch that has admitted this incarnation
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("version", &Register::version), field("address", &Register::address),
-                 field("host", &Register::host), field("role", &Register::role),
-                 field("shape", &Register::shape), field("delegated_key", &Register::delegated_key),
-                 field("facts", &Register::facts), field("oldest", &Register::oldest),
-                 field("release", &Register::release),
-                 field("head_epoch", &Register::head_epoch));
+    return visit(field("version", &RegisterRequest::version), field("address", &RegisterRequest::address),
+                 field("host", &RegisterRequest::host), field("role", &RegisterRequest::role),
+                 field("shape", &RegisterRequest::shape), field("delegated_key", &RegisterRequest::delegated_key),
+                 field("facts", &RegisterRequest::facts), field("oldest", &RegisterRequest::oldest),
+                 field("release", &RegisterRequest::release),
+                 field("head_epoch", &RegisterRequest::head_epoch));
   }
-  friend bool operator==(const Register&, const Register&) = default;
+  friend bool operator==(const RegisterRequest&, const RegisterRequest&) = default;
 };
 
 // The executor of the slot's generation accepts calls.
@@ -96,7 +96,7 @@ struct SlotGone {
 
 // The executor of the slot is in a blocking call and releases its CPU (on), or it continues and
 // needs the CPU (off).
-struct SlotLent {
+struct SlotCpuReleased {
   SlotId slot;
   bool on = false;
   // The executor exits as planned and awaits only calls that it has submitted. It needs no resource
@@ -105,10 +105,10 @@ struct SlotLent {
   EndCause cause{};  // set if `departed`
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slot", &SlotLent::slot), field("on", &SlotLent::on),
-                 field("departed", &SlotLent::departed), field("cause", &SlotLent::cause));
+    return visit(field("slot", &SlotCpuReleased::slot), field("on", &SlotCpuReleased::on),
+                 field("departed", &SlotCpuReleased::departed), field("cause", &SlotCpuReleased::cause));
   }
-  friend bool operator==(const SlotLent&, const SlotLent&) = default;
+  friend bool operator==(const SlotCpuReleased&, const SlotCpuReleased&) = default;
 };
 
 // The constructor of an actor has returned or thrown.
@@ -172,67 +172,67 @@ struct ObjectCopies {
   friend bool operator==(const ObjectCopies&, const ObjectCopies&) = default;
 };
 
-struct LocateObject {
+struct LocateObjectRequest {
   ObjectId object;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &LocateObject::object));
+    return visit(field("object", &LocateObjectRequest::object));
   }
-  friend bool operator==(const LocateObject&, const LocateObject&) = default;
+  friend bool operator==(const LocateObjectRequest&, const LocateObjectRequest&) = default;
 };
 
 // All facts of a node, after the head's command `applied_through` and before any later one. Answers
-// ReportFacts, and is sent without a request after notifications were dropped.
-struct FullFacts {
+// FactsRequest, and is sent without a request after notifications were dropped.
+struct FactsReply {
   Facts facts;
   std::uint64_t applied_through = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("facts", &FullFacts::facts),
-                 field("applied_through", &FullFacts::applied_through));
+    return visit(field("facts", &FactsReply::facts),
+                 field("applied_through", &FactsReply::applied_through));
   }
-  friend bool operator==(const FullFacts&, const FullFacts&) = default;
+  friend bool operator==(const FactsReply&, const FactsReply&) = default;
 };
 
 // Output lines of an executor of the job, if the driver of the job is on another node. The head
 // forwards them to the agent of that node.
-struct JobPrinted {
+struct JobOutputLines {
   JobId job;
   std::string source;  // as in LogLines
   std::vector<std::string> lines;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobPrinted::job), field("source", &JobPrinted::source),
-                 field("lines", &JobPrinted::lines));
+    return visit(field("job", &JobOutputLines::job), field("source", &JobOutputLines::source),
+                 field("lines", &JobOutputLines::lines));
   }
-  friend bool operator==(const JobPrinted&, const JobPrinted&) = default;
+  friend bool operator==(const JobOutputLines&, const JobOutputLines&) = default;
 };
 
 // The agent exits within the given time. The head places no more work on the node and moves movable
 // work away.
-struct Leaving {
+struct AgentDraining {
   Duration within{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("within", &Leaving::within));
+    return visit(field("within", &AgentDraining::within));
   }
-  friend bool operator==(const Leaving&, const Leaving&) = default;
+  friend bool operator==(const AgentDraining&, const AgentDraining&) = default;
 };
 
-// Answers ListObjects.
-struct ObjectsListed {
+// Answers ObjectsRequest.
+struct ObjectsReply {
   std::uint64_t request = 0;
   std::vector<ObjectFact> objects;
   std::uint64_t left_out = 0;
   StoreFact store{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ObjectsListed::request),
-                 field("objects", &ObjectsListed::objects),
-                 field("left_out", &ObjectsListed::left_out),
-                 field("store", &ObjectsListed::store));
+    return visit(field("request", &ObjectsReply::request),
+                 field("objects", &ObjectsReply::objects),
+                 field("left_out", &ObjectsReply::left_out),
+                 field("store", &ObjectsReply::store));
   }
-  friend bool operator==(const ObjectsListed&, const ObjectsListed&) = default;
+  friend bool operator==(const ObjectsReply&, const ObjectsReply&) = default;
 };
 
 // Memory pressure on the node begins or ends. Informational: placement ignores it.
@@ -251,10 +251,10 @@ struct MemoryPressure {
 };
 
 using AgentMessage =
-    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotLent, ActorConstructed,
-                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObject, FullFacts,
-                 JobPrinted, Leaving, ObjectsListed, MemoryPressure, SlotResides, SlotOverShare, JobLogPart, LogsListed, LogPart,
-                 UsageTold, TransfersTold, SpansTold>;
+    std::variant<SlotStarted, SlotGenerationEnded, SlotGone, SlotCpuReleased, ActorConstructed,
+                 FromProcess, ProcessAttached, ProcessEnded, ObjectCopies, LocateObjectRequest, FactsReply,
+                 JobOutputLines, AgentDraining, ObjectsReply, MemoryPressure, SlotResident, SlotShareExceeded, ReadJobLogReply, LogsReply, ReadLogReply,
+                 UsageReply, TransfersReply, SpansReply>;
 
 // Carries every sequenced message and the heartbeat, at least once a second. A frame without a
 // message carries a digest of the slots of the node.
@@ -287,16 +287,16 @@ struct AgentFrame {
 };
 
 // The agent exits as planned: its slots have ended.
-struct Farewell {
+struct AgentStopped {
   ProcessId incarnation;
   std::vector<TransferCount> stored{};  // as in AgentFrame
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("incarnation", &Farewell::incarnation), field("stored", &Farewell::stored));
+    return visit(field("incarnation", &AgentStopped::incarnation), field("stored", &AgentStopped::stored));
   }
-  friend bool operator==(const Farewell&, const Farewell&) = default;
+  friend bool operator==(const AgentStopped&, const AgentStopped&) = default;
 };
 
-using AgentToHead = std::variant<Register, AgentFrame, Farewell>;
+using AgentToHead = std::variant<RegisterRequest, AgentFrame, AgentStopped>;
 
 }  // namespace mobula::internal

@@ -15,11 +15,11 @@
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
 #include "protocol/messages/leased_gpu.h"
-#include "protocol/messages/place_return.h"
+#include "protocol/messages/unpin.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/process_to_agent.h"
-#include "protocol/messages/ring_news.h"
-#include "protocol/messages/slot_news.h"
+#include "protocol/messages/ring_messages.h"
+#include "protocol/messages/slot_messages.h"
 #include "protocol/codec/wire.h"
 
 namespace mobula::internal {
@@ -81,7 +81,7 @@ struct AssignExecutor {
   std::string name_space;
   std::string ticket;
   std::string head_signing_key;
-  Duration lend_after{};
+  Duration cpu_release_delay{};
   std::uint64_t seed = 0;
   Environment accelerator_env;
   std::string fabric;  // as in DriverAttached
@@ -98,7 +98,7 @@ struct AssignExecutor {
         field("incarnation", &AssignExecutor::incarnation),
         field("name_space", &AssignExecutor::name_space), field("ticket", &AssignExecutor::ticket),
         field("head_signing_key", &AssignExecutor::head_signing_key),
-        field("lend_after", &AssignExecutor::lend_after), field("seed", &AssignExecutor::seed),
+        field("cpu_release_delay", &AssignExecutor::cpu_release_delay), field("seed", &AssignExecutor::seed),
         field("accelerator_env", &AssignExecutor::accelerator_env),
         field("fabric", &AssignExecutor::fabric), field("gpus", &AssignExecutor::gpus));
   }
@@ -116,77 +116,77 @@ struct FromHead {
 
 // If `new_slab` is set, the frame carries the file descriptor of the slab, which the process maps
 // writable once. The slab is sealed after that.
-struct ObjectReserved {
+struct ReserveObjectReply {
   ObjectId object;
-  PlaceRecord place;
+  SlabRange place;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   // resource_exhausted: the store is full; already_exists: the object is sealed
   std::optional<Failure> failure;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectReserved::object), field("place", &ObjectReserved::place),
-                 field("new_slab", &ObjectReserved::new_slab),
-                 field("slab_bytes", &ObjectReserved::slab_bytes),
-                 field("failure", &ObjectReserved::failure));
+    return visit(field("object", &ReserveObjectReply::object), field("place", &ReserveObjectReply::place),
+                 field("new_slab", &ReserveObjectReply::new_slab),
+                 field("slab_bytes", &ReserveObjectReply::slab_bytes),
+                 field("failure", &ReserveObjectReply::failure));
   }
-  friend bool operator==(const ObjectReserved&, const ObjectReserved&) = default;
+  friend bool operator==(const ReserveObjectReply&, const ReserveObjectReply&) = default;
 };
 
-struct ObjectSealed {
+struct SealObjectReply {
   ObjectId object;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectSealed::object));
+    return visit(field("object", &SealObjectReply::object));
   }
-  friend bool operator==(const ObjectSealed&, const ObjectSealed&) = default;
+  friend bool operator==(const SealObjectReply&, const SealObjectReply&) = default;
 };
 
-struct HoldConfirmed {
+struct HoldObjectReply {
   ObjectId object;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &HoldConfirmed::object));
+    return visit(field("object", &HoldObjectReply::object));
   }
-  friend bool operator==(const HoldConfirmed&, const HoldConfirmed&) = default;
+  friend bool operator==(const HoldObjectReply&, const HoldObjectReply&) = default;
 };
 
 // The bytes are readable on this node, or `failure` states that they never will be. With
 // `new_slab`, the frame carries the file descriptor of the slab. The bytes do not move until the
 // process releases the object or returns the location.
-struct ObjectReadable {
+struct FetchObjectReply {
   ObjectId object;
-  PlaceRecord place;
+  SlabRange place;
   bool new_slab = false;
   std::int64_t slab_bytes = 0;
   bool is_error = false;
   RefRecords contained;
   // unavailable: lost, with its cause; resource_exhausted: no space in the store
   std::optional<Failure> failure;
-  std::uint64_t fetch = 0;  // number of the FetchObject that this answers
+  std::uint64_t fetch = 0;  // number of the FetchObjectRequest that this answers
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectReadable::object), field("place", &ObjectReadable::place),
-                 field("new_slab", &ObjectReadable::new_slab),
-                 field("slab_bytes", &ObjectReadable::slab_bytes),
-                 field("is_error", &ObjectReadable::is_error),
-                 field("contained", &ObjectReadable::contained),
-                 field("failure", &ObjectReadable::failure),
-                 field("fetch", &ObjectReadable::fetch));
+    return visit(field("object", &FetchObjectReply::object), field("place", &FetchObjectReply::place),
+                 field("new_slab", &FetchObjectReply::new_slab),
+                 field("slab_bytes", &FetchObjectReply::slab_bytes),
+                 field("is_error", &FetchObjectReply::is_error),
+                 field("contained", &FetchObjectReply::contained),
+                 field("failure", &FetchObjectReply::failure),
+                 field("fetch", &FetchObjectReply::fetch));
   }
-  friend bool operator==(const ObjectReadable&, const ObjectReadable&) = default;
+  friend bool operator==(const FetchObjectReply&, const FetchObjectReply&) = default;
 };
 
 // To the owner of an exported object that it has released: no holder is left, and the entry is
 // removed. Follows every ReleaseObject of an exported object by its owner, now or later. If the
 // owner holds the object again first, the message waits for its next release.
-struct ExportUnheld {
+struct ExportReleased {
   ObjectId object;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ExportUnheld::object));
+    return visit(field("object", &ExportReleased::object));
   }
-  friend bool operator==(const ExportUnheld&, const ExportUnheld&) = default;
+  friend bool operator==(const ExportReleased&, const ExportReleased&) = default;
 };
 
 // To the owner: the last replica of an object is lost with the node that held it.
@@ -259,34 +259,34 @@ struct AttachRefused {
   friend bool operator==(const AttachRefused&, const AttachRefused&) = default;
 };
 
-// The slab is empty: unmap it, so that its memory can be released. Answered by SlabUnmapped. If the
+// The slab is empty: unmap it, so that its memory can be released. Answered by UnmapSlabReply. If the
 // slab is used again, its file descriptor is sent again.
-struct RetireSlab {
+struct UnmapSlabRequest {
   std::uint64_t slab = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &RetireSlab::slab));
+    return visit(field("slab", &UnmapSlabRequest::slab));
   }
-  friend bool operator==(const RetireSlab&, const RetireSlab&) = default;
+  friend bool operator==(const UnmapSlabRequest&, const UnmapSlabRequest&) = default;
 };
 
 // A change of trust, to drivers and executors.
 struct TrustChanged {
   // renewed ticket of the agent, which the process must show from now on; empty: unchanged
   std::string agent_ticket;
-  std::vector<std::string> void_keys;  // further revoked keys, see VoidKeys
+  std::vector<std::string> revoked_keys;  // further revoked keys, see RevocationList
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("agent_ticket", &TrustChanged::agent_ticket),
-                 field("void_keys", &TrustChanged::void_keys));
+                 field("revoked_keys", &TrustChanged::revoked_keys));
   }
   friend bool operator==(const TrustChanged&, const TrustChanged&) = default;
 };
 
 using AgentToProcess =
-    std::variant<DriverAttached, AssignExecutor, FromHead, ObjectReserved, ObjectSealed,
-                 HoldConfirmed, ObjectReadable, ExportUnheld, ObjectGone, HeadStatus, PeersDead,
-                 EndExecutor, LogLines, AttachRefused, RetireSlab, JobOver, PrepareExecutor,
-                 UseDoorbell, RingOpened, RingEnded, ReturnPlace, OverShare, TrustChanged>;
+    std::variant<DriverAttached, AssignExecutor, FromHead, ReserveObjectReply, SealObjectReply,
+                 HoldObjectReply, FetchObjectReply, ExportReleased, ObjectGone, HeadStatus, PeersDead,
+                 EndExecutor, LogLines, AttachRefused, UnmapSlabRequest, JobFinished, PrepareExecutor,
+                 UseDoorbell, OpenRingReply, RingEnded, UnpinRequest, OverShare, TrustChanged>;
 
 }  // namespace mobula::internal

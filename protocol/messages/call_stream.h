@@ -18,7 +18,7 @@ namespace mobula::internal {
 // ---- caller to executor ------------------------------------------------------------------------
 
 // A call of an actor is rejected for lost tensor elements (CallReply::lost) or a full queue
-// (CallHandedBack::no_room). A rejection begins a new round of its stream: the executor returns the
+// (CallReturned::no_room). A rejection begins a new round of its stream: the executor returns the
 // unstarted calls of earlier rounds. The caller resends all of them in order in the new round.
 struct PushCall {
   std::uint64_t number = 0;  // position in the stream, from 1, without gaps
@@ -47,17 +47,17 @@ struct CancelCall {
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
 
-// Requests the return of every unstarted call. Each one is answered by CallHandedBack.
-struct TakeBackCalls {
+// Requests the return of every unstarted call. Each one is answered by CallReturned.
+struct ReturnCallsRequest {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit();
   }
-  friend bool operator==(const TakeBackCalls&, const TakeBackCalls&) = default;
+  friend bool operator==(const ReturnCallsRequest&, const ReturnCallsRequest&) = default;
 };
 
 // The caller holds the refs in the values of the reply, so the executor may drop its own holds.
-struct ReplyHeld {
+struct ReplyClaimed {
   std::uint64_t number = 0;
   // the caller released the reply early: it neither holds nor will hold the refs in it
   bool unheld = false;
@@ -65,13 +65,13 @@ struct ReplyHeld {
   bool closes = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &ReplyHeld::number), field("unheld", &ReplyHeld::unheld),
-                 field("closes", &ReplyHeld::closes));
+    return visit(field("number", &ReplyClaimed::number), field("unheld", &ReplyClaimed::unheld),
+                 field("closes", &ReplyClaimed::closes));
   }
-  friend bool operator==(const ReplyHeld&, const ReplyHeld&) = default;
+  friend bool operator==(const ReplyClaimed&, const ReplyClaimed&) = default;
 };
 
-using CallerMessage = std::variant<PushCall, CancelCall, TakeBackCalls, ReplyHeld>;
+using CallerMessage = std::variant<PushCall, CancelCall, ReturnCallsRequest, ReplyClaimed>;
 
 // ---- executor to caller ------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ struct CallReply {
 };
 
 // The call did not start in this executor and never will.
-struct CallHandedBack {
+struct CallReturned {
   std::uint64_t number = 0;
   TaskId task;
   // empty: returned on request, because its round is over, or because the executor retires
@@ -131,10 +131,10 @@ struct CallHandedBack {
   bool no_room = false;  // actor call: too many calls wait at the actor
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("number", &CallHandedBack::number), field("task", &CallHandedBack::task),
-                 field("why", &CallHandedBack::why), field("no_room", &CallHandedBack::no_room));
+    return visit(field("number", &CallReturned::number), field("task", &CallReturned::task),
+                 field("why", &CallReturned::why), field("no_room", &CallReturned::no_room));
   }
-  friend bool operator==(const CallHandedBack&, const CallHandedBack&) = default;
+  friend bool operator==(const CallReturned&, const CallReturned&) = default;
 };
 
 // The call has run for a while. Sent once, and only for long calls, so that short calls cost no
@@ -152,28 +152,28 @@ struct CallStarted {
 };
 
 // The executor retires. It has answered every call up to `last` and returns later calls.
-struct StreamRetires {
+struct StreamClosing {
   std::uint64_t last = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("last", &StreamRetires::last));
+    return visit(field("last", &StreamClosing::last));
   }
-  friend bool operator==(const StreamRetires&, const StreamRetires&) = default;
+  friend bool operator==(const StreamClosing&, const StreamClosing&) = default;
 };
 
 // The executor begins or ceases to hold results of its calls that other processes may still need.
 // Sent before the reply that causes the change.
-struct HoldsResults {
+struct ResidentStateChanged {
   bool on = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("on", &HoldsResults::on));
+    return visit(field("on", &ResidentStateChanged::on));
   }
-  friend bool operator==(const HoldsResults&, const HoldsResults&) = default;
+  friend bool operator==(const ResidentStateChanged&, const ResidentStateChanged&) = default;
 };
 
 using ExecutorMessage =
-    std::variant<CallReply, CallHandedBack, CallStarted, StreamRetires, HoldsResults>;
+    std::variant<CallReply, CallReturned, CallStarted, StreamClosing, ResidentStateChanged>;
 
 using CallerFrame = Frame<CallerMessage>;
 using ExecutorFrame = Frame<ExecutorMessage>;

@@ -12,8 +12,8 @@
 #include "base/model/node_shape.h"
 #include "base/model/task.h"
 #include "protocol/messages/agent_to_head.h"
-#include "protocol/messages/job_news.h"
-#include "protocol/messages/node_questions.h"
+#include "protocol/messages/job_messages.h"
+#include "protocol/messages/node_queries.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/messages/span_facts.h"
 #include "protocol/messages/transfer_facts.h"
@@ -26,7 +26,7 @@ struct ClusterSettings {
   Duration dead_after = Duration(10s);
   Duration heartbeat = Duration(500ms);
   Duration fence_after = Duration(8s);  // exclusive actors end after this time without the head
-  Duration lend_after = Duration(5ms);
+  Duration cpu_release_delay = Duration(5ms);
   std::string cluster_name;
   bool trusted_fabric = false;  // bytes between nodes are plain, with checksums
   template <class Visit>
@@ -35,7 +35,7 @@ struct ClusterSettings {
                  field("dead_after", &ClusterSettings::dead_after),
                  field("heartbeat", &ClusterSettings::heartbeat),
                  field("fence_after", &ClusterSettings::fence_after),
-                 field("lend_after", &ClusterSettings::lend_after),
+                 field("cpu_release_delay", &ClusterSettings::cpu_release_delay),
                  field("cluster_name", &ClusterSettings::cluster_name),
                  field("trusted_fabric", &ClusterSettings::trusted_fabric));
   }
@@ -43,7 +43,7 @@ struct ClusterSettings {
 };
 
 // Admits one incarnation. The sequenced conversation starts at 1 in both directions.
-struct Registered {
+struct RegisterReply {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   std::string ticket;  // ticket of the agent, signed by the head: it may sign for its node
@@ -56,19 +56,19 @@ struct Registered {
   std::vector<std::string> warnings;
   // version that both sides use from now on; 0: the head is older than this field
   std::uint32_t protocol = 0;
-  std::vector<std::string> void_keys;  // see VoidKeys; KeysVoided adds further ones
+  std::vector<std::string> revoked_keys;  // see RevocationList; KeysRevoked adds further ones
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &Registered::head_epoch),
-                 field("incarnation", &Registered::incarnation),
-                 field("ticket", &Registered::ticket),
-                 field("head_signing_key", &Registered::head_signing_key),
-                 field("settings", &Registered::settings), field("peers", &Registered::peers),
-                 field("unknown_slots", &Registered::unknown_slots),
-                 field("warnings", &Registered::warnings), field("protocol", &Registered::protocol),
-                 field("void_keys", &Registered::void_keys));
+    return visit(field("head_epoch", &RegisterReply::head_epoch),
+                 field("incarnation", &RegisterReply::incarnation),
+                 field("ticket", &RegisterReply::ticket),
+                 field("head_signing_key", &RegisterReply::head_signing_key),
+                 field("settings", &RegisterReply::settings), field("peers", &RegisterReply::peers),
+                 field("unknown_slots", &RegisterReply::unknown_slots),
+                 field("warnings", &RegisterReply::warnings), field("protocol", &RegisterReply::protocol),
+                 field("revoked_keys", &RegisterReply::revoked_keys));
   }
-  friend bool operator==(const Registered&, const Registered&) = default;
+  friend bool operator==(const RegisterReply&, const RegisterReply&) = default;
 };
 
 enum class RefusalCode : std::uint8_t {
@@ -79,18 +79,18 @@ enum class RefusalCode : std::uint8_t {
   duplicate = 4,  // another live agent has this node id: final
 };
 
-struct Refused {
+struct RegisterRejected {
   std::uint64_t head_epoch = 0;
   ProcessId incarnation;
   RefusalCode code = RefusalCode::unknown;
   std::string why;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("head_epoch", &Refused::head_epoch),
-                 field("incarnation", &Refused::incarnation), field("code", &Refused::code),
-                 field("why", &Refused::why));
+    return visit(field("head_epoch", &RegisterRejected::head_epoch),
+                 field("incarnation", &RegisterRejected::incarnation), field("code", &RegisterRejected::code),
+                 field("why", &RegisterRejected::why));
   }
-  friend bool operator==(const Refused&, const Refused&) = default;
+  friend bool operator==(const RegisterRejected&, const RegisterRejected&) = default;
 };
 
 // The resources are allocated: start an executor for this slot with exactly this allocation.
@@ -118,19 +118,19 @@ struct StartSlot {
 };
 
 // Ends the process of the slot, to be followed by SlotGone. With `graceful`, the running call
-// finishes. If `store_within` is not 0, the executor first stores the results that it holds, within
+// finishes. If `store_timeout` is not 0, the executor first stores the results that it holds, within
 // that time.
 struct StopSlot {
   SlotId slot;
   bool graceful = false;
   std::string why;
-  Duration store_within{};
+  Duration store_timeout{};
   // not graceful: the actor is destroyed and exit handlers run, within a limited time
   bool orderly = false;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &StopSlot::slot), field("graceful", &StopSlot::graceful),
-                 field("why", &StopSlot::why), field("store_within", &StopSlot::store_within),
+                 field("why", &StopSlot::why), field("store_timeout", &StopSlot::store_timeout),
                  field("orderly", &StopSlot::orderly));
   }
   friend bool operator==(const StopSlot&, const StopSlot&) = default;
@@ -179,36 +179,36 @@ struct PeersChanged {
 };
 
 // The head rejects these keys, and all tickets that they vouch for, from now on.
-struct KeysVoided {
-  std::vector<std::string> keys;  // see VoidKeys
+struct KeysRevoked {
+  std::vector<std::string> keys;  // see RevocationList
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("keys", &KeysVoided::keys));
+    return visit(field("keys", &KeysRevoked::keys));
   }
-  friend bool operator==(const KeysVoided&, const KeysVoided&) = default;
+  friend bool operator==(const KeysRevoked&, const KeysRevoked&) = default;
 };
 
-struct ObjectLocated {
+struct LocateObjectReply {
   ObjectId object;
   std::vector<NodeId> nodes;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ObjectLocated::object), field("nodes", &ObjectLocated::nodes));
+    return visit(field("object", &LocateObjectReply::object), field("nodes", &LocateObjectReply::nodes));
   }
-  friend bool operator==(const ObjectLocated&, const ObjectLocated&) = default;
+  friend bool operator==(const LocateObjectReply&, const LocateObjectReply&) = default;
 };
 
-// The head lacks or doubts facts. The agent reports all of them in FullFacts.
-struct ReportFacts {
+// The head lacks or doubts facts. The agent reports all of them in FactsReply.
+struct FactsRequest {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit();
   }
-  friend bool operator==(const ReportFacts&, const ReportFacts&) = default;
+  friend bool operator==(const FactsRequest&, const FactsRequest&) = default;
 };
 
-// Requests the objects in the node's store. Answered by ObjectsListed.
-struct ListObjects {
+// Requests the objects in the node's store. Answered by ObjectsReply.
+struct ObjectsRequest {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;
   bool largest_first = false;  // false: by id
@@ -216,16 +216,16 @@ struct ListObjects {
   std::vector<ObjectId> only{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ListObjects::request), field("limit", &ListObjects::limit),
-                 field("largest_first", &ListObjects::largest_first), field("only", &ListObjects::only));
+    return visit(field("request", &ObjectsRequest::request), field("limit", &ObjectsRequest::limit),
+                 field("largest_first", &ObjectsRequest::largest_first), field("only", &ObjectsRequest::only));
   }
-  friend bool operator==(const ListObjects&, const ListObjects&) = default;
+  friend bool operator==(const ObjectsRequest&, const ObjectsRequest&) = default;
 };
 
 using HeadMessage = std::variant<StartSlot, StopSlot, ToProcess, JobEnded, PeersChanged,
-                                 ObjectLocated, ReportFacts, JobPrinted, JobOver, ListObjects,
-                                 ReadJobLog, KeysVoided, ListLogs, ReadLog, AskUsage, AskTransfers,
-                                 AskSpans>;
+                                 LocateObjectReply, FactsRequest, JobOutputLines, JobFinished, ObjectsRequest,
+                                 ReadJobLogRequest, KeysRevoked, LogsRequest, ReadLogRequest, UsageRequest, TransfersRequest,
+                                 SpansRequest>;
 
 // Shared, because some of these messages are large, some go to all agents, and each is kept until
 // it is acknowledged.
@@ -258,6 +258,6 @@ struct TicketRenewed {
   friend bool operator==(const TicketRenewed&, const TicketRenewed&) = default;
 };
 
-using HeadToAgent = std::variant<Registered, Refused, HeadFrame, TicketRenewed>;
+using HeadToAgent = std::variant<RegisterReply, RegisterRejected, HeadFrame, TicketRenewed>;
 
 }  // namespace mobula::internal

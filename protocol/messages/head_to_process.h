@@ -19,14 +19,14 @@
 
 namespace mobula::internal {
 
-struct JobStarted {
+struct StartJobReply {
   JobId job;
   std::string name_space;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobStarted::job), field("name_space", &JobStarted::name_space));
+    return visit(field("job", &StartJobReply::job), field("name_space", &StartJobReply::name_space));
   }
-  friend bool operator==(const JobStarted&, const JobStarted&) = default;
+  friend bool operator==(const StartJobReply&, const StartJobReply&) = default;
 };
 
 // A slot accepts calls: in its first generation, or in the next one after an exit.
@@ -185,7 +185,7 @@ struct GroupChanged {
 
 // Answers FindActor, and CreateActor with get_if_exists if the name was in use. In that case
 // `wanted` is the requested actor, and `actor` is the present owner of the name.
-struct ActorFound {
+struct FindActorReply {
   std::uint64_t request = 0;
   bool found = false;
   ActorId wanted;
@@ -199,54 +199,54 @@ struct ActorFound {
   std::int32_t max_pending_calls = -1;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &ActorFound::request), field("found", &ActorFound::found),
-                 field("wanted", &ActorFound::wanted), field("actor", &ActorFound::actor),
-                 field("class_name", &ActorFound::class_name),
-                 field("class_key", &ActorFound::class_key),
-                 field("owner_node", &ActorFound::owner_node), field("owner", &ActorFound::owner),
-                 field("detached", &ActorFound::detached),
-                 field("max_task_retries", &ActorFound::max_task_retries),
-                 field("max_pending_calls", &ActorFound::max_pending_calls));
+    return visit(field("request", &FindActorReply::request), field("found", &FindActorReply::found),
+                 field("wanted", &FindActorReply::wanted), field("actor", &FindActorReply::actor),
+                 field("class_name", &FindActorReply::class_name),
+                 field("class_key", &FindActorReply::class_key),
+                 field("owner_node", &FindActorReply::owner_node), field("owner", &FindActorReply::owner),
+                 field("detached", &FindActorReply::detached),
+                 field("max_task_retries", &FindActorReply::max_task_retries),
+                 field("max_pending_calls", &FindActorReply::max_pending_calls));
   }
-  friend bool operator==(const ActorFound&, const ActorFound&) = default;
+  friend bool operator==(const FindActorReply&, const FindActorReply&) = default;
 };
 
-struct StateRead {
+struct ReadStateReply {
   std::uint64_t request = 0;
   std::string json;  // one document in the format of `mobula list -o json`
   std::string error;  // not empty: the read was rejected
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &StateRead::request), field("json", &StateRead::json),
-                 field("error", &StateRead::error));
+    return visit(field("request", &ReadStateReply::request), field("json", &ReadStateReply::json),
+                 field("error", &ReadStateReply::error));
   }
-  friend bool operator==(const StateRead&, const StateRead&) = default;
+  friend bool operator==(const ReadStateReply&, const ReadStateReply&) = default;
 };
 
 // To the driver, over its agent: the job has ended, nothing of it runs, and all output of its
 // executors was delivered.
-struct JobOver {
+struct JobFinished {
   JobId job;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &JobOver::job));
+    return visit(field("job", &JobFinished::job));
   }
-  friend bool operator==(const JobOver&, const JobOver&) = default;
+  friend bool operator==(const JobFinished&, const JobFinished&) = default;
 };
 
-struct RequestRefused {
+struct RequestRejected {
   JobId job;
   std::string why;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("job", &RequestRefused::job), field("why", &RequestRefused::why));
+    return visit(field("job", &RequestRejected::job), field("why", &RequestRejected::why));
   }
-  friend bool operator==(const RequestRefused&, const RequestRefused&) = default;
+  friend bool operator==(const RequestRejected&, const RequestRejected&) = default;
 };
 
 using HeadToProcess =
-    std::variant<JobStarted, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
-                 ActorChanged, ActorFound, StateRead, RequestRefused, GroupChanged,
-                 AskTasks, AskTransfers, AskSpans, DemandPlanned>;
+    std::variant<StartJobReply, SlotReady, GenerationEnded, SlotLost, RecallSlot, DemandInfeasible,
+                 ActorChanged, FindActorReply, ReadStateReply, RequestRejected, GroupChanged,
+                 TasksRequest, TransfersRequest, SpansRequest, DemandPlanned>;
 
 }  // namespace mobula::internal

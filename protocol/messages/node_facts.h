@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/model/principal.h"
-#include "base/model/residence.h"
+#include "base/model/resident_results.h"
 #include "base/model/task.h"
-#include "protocol/messages/job_news.h"
+#include "protocol/messages/job_messages.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/codec/wire.h"
 
@@ -28,8 +28,8 @@ struct SlotFact {
   bool lent = false;
   bool stopping = false;
   Endpoint endpoint;
-  Residence residence;
-  bool departed = false;  // stopping: it holds no resources, see SlotLent
+  ResidentResults residence;
+  bool departed = false;  // stopping: it holds no resources, see SlotCpuReleased
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("slot", &SlotFact::slot), field("demand_class", &SlotFact::demand_class),

@@ -17,8 +17,8 @@
 namespace mobula::internal {
 
 // Producer's agent to the home: a result of `owner` is sealed at the producer and held for the
-// home. Answered by ResultTaken.
-struct ResultStored {
+// home. Answered by StoreResultReply.
+struct StoreResultRequest {
   ObjectId object;
   JobId job;
   ProcessId owner;
@@ -28,44 +28,44 @@ struct ResultStored {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
-        field("object", &ResultStored::object), field("job", &ResultStored::job),
-        field("owner", &ResultStored::owner), field("size_bytes", &ResultStored::size_bytes),
-        field("is_error", &ResultStored::is_error), field("contained", &ResultStored::contained));
+        field("object", &StoreResultRequest::object), field("job", &StoreResultRequest::job),
+        field("owner", &StoreResultRequest::owner), field("size_bytes", &StoreResultRequest::size_bytes),
+        field("is_error", &StoreResultRequest::is_error), field("contained", &StoreResultRequest::contained));
   }
-  friend bool operator==(const ResultStored&, const ResultStored&) = default;
+  friend bool operator==(const StoreResultRequest&, const StoreResultRequest&) = default;
 };
 
 // If `wanted` is false, the owner is dead and the agent of the producer drops its replica.
-struct ResultTaken {
+struct StoreResultReply {
   ObjectId object;
   bool wanted = true;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ResultTaken::object), field("wanted", &ResultTaken::wanted));
+    return visit(field("object", &StoreResultReply::object), field("wanted", &StoreResultReply::wanted));
   }
-  friend bool operator==(const ResultTaken&, const ResultTaken&) = default;
+  friend bool operator==(const StoreResultReply&, const StoreResultReply&) = default;
 };
 
-// A process of the sender's node holds the object. Answered by NodeHoldConfirmed.
-struct NodeHold {
+// A process of the sender's node holds the object. Answered by NodeHoldReply.
+struct NodeHoldRequest {
   ObjectId object;
   JobId job;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeHold::object), field("job", &NodeHold::job));
+    return visit(field("object", &NodeHoldRequest::object), field("job", &NodeHoldRequest::job));
   }
-  friend bool operator==(const NodeHold&, const NodeHold&) = default;
+  friend bool operator==(const NodeHoldRequest&, const NodeHoldRequest&) = default;
 };
 
-struct NodeHoldConfirmed {
+struct NodeHoldReply {
   ObjectId object;
   bool known = true;  // false: the home does not know the object, or no longer knows it
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &NodeHoldConfirmed::object),
-                 field("known", &NodeHoldConfirmed::known));
+    return visit(field("object", &NodeHoldReply::object),
+                 field("known", &NodeHoldReply::known));
   }
-  friend bool operator==(const NodeHoldConfirmed&, const NodeHoldConfirmed&) = default;
+  friend bool operator==(const NodeHoldReply&, const NodeHoldReply&) = default;
 };
 
 struct NodeRelease {
@@ -77,20 +77,20 @@ struct NodeRelease {
   friend bool operator==(const NodeRelease&, const NodeRelease&) = default;
 };
 
-// Requests the location of an object, now or once it exists. Answered by ObjectStatus when the
+// Requests the location of an object, now or once it exists. Answered by ObjectStatusReply when the
 // object is ready or lost. The home omits the nodes in `unread`, because the sender failed to read
 // from them.
-struct AskObject {
+struct ObjectStatusRequest {
   ObjectId object;
   std::vector<NodeId> unread{};
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &AskObject::object), field("unread", &AskObject::unread));
+    return visit(field("object", &ObjectStatusRequest::object), field("unread", &ObjectStatusRequest::unread));
   }
-  friend bool operator==(const AskObject&, const AskObject&) = default;
+  friend bool operator==(const ObjectStatusRequest&, const ObjectStatusRequest&) = default;
 };
 
-struct ObjectStatus {
+struct ObjectStatusReply {
   ObjectId object;
   std::int64_t size_bytes = 0;
   bool is_error = false;
@@ -101,16 +101,16 @@ struct ObjectStatus {
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(
-        field("object", &ObjectStatus::object), field("size_bytes", &ObjectStatus::size_bytes),
-        field("is_error", &ObjectStatus::is_error), field("contained", &ObjectStatus::contained),
-        field("locations", &ObjectStatus::locations), field("failure", &ObjectStatus::failure),
-        field("fetching", &ObjectStatus::fetching));
+        field("object", &ObjectStatusReply::object), field("size_bytes", &ObjectStatusReply::size_bytes),
+        field("is_error", &ObjectStatusReply::is_error), field("contained", &ObjectStatusReply::contained),
+        field("locations", &ObjectStatusReply::locations), field("failure", &ObjectStatusReply::failure),
+        field("fetching", &ObjectStatusReply::fetching));
   }
-  friend bool operator==(const ObjectStatus&, const ObjectStatus&) = default;
+  friend bool operator==(const ObjectStatusReply&, const ObjectStatusReply&) = default;
 };
 
-// Requests permission to read the bytes over the bulk path. Answered by PullReady; the permission
-// stays valid until PullOver.
+// Requests permission to read the bytes over the bulk path. Answered by PullReply; the permission
+// stays valid until PullComplete.
 struct PullRequest {
   std::uint64_t pull = 0;  // chosen by the sender, unique to this request
   ObjectId object;  // empty: `file` names a program file
@@ -124,9 +124,9 @@ struct PullRequest {
 };
 
 // Bulk requests name `offer` on connections that begin with `token`. An agent that is still pulling
-// the object offers the chunks that it has and announces more with ChunksThere. A second PullReady
+// the object offers the chunks that it has and announces more with ChunksAvailable. A second PullReply
 // with a failure withdraws the offer.
-struct PullReady {
+struct PullReply {
   std::uint64_t pull = 0;
   std::int64_t size_bytes = 0;
   std::string token;  // 32 bytes, the first bytes on a bulk connection
@@ -138,61 +138,61 @@ struct PullReady {
   std::uint64_t chunk_bytes = 0;  // partial: length of every chunk except the last
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullReady::pull), field("size_bytes", &PullReady::size_bytes),
-                 field("token", &PullReady::token), field("key", &PullReady::key),
-                 field("failure", &PullReady::failure), field("offer", &PullReady::offer),
-                 field("partial", &PullReady::partial), field("chunks", &PullReady::chunks),
-                 field("chunk_bytes", &PullReady::chunk_bytes));
+    return visit(field("pull", &PullReply::pull), field("size_bytes", &PullReply::size_bytes),
+                 field("token", &PullReply::token), field("key", &PullReply::key),
+                 field("failure", &PullReply::failure), field("offer", &PullReply::offer),
+                 field("partial", &PullReply::partial), field("chunks", &PullReply::chunks),
+                 field("chunk_bytes", &PullReply::chunk_bytes));
   }
-  friend bool operator==(const PullReady&, const PullReady&) = default;
+  friend bool operator==(const PullReply&, const PullReply&) = default;
 };
 
 // To the home: the replica of the sender is lost, as if its node had died.
-struct CopyLost {
+struct ReplicaLost {
   ObjectId object;
   std::string cause;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &CopyLost::object), field("cause", &CopyLost::cause));
+    return visit(field("object", &ReplicaLost::object), field("cause", &ReplicaLost::cause));
   }
-  friend bool operator==(const CopyLost&, const CopyLost&) = default;
+  friend bool operator==(const ReplicaLost&, const ReplicaLost&) = default;
 };
 
 // To a reader of a partial offer: further chunks that can be read now.
-struct ChunksThere {
+struct ChunksAvailable {
   std::uint64_t pull = 0;
   std::vector<std::uint32_t> chunks;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &ChunksThere::pull), field("chunks", &ChunksThere::chunks));
+    return visit(field("pull", &ChunksAvailable::pull), field("chunks", &ChunksAvailable::chunks));
   }
-  friend bool operator==(const ChunksThere&, const ChunksThere&) = default;
+  friend bool operator==(const ChunksAvailable&, const ChunksAvailable&) = default;
 };
 
 // The reader has stopped reading and discards bytes that are still in transit.
-struct PullOver {
+struct PullComplete {
   std::uint64_t pull = 0;
   ObjectId object;  // object of the request
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("pull", &PullOver::pull), field("object", &PullOver::object));
+    return visit(field("pull", &PullComplete::pull), field("object", &PullComplete::object));
   }
-  friend bool operator==(const PullOver&, const PullOver&) = default;
+  friend bool operator==(const PullComplete&, const PullComplete&) = default;
 };
 
-// To the home: the sender has a replica with its own hold, until CopyLost or NodeRelease.
-struct CopyMade {
+// To the home: the sender has a replica with its own hold, until ReplicaLost or NodeRelease.
+struct ReplicaAdded {
   ObjectId object;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &CopyMade::object));
+    return visit(field("object", &ReplicaAdded::object));
   }
-  friend bool operator==(const CopyMade&, const CopyMade&) = default;
+  friend bool operator==(const ReplicaAdded&, const ReplicaAdded&) = default;
 };
 
 using PeerMessage =
-    std::variant<ResultStored, ResultTaken, NodeHold, NodeHoldConfirmed, NodeRelease, AskObject,
-                 ObjectStatus, PullRequest, PullReady, CopyLost, ChunksThere, PullOver, CopyMade>;
+    std::variant<StoreResultRequest, StoreResultReply, NodeHoldRequest, NodeHoldReply, NodeRelease, ObjectStatusRequest,
+                 ObjectStatusReply, PullRequest, PullReply, ReplicaLost, ChunksAvailable, PullComplete, ReplicaAdded>;
 
 struct PeerFrame {
   ProcessId from;  // agent incarnation; a frame for another incarnation is rejected

@@ -14,25 +14,25 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "base/model/node_shape.h"
-#include "base/model/residence.h"
+#include "base/model/resident_results.h"
 #include "base/model/task.h"
-#include "protocol/messages/place_return.h"
+#include "protocol/messages/unpin.h"
 #include "protocol/messages/process_control.h"
 #include "protocol/codec/wire.h"
 
 namespace mobula::internal {
 
 // Location of an object's bytes in the store of this node.
-struct PlaceRecord {
+struct SlabRange {
   std::uint64_t slab = 0;  // low 64 bits of the SlabId; 0: no location
   std::int64_t offset = 0;
   std::int64_t size_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &PlaceRecord::slab), field("offset", &PlaceRecord::offset),
-                 field("size_bytes", &PlaceRecord::size_bytes));
+    return visit(field("slab", &SlabRange::slab), field("offset", &SlabRange::offset),
+                 field("size_bytes", &SlabRange::size_bytes));
   }
-  friend bool operator==(const PlaceRecord&, const PlaceRecord&) = default;
+  friend bool operator==(const SlabRange&, const SlabRange&) = default;
 };
 
 // ---- process to agent --------------------------------------------------------------------------
@@ -75,22 +75,22 @@ struct ForHead {
   friend bool operator==(const ForHead&, const ForHead&) = default;
 };
 
-// Reserves space for a value. Answered by ObjectReserved. A repeated request for an object returns
+// Reserves space for a value. Answered by ReserveObjectReply. A repeated request for an object returns
 // the same location, or `already_exists` if the object is sealed.
-struct ReserveObject {
+struct ReserveObjectRequest {
   ObjectId object;
   std::int64_t size_bytes = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &ReserveObject::object),
-                 field("size_bytes", &ReserveObject::size_bytes));
+    return visit(field("object", &ReserveObjectRequest::object),
+                 field("size_bytes", &ReserveObjectRequest::size_bytes));
   }
-  friend bool operator==(const ReserveObject&, const ReserveObject&) = default;
+  friend bool operator==(const ReserveObjectRequest&, const ReserveObjectRequest&) = default;
 };
 
 // The bytes are written. The object is held for `owner` at `home` from now on, before any other
-// process learns of it. Answered by ObjectSealed when that hold exists.
-struct SealObject {
+// process learns of it. Answered by SealObjectReply when that hold exists.
+struct SealObjectRequest {
   ObjectId object;
   ProcessId owner;
   NodeId home;
@@ -98,11 +98,11 @@ struct SealObject {
   RefRecords contained;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("object", &SealObject::object), field("owner", &SealObject::owner),
-                 field("home", &SealObject::home), field("is_error", &SealObject::is_error),
-                 field("contained", &SealObject::contained));
+    return visit(field("object", &SealObjectRequest::object), field("owner", &SealObjectRequest::owner),
+                 field("home", &SealObjectRequest::home), field("is_error", &SealObjectRequest::is_error),
+                 field("contained", &SealObjectRequest::contained));
   }
-  friend bool operator==(const SealObject&, const SealObject&) = default;
+  friend bool operator==(const SealObjectRequest&, const SealObjectRequest&) = default;
 };
 
 // The ref of the owner escaped: other processes may request the object from this agent before it
@@ -122,15 +122,15 @@ struct ExportObject {
   friend bool operator==(const ExportObject&, const ExportObject&) = default;
 };
 
-// Holds the object until ReleaseObject, so that this process can read it. Answered by HoldConfirmed
+// Holds the object until ReleaseObject, so that this process can read it. Answered by HoldObjectReply
 // once the home counts this node among the holders.
-struct HoldObject {
+struct HoldObjectRequest {
   RefRecord ref;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &HoldObject::ref));
+    return visit(field("ref", &HoldObjectRequest::ref));
   }
-  friend bool operator==(const HoldObject&, const HoldObject&) = default;
+  friend bool operator==(const HoldObjectRequest&, const HoldObjectRequest&) = default;
 };
 
 struct ReleaseObject {
@@ -143,20 +143,20 @@ struct ReleaseObject {
   friend bool operator==(const ReleaseObject&, const ReleaseObject&) = default;
 };
 
-// Requests the object on this node. Implies a hold. Answered by ObjectReadable, which repeats
+// Requests the object on this node. Implies a hold. Answered by FetchObjectReply, which repeats
 // `fetch`, so a process can discard the answer to a cancelled fetch. `location` is a node that has
 // the bytes, or empty.
-struct FetchObject {
+struct FetchObjectRequest {
   RefRecord ref;
   NodeId location;
   std::uint64_t fetch = 0;
   bool argument = false;  // a call needs it to start: it precedes objects that a process only reads
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("ref", &FetchObject::ref), field("location", &FetchObject::location),
-                 field("fetch", &FetchObject::fetch), field("argument", &FetchObject::argument));
+    return visit(field("ref", &FetchObjectRequest::ref), field("location", &FetchObjectRequest::location),
+                 field("fetch", &FetchObjectRequest::fetch), field("argument", &FetchObjectRequest::argument));
   }
-  friend bool operator==(const FetchObject&, const FetchObject&) = default;
+  friend bool operator==(const FetchObjectRequest&, const FetchObjectRequest&) = default;
 };
 
 struct CancelFetch {
@@ -168,7 +168,7 @@ struct CancelFetch {
   friend bool operator==(const CancelFetch&, const CancelFetch&) = default;
 };
 
-// All tasks of this executor have waited for `lend_after` (on), or one of them continues (off).
+// All tasks of this executor have waited for `cpu_release_delay` (on), or one of them continues (off).
 struct ExecutorBlocked {
   bool on = false;
   // The executor exits as planned and runs no more calls. It awaits `submitted` calls that it has
@@ -221,34 +221,34 @@ struct RunningNow {
 };
 
 // The executor has been idle for a while and holds results, or no longer does.
-struct ExecutorResides {
-  Residence residence;
+struct ExecutorResident {
+  ResidentResults residence;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("residence", &ExecutorResides::residence));
+    return visit(field("residence", &ExecutorResident::residence));
   }
-  friend bool operator==(const ExecutorResides&, const ExecutorResides&) = default;
+  friend bool operator==(const ExecutorResident&, const ExecutorResident&) = default;
 };
 
-// Answers RetireSlab: this process no longer maps the slab.
-struct SlabUnmapped {
+// Answers UnmapSlabRequest: this process no longer maps the slab.
+struct UnmapSlabReply {
   std::uint64_t slab = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("slab", &SlabUnmapped::slab));
+    return visit(field("slab", &UnmapSlabReply::slab));
   }
-  friend bool operator==(const SlabUnmapped&, const SlabUnmapped&) = default;
+  friend bool operator==(const UnmapSlabReply&, const UnmapSlabReply&) = default;
 };
 
 // Requests a pair of rings to an executor on this node that this process will call. Answered by
-// RingOpened.
-struct OpenRing {
+// OpenRingReply.
+struct OpenRingRequest {
   ProcessId executor;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("executor", &OpenRing::executor));
+    return visit(field("executor", &OpenRingRequest::executor));
   }
-  friend bool operator==(const OpenRing&, const OpenRing&) = default;
+  friend bool operator==(const OpenRingRequest&, const OpenRingRequest&) = default;
 };
 
 // This process has released the pair of rings: its index in the doorbell is free.
@@ -262,9 +262,9 @@ struct RingClosed {
 };
 
 using ProcessToAgent =
-    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObject, SealObject, ExportObject,
-                 HoldObject, ReleaseObject, FetchObject, CancelFetch, ExecutorBlocked,
-                 ExecutorRetires, ConstructorFinished, RunningNow, SlabUnmapped, OpenRing, RingClosed,
-                 PlaceReturned, ExecutorResides>;
+    std::variant<AttachDriver, ExecutorReady, ForHead, ReserveObjectRequest, SealObjectRequest, ExportObject,
+                 HoldObjectRequest, ReleaseObject, FetchObjectRequest, CancelFetch, ExecutorBlocked,
+                 ExecutorRetires, ConstructorFinished, RunningNow, UnmapSlabReply, OpenRingRequest, RingClosed,
+                 UnpinReply, ExecutorResident>;
 
 }  // namespace mobula::internal

@@ -234,7 +234,7 @@ struct ReadState {
 
 using ProcessToHead = std::variant<StartJob, EndJob, Demand, ReturnSlot, HoldSlot, CreateActor,
                                    EndActor, WatchActor, FindActor, ReadState, CreateGroup,
-                                   RemoveGroup, WatchGroup, TasksTold, PreemptionAnswer,
-                                   TransfersTold, TransfersCounted, SpansTold>;
+                                   RemoveGroup, WatchGroup, TasksReply, PreemptionAnswer,
+                                   TransfersReply, TransferCounters, SpansReply>;
 
 }  // namespace mobula::internal

@@ -18,7 +18,7 @@ namespace mobula::internal {
 // One call that ended in the reporting process.
 struct RanSpan {
   TaskId task;
-  std::uint32_t name = 0;  // index into SpansTold::names
+  std::uint32_t name = 0;  // index into SpansReply::names
   Duration began{};
   Duration ended{};
   bool failed = false;
@@ -34,7 +34,7 @@ struct RanSpan {
 // One call that the reporting process submitted and whose result it has.
 struct OwnedSpan {
   TaskId task;
-  std::uint32_t name = 0;  // index into SpansTold::names
+  std::uint32_t name = 0;  // index into SpansReply::names
   Duration submitted{};
   Duration sent{};  // last send to `executor`
   Duration ended{};  // arrival of the result or of the failure
@@ -55,23 +55,23 @@ struct OwnedSpan {
 };
 
 // Head to processes: requests spans of the latest calls. Head to agents: requests the latest
-// transfers of objects. Answered by SpansTold.
-struct AskSpans {
+// transfers of objects. Answered by SpansReply.
+struct SpansRequest {
   std::uint64_t request = 0;
   std::uint64_t limit = 0;  // maximum number of each kind
   TaskId task;  // not empty: only this task and the calls that overlapped it
   JobId job;  // not empty, to agents: only this job
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &AskSpans::request), field("limit", &AskSpans::limit),
-                 field("task", &AskSpans::task), field("job", &AskSpans::job));
+    return visit(field("request", &SpansRequest::request), field("limit", &SpansRequest::limit),
+                 field("task", &SpansRequest::task), field("job", &SpansRequest::job));
   }
-  friend bool operator==(const AskSpans&, const AskSpans&) = default;
+  friend bool operator==(const SpansRequest&, const SpansRequest&) = default;
 };
 
 // Process or agent to head, which forwards it to the tool. `request` 0: sent without a request,
 // before a planned exit.
-struct SpansTold {
+struct SpansReply {
   std::uint64_t request = 0;
   std::int64_t wall_us = 0;  // wall clock of the sender at the reply
   std::vector<std::string> names;
@@ -83,20 +83,20 @@ struct SpansTold {
   std::uint64_t transfers_forgotten = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &SpansTold::request), field("wall_us", &SpansTold::wall_us),
-                 field("names", &SpansTold::names), field("ran", &SpansTold::ran),
-                 field("owned", &SpansTold::owned), field("transfers", &SpansTold::transfers),
-                 field("ran_forgotten", &SpansTold::ran_forgotten),
-                 field("owned_forgotten", &SpansTold::owned_forgotten),
-                 field("transfers_forgotten", &SpansTold::transfers_forgotten));
+    return visit(field("request", &SpansReply::request), field("wall_us", &SpansReply::wall_us),
+                 field("names", &SpansReply::names), field("ran", &SpansReply::ran),
+                 field("owned", &SpansReply::owned), field("transfers", &SpansReply::transfers),
+                 field("ran_forgotten", &SpansReply::ran_forgotten),
+                 field("owned_forgotten", &SpansReply::owned_forgotten),
+                 field("transfers_forgotten", &SpansReply::transfers_forgotten));
   }
-  friend bool operator==(const SpansTold&, const SpansTold&) = default;
+  friend bool operator==(const SpansReply&, const SpansReply&) = default;
 };
 
 // To the tool, together with the document that describes the processes.
 struct ProcessSpans {
   ProcessId process;
-  SpansTold spans;
+  SpansReply spans;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
     return visit(field("process", &ProcessSpans::process), field("spans", &ProcessSpans::spans));

@@ -102,8 +102,8 @@ struct TaskCount {
   friend bool operator==(const TaskCount&, const TaskCount&) = default;
 };
 
-// Head to owner: requests tasks. Answered by TasksTold.
-struct AskTasks {
+// Head to owner: requests tasks. Answered by TasksReply.
+struct TasksRequest {
   std::uint64_t request = 0;
   // not empty: only tasks whose id, or the id of a result, begins with these digits
   std::string id;
@@ -112,29 +112,29 @@ struct AskTasks {
   std::uint64_t limit = 0;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &AskTasks::request), field("id", &AskTasks::id),
-                 field("name", &AskTasks::name), field("phases", &AskTasks::phases),
-                 field("limit", &AskTasks::limit));
+    return visit(field("request", &TasksRequest::request), field("id", &TasksRequest::id),
+                 field("name", &TasksRequest::name), field("phases", &TasksRequest::phases),
+                 field("limit", &TasksRequest::limit));
   }
-  friend bool operator==(const AskTasks&, const AskTasks&) = default;
+  friend bool operator==(const TasksRequest&, const TasksRequest&) = default;
 };
 
 // Owner to head.
-struct TasksTold {
+struct TasksReply {
   std::uint64_t request = 0;
   std::vector<TaskFact> tasks;
   std::uint64_t left_out = 0;  // further matches; ended tasks may be forgotten
   std::vector<TaskCount> counts;  // counts over all matches; empty if the request has an id
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TasksTold::request), field("tasks", &TasksTold::tasks),
-                 field("left_out", &TasksTold::left_out), field("counts", &TasksTold::counts));
+    return visit(field("request", &TasksReply::request), field("tasks", &TasksReply::tasks),
+                 field("left_out", &TasksReply::left_out), field("counts", &TasksReply::counts));
   }
-  friend bool operator==(const TasksTold&, const TasksTold&) = default;
+  friend bool operator==(const TasksReply&, const TasksReply&) = default;
 };
 
 // Unrequested, with request 0: failed tasks of the sender.
-using FailureReport = TasksTold;
+using FailureReport = TasksReply;
 
 // The error of a failed task for a tool. Only the tool decodes it.
 struct TaskError {

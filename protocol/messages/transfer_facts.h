@@ -86,8 +86,8 @@ struct TransferCount {
 };
 
 // Head to processes and agents: requests the latest transfers and those in progress. Answered by
-// TransfersTold. `failed_only` together with `arrived_only` selects no ended transfer.
-struct AskTransfers {
+// TransfersReply. `failed_only` together with `arrived_only` selects no ended transfer.
+struct TransfersRequest {
   std::uint64_t request = 0;
   std::vector<DirectPath> paths;  // not empty: only these paths
   bool failed_only = false;
@@ -98,39 +98,39 @@ struct AskTransfers {
   ObjectId object;  // not empty: only this object
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &AskTransfers::request), field("paths", &AskTransfers::paths),
-                 field("failed_only", &AskTransfers::failed_only),
-                 field("arrived_only", &AskTransfers::arrived_only), field("limit", &AskTransfers::limit),
-                 field("job", &AskTransfers::job), field("under_way", &AskTransfers::under_way),
-                 field("object", &AskTransfers::object));
+    return visit(field("request", &TransfersRequest::request), field("paths", &TransfersRequest::paths),
+                 field("failed_only", &TransfersRequest::failed_only),
+                 field("arrived_only", &TransfersRequest::arrived_only), field("limit", &TransfersRequest::limit),
+                 field("job", &TransfersRequest::job), field("under_way", &TransfersRequest::under_way),
+                 field("object", &TransfersRequest::object));
   }
-  friend bool operator==(const AskTransfers&, const AskTransfers&) = default;
+  friend bool operator==(const TransfersRequest&, const TransfersRequest&) = default;
 };
 
 // Process or agent to head.
-struct TransfersTold {
+struct TransfersReply {
   std::uint64_t request = 0;
   std::vector<TransferFact> transfers;  // transfers in progress, then ended ones, the latest first
   std::uint64_t left_out = 0;  // further matches, including forgotten ones
   bool knows_under_way = false;  // the sender reports transfers in progress
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("request", &TransfersTold::request), field("transfers", &TransfersTold::transfers),
-                 field("left_out", &TransfersTold::left_out),
-                 field("knows_under_way", &TransfersTold::knows_under_way));
+    return visit(field("request", &TransfersReply::request), field("transfers", &TransfersReply::transfers),
+                 field("left_out", &TransfersReply::left_out),
+                 field("knows_under_way", &TransfersReply::knows_under_way));
   }
-  friend bool operator==(const TransfersTold&, const TransfersTold&) = default;
+  friend bool operator==(const TransfersReply&, const TransfersReply&) = default;
 };
 
 // Process to head: periodically while the counts change, before a planned exit, and after a head
 // restart. Absolute counts, so repetition is harmless.
-struct TransfersCounted {
+struct TransferCounters {
   std::vector<TransferCount> counts;  // each path at most once
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("counts", &TransfersCounted::counts));
+    return visit(field("counts", &TransferCounters::counts));
   }
-  friend bool operator==(const TransfersCounted&, const TransfersCounted&) = default;
+  friend bool operator==(const TransferCounters&, const TransferCounters&) = default;
 };
 
 }  // namespace mobula::internal

@@ -56,7 +56,7 @@ struct HeadFile {
   std::string address;  // NAME:PORT for other machines
   std::int64_t pid = 0;
   std::int32_t schema = 1;
-  std::uint64_t start_time = 0;  // start time of the process, see ProcessMark; 0: unknown
+  std::uint64_t start_time = 0;  // start time of the process, see ProcessIdentity; 0: unknown
   std::string boot_id{};
   std::string http_url{};  // URL of its HTTP pages; empty: it serves none
   // file with the token that lets this machine's user read the pages
@@ -71,7 +71,7 @@ struct AgentFile {
   std::string socket;
   std::int64_t pid = 0;
   bool driver_agent = false;  // holds the objects of its driver, offers no resources
-  std::uint64_t start_time = 0;  // start time of the process, see ProcessMark; 0: unknown
+  std::uint64_t start_time = 0;  // start time of the process, see ProcessIdentity; 0: unknown
   std::string boot_id{};
 };
 

@@ -20,12 +20,12 @@
 namespace mobula::internal {
 
 // At most `window` messages are in flight; further ones wait in the queue. Messages are resent
-// after `resend_after` without progress, doubled up to `resend_cap`.
+// after `resend_backoff_initial` without progress, doubled up to `resend_backoff_max`.
 
 struct SessionOptions {
   std::size_t window = 1024;
-  Duration resend_after = 1s;
-  Duration resend_cap = 8s;
+  Duration resend_backoff_initial = 1s;
+  Duration resend_backoff_max = 8s;
   Duration acknowledge_after = 20ms;  // delay of a pure acknowledgement, if no message carries one
 };
 
@@ -66,7 +66,7 @@ class Session {
   // The link is new or was interrupted: resends all unacknowledged messages.
   void reconnected(Time now, std::vector<Frame<Out>>& frames) {
     sent_ = acknowledged_;
-    resend_wait_ = options_.resend_after;
+    resend_wait_ = options_.resend_backoff_initial;
     resend_due_.reset();
     fill(now, frames);
     if (frames.empty()) frames.push_back(make(0));
@@ -75,7 +75,7 @@ class Session {
   // Sends due resends and acknowledgements.
   void tick(Time now, std::vector<Frame<Out>>& frames) {
     if (resend_due_ && *resend_due_ <= now) {
-      resend_wait_ = std::min(resend_wait_ * 2, options_.resend_cap);
+      resend_wait_ = std::min(resend_wait_ * 2, options_.resend_backoff_max);
       sent_ = acknowledged_;
       resend_due_.reset();
       fill(now, frames);
@@ -136,7 +136,7 @@ class Session {
       ++acknowledged_;
     }
     sent_ = std::max(sent_, acknowledged_);
-    resend_wait_ = options_.resend_after;
+    resend_wait_ = options_.resend_backoff_initial;
     resend_due_.reset();
     if (!unacknowledged_.empty()) resend_due_ = now + resend_wait_;
   }
@@ -149,7 +149,7 @@ class Session {
   std::uint64_t acknowledged_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
-  Duration resend_wait_ = options_.resend_after;
+  Duration resend_wait_ = options_.resend_backoff_initial;
   std::optional<Time> resend_due_;
   std::optional<Time> acknowledge_due_;
 };

@@ -42,8 +42,8 @@ Result<Ticket> checked(const SignedTicket& signed_ticket, const std::string& key
   return ticket;
 }
 
-Result<Ticket> in_force(Result<Ticket> ticket, const VoidKeys& void_keys) {
-  if (!ticket || !void_keys.contains(ticket->admitted_as)) return ticket;
+Result<Ticket> in_force(Result<Ticket> ticket, const RevocationList& revoked_keys) {
+  if (!ticket || !revoked_keys.contains(ticket->admitted_as)) return ticket;
   return denied(fmt::format("ticket refused: the key of '{}' ({}) was revoked or has expired",
                             ticket->principal.name, ticket->admitted_as));
 }
@@ -69,14 +69,14 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys, const std
 }
 
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
-                            std::int64_t now_ms, const VoidKeys& void_keys) {
+                            std::int64_t now_ms, const RevocationList& revoked_keys) {
   const auto outer = decode<SignedTicket>(as_bytes(signed_ticket), ticket_limits);
   if (!outer) return denied("ticket refused: " + outer.error().text);
-  if (outer->signer.empty()) return in_force(checked(*outer, head_public_key, now_ms), void_keys);
+  if (outer->signer.empty()) return in_force(checked(*outer, head_public_key, now_ms), revoked_keys);
 
   const auto signer = decode<SignedTicket>(as_bytes(outer->signer), ticket_limits);
   if (!signer || !signer->signer.empty()) return denied("ticket refused: its chain is not head, agent, process");
-  const auto agent = in_force(checked(*signer, head_public_key, now_ms), void_keys);
+  const auto agent = in_force(checked(*signer, head_public_key, now_ms), revoked_keys);
   if (!agent) return agent.error();
   if (agent->delegated_key.empty()) return denied("ticket refused: its signer may not sign");
   auto ticket = checked(*outer, agent->delegated_key, now_ms);

@@ -13,7 +13,7 @@
 #include "base/id.h"
 #include "base/result.h"
 #include "base/model/principal.h"
-#include "protocol/tickets/void_keys.h"
+#include "protocol/tickets/revocation_list.h"
 
 namespace mobula::internal {
 
@@ -64,11 +64,11 @@ std::string sign_ticket(const Ticket& ticket, const SigningKeys& keys,
                         const std::string& signer = {});
 
 // Checks signature, chain, and expiry (5 minutes of skew allowed). A ticket that an agent signed
-// must be for a driver or executor on that agent's node, and `void_keys` must not contain the
+// must be for a driver or executor on that agent's node, and `revoked_keys` must not contain the
 // agent's key.
 // Errors: `permission_denied` with the reason and, for expiry, both clocks.
 Result<Ticket> check_ticket(const std::string& signed_ticket, const std::string& head_public_key,
-                            std::int64_t now_ms, const VoidKeys& void_keys);
+                            std::int64_t now_ms, const RevocationList& revoked_keys);
 
 // Expiry of the agent's ticket, in ms since 1970: of `signed_ticket`, or of its signer. Not
 // verified; empty if unreadable.

@@ -31,7 +31,7 @@ struct PlacedBundle {
 
 // The request of one bundle.
 struct BundleSite {
-  Ask ask;
+  RequestShape ask;
   Scarcest scarcest;  // scarcest resource of `ask`
 };
 

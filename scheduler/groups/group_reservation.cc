@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "scheduler/fewest_slots.h"
-#include "scheduler/groups/group_room.h"
+#include "scheduler/groups/group_feasibility.h"
 
 namespace mobula::internal::scheduler {
 namespace {
 
-const Mark mark_reserve("scheduler.reserve_for_group");
-const Mark mark_moved("scheduler.group_reservation_moved");
+const CoverageMark mark_reserve("scheduler.reserve_for_group");
+const CoverageMark mark_moved("scheduler.group_reservation_moved");
 
 }  // namespace
 
@@ -86,7 +86,7 @@ void GroupReservation::reserve_for(const Groups::Row& row, const std::set<NodeId
 
 void GroupReservation::move_to(const Groups::Row& row, BundleChoice choice, Time now) {
   now_ = now;
-  Withholding withheld;
+  ReservationGate withheld;
   if (held_) {
     mark_moved.hit();
     withheld = cluster_.nodes().at(held_->bundles.begin()->first).reservation->withheld;
@@ -115,7 +115,7 @@ std::optional<GroupReservation::Choice> GroupReservation::choose(
   return choice_on(view, row);
 }
 
-void GroupReservation::take(const Groups::Row& row, Choice choice, const Withholding& withheld) {
+void GroupReservation::take(const Groups::Row& row, Choice choice, const ReservationGate& withheld) {
   mark_reserve.hit();
   for (const auto& [id, bundles] : choice) {
     Reservation reservation{reservation_key(row.spec), {}, row.spec.id, withheld};

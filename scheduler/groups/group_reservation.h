@@ -15,16 +15,16 @@
 
 #include "base/id.h"
 #include "base/time.h"
-#include "scheduler/groups/group_room.h"
+#include "scheduler/groups/group_feasibility.h"
 #include "scheduler/groups/groups.h"
 #include "scheduler/queues/recall.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
 class GroupReservation {
  public:
-  GroupReservation(ClusterView& cluster, SlotBooks& books, const Groups& groups,
+  GroupReservation(ClusterView& cluster, SlotAccounting& books, const Groups& groups,
                    const ReclaimSettings& settings)
       : cluster_(cluster), books_(books), groups_(groups), settings_(settings) {}
 
@@ -63,13 +63,13 @@ class GroupReservation {
   // With `patient`, overdue slots count as returning.
   std::optional<Choice> choose(const Groups::Row& row, const std::set<NodeId>& kept_for_others,
                                bool patient) const;
-  void take(const Groups::Row& row, Choice choice, const Withholding& withheld);
+  void take(const Groups::Row& row, Choice choice, const ReservationGate& withheld);
   // The fewest slots of the node that must return before its bundles fit there.
   Returns returns_on(const Groups::Row& row, NodeId node,
                      const std::vector<std::int32_t>& bundles) const;
 
   ClusterView& cluster_;
-  SlotBooks& books_;
+  SlotAccounting& books_;
   const Groups& groups_;
   const ReclaimSettings& settings_;
   std::optional<Held> held_;

@@ -6,16 +6,16 @@
 #include <limits>
 #include <utility>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "base/model/label_selector.h"
-#include "scheduler/groups/group_room.h"
+#include "scheduler/groups/group_feasibility.h"
 
 namespace mobula::internal::scheduler {
 namespace {
 
-const Mark mark_placed("scheduler.group_placed");
-const Mark mark_lost("scheduler.group_lost_bundles");
-const Mark mark_yielded("scheduler.group_yielded_idle_bundles");
+const CoverageMark mark_placed("scheduler.group_placed");
+const CoverageMark mark_lost("scheduler.group_lost_bundles");
+const CoverageMark mark_yielded("scheduler.group_yielded_idle_bundles");
 
 constexpr std::size_t looked_at_for_reservation = 64;
 
@@ -75,7 +75,7 @@ Groups::Row Groups::make_row(const GroupSpec& spec) const {
     Request request = bundle;
     request.strategy = DefaultStrategy{};
     request.placement = {};
-    Ask ask(request, spec.program, Tenant::bundle);
+    RequestShape ask(request, spec.program, Tenant::bundle);
     auto scarcest = cluster_.scarcest_of(ask.need);
     row.sites.push_back({std::move(ask), std::move(scarcest)});
   }

@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "base/model/group.h"
 #include "scheduler/groups/group_placer.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -80,7 +80,7 @@ class Groups {
     bool complete() const;
   };
 
-  Groups(ClusterView& cluster, SlotBooks& books, const GroupSettings& settings)
+  Groups(ClusterView& cluster, SlotAccounting& books, const GroupSettings& settings)
       : cluster_(cluster), books_(books), settings_(settings) {}
 
   // `places` is the content of a durable record; empty for a new group.
@@ -169,7 +169,7 @@ class Groups {
   ClusterView& empty_cluster() const;
 
   ClusterView& cluster_;
-  SlotBooks& books_;
+  SlotAccounting& books_;
   const GroupSettings& settings_;
   Table<GroupId, Row> rows_;
   std::map<Turn, GroupId> queue_;

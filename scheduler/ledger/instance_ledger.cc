@@ -222,12 +222,12 @@ void InstanceLedger::free(const Allocation& allocation, Occupancy occupancy) {
   MOBULA_CHECK(place.running >= 0 && place.holders >= 0, "a place is freed once");
 }
 
-void InstanceLedger::lend(const Allocation& allocation, Tenant tenant) {
+void InstanceLedger::release_cpu(const Allocation& allocation, Tenant tenant) {
   --places(tenant).running;
   if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, 1, true);
 }
 
-void InstanceLedger::resume(const Allocation& allocation, Tenant tenant) {
+void InstanceLedger::reacquire_cpu(const Allocation& allocation, Tenant tenant) {
   ++places(tenant).running;
   if (const auto* cpu = allocation.find(resource::cpu)) move({cpu, 1}, -1, true);
 }

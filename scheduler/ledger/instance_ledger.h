@@ -67,8 +67,8 @@ class InstanceLedger {
   // Returns true if the whole allocation is free.
   bool has_free(const Allocation& allocation) const;
   // Releases the CPU and place of a blocked slot, and reacquires them, whatever is free.
-  void lend(const Allocation& allocation, Tenant tenant);
-  void resume(const Allocation& allocation, Tenant tenant);
+  void release_cpu(const Allocation& allocation, Tenant tenant);
+  void reacquire_cpu(const Allocation& allocation, Tenant tenant);
 
   // Sums over the instances of a resource; the free CPU may be negative.
   Quantity total(std::string_view name) const;

@@ -8,7 +8,7 @@
 namespace mobula::internal::planner {
 namespace {
 
-using scheduler::Ask;
+using scheduler::RequestShape;
 using scheduler::Tenant;
 
 bool has_place(const WantedGroup& group, std::size_t bundle) {
@@ -21,7 +21,7 @@ bool has_any_place(const WantedGroup& group) {
 
 // The unplaced bundles: as one unit if they stay together, else one unit each.
 std::vector<Unit> units_of(const WantedGroup& group) {
-  std::vector<Ask> asks;
+  std::vector<RequestShape> asks;
   for (std::size_t i = 0; i < group.spec.bundles.size(); ++i) {
     if (has_place(group, i)) continue;
     auto request = group.spec.bundles[i];

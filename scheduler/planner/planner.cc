@@ -15,7 +15,7 @@
 namespace mobula::internal::planner {
 namespace {
 
-using scheduler::Ask;
+using scheduler::RequestShape;
 using scheduler::Tenant;
 
 class Planning {
@@ -74,7 +74,7 @@ class Planning {
 
   // The order in which they are placed on present nodes.
   static std::vector<std::size_t> largest_first(const std::vector<WantedSlots>& wanted) {
-    std::vector<std::pair<Ask, std::size_t>> asks;
+    std::vector<std::pair<RequestShape, std::size_t>> asks;
     for (std::size_t i = 0; i < wanted.size(); ++i) asks.emplace_back(ask_of(wanted[i]), i);
     std::ranges::stable_sort(asks, [](const auto& a, const auto& b) {
       return larger(a.first, b.first);
@@ -98,8 +98,8 @@ class Planning {
     return units;
   }
 
-  static Ask ask_of(const WantedSlots& slots) {
-    return Ask(slots.demand.request, slots.demand.program, slots.tenant);
+  static RequestShape ask_of(const WantedSlots& slots) {
+    return RequestShape(slots.demand.request, slots.demand.program, slots.tenant);
   }
 
   // Launches nodes until all work is placed or no type helps. `also` receives the launched nodes.

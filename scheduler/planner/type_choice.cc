@@ -7,7 +7,7 @@
 namespace mobula::internal::planner {
 namespace {
 
-using scheduler::Ask;
+using scheduler::RequestShape;
 using scheduler::InstanceLedger;
 
 constexpr std::int32_t most_task_slots = 1000;
@@ -21,7 +21,7 @@ Wide weight(Quantity total, Quantity left) {
   return Wide(total.units()) * used / million * used / million * used / million;
 }
 
-bool matches(const Ask& ask, const Labels& labels) {
+bool matches(const RequestShape& ask, const Labels& labels) {
   // A fresh node is never the node of a hard affinity.
   return (!ask.wanted_node || ask.wanted_softly) && ask.labels.meets(labels);
 }
@@ -34,8 +34,8 @@ std::int64_t pack(InstanceLedger& ledger, const Labels& labels, const Unit& unit
 
 }  // namespace
 
-bool larger(const Ask& a, const Ask& b) {
-  const auto size = [](const Ask& ask) {
+bool larger(const RequestShape& a, const RequestShape& b) {
+  const auto size = [](const RequestShape& ask) {
     std::int64_t sum = 0;
     for (const auto& each : ask.need.amounts) sum += each.amount.units();
     return std::tuple(ask.need.amounts.size(), sum);
@@ -96,7 +96,7 @@ std::set<std::string> resources_wanted(const Unit& unit) {
 }
 
 bool wants_devices(const Unit& unit) {
-  return std::ranges::any_of(unit.asks, [](const Ask& ask) { return ask.need.has_devices; });
+  return std::ranges::any_of(unit.asks, [](const RequestShape& ask) { return ask.need.has_devices; });
 }
 
 std::vector<std::string> scored_resources(const NodeType& type) {

@@ -22,12 +22,12 @@ namespace mobula::internal::planner {
 
 // The smallest unit for one node: one slot, or bundles that stay together; `count` times.
 struct Unit {
-  std::vector<scheduler::Ask> asks;
+  std::vector<scheduler::RequestShape> asks;
   std::int64_t count = 1;
 };
 
 // Order of units, the largest first: number of resources, their sum, their names.
-bool larger(const scheduler::Ask& a, const scheduler::Ask& b);
+bool larger(const scheduler::RequestShape& a, const scheduler::RequestShape& b);
 void sort_largest_first(std::vector<Unit>& units);
 
 // Allocates one unit on the ledger of a node with these labels. Returns false if it does not fit.

@@ -17,10 +17,10 @@
 #include "base/ordered_runs.h"
 #include "base/time.h"
 #include "base/model/request.h"
-#include "scheduler/queues/ask_table.h"
+#include "scheduler/queues/request_shapes.h"
 #include "scheduler/policy.h"
-#include "scheduler/ledger/slot_books.h"
-#include "scheduler/queues/waiting_lines.h"
+#include "scheduler/ledger/slot_accounting.h"
+#include "scheduler/queues/wait_queues.h"
 
 namespace mobula::internal::scheduler {
 
@@ -46,7 +46,7 @@ struct PendingClass {
   std::uint64_t sequence = 0;
   std::size_t holders = 0;
   OrderedRuns<DemandRank, Demand*> waiting{};
-  WaitingLines::Bucket* bucket = nullptr;  // null unless a demand waits; under `rank`
+  WaitQueues::Bucket* bucket = nullptr;  // null unless a demand waits; under `rank`
   LineRank rank{};
   Time age_key{};  // key in the order of ages: not after the age of its first demand
 
@@ -57,7 +57,7 @@ struct PendingClass {
 
 class PendingDemands {
  public:
-  PendingDemands(ClusterView& cluster, SlotBooks& books)
+  PendingDemands(ClusterView& cluster, SlotAccounting& books)
       : cluster_(cluster), books_(books), asks_(cluster), lines_(books) {}
   PendingDemands(const PendingDemands&) = delete;
   PendingDemands& operator=(const PendingDemands&) = delete;
@@ -104,8 +104,8 @@ class PendingDemands {
   Sweep& continue_sweep();
   // The sweep was offered to all. Returns true if more was freed in between.
   bool end_sweep();
-  WaitingLines& lines() { return lines_; }
-  const WaitingLines& lines() const { return lines_; }
+  WaitQueues& lines() { return lines_; }
+  const WaitQueues& lines() const { return lines_; }
   // Returns true if the sweep may have capacity for it.
   bool may_fit(const AskRow& row) const;
   // Stamp from which freed nodes are unexamined for a row: earlier sweeps would have found a fit.
@@ -157,9 +157,9 @@ class PendingDemands {
   ByAge::iterator set_age(PendingClass& of, Time since);
 
   ClusterView& cluster_;
-  SlotBooks& books_;
-  AskTable asks_;
-  WaitingLines lines_;
+  SlotAccounting& books_;
+  RequestShapes asks_;
+  WaitQueues lines_;
   std::map<HolderKey, Demand> demands_;
   std::map<ClassKey, PendingClass> classes_;
   ByAge by_age_;

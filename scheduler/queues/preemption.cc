@@ -4,17 +4,17 @@
 #include <limits>
 #include <utility>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "scheduler/fewest_slots.h"
-#include "scheduler/groups/group_room.h"
+#include "scheduler/groups/group_feasibility.h"
 
 namespace mobula::internal::scheduler {
 namespace {
 
-const Mark mark_preempt("scheduler.preempt");
-const Mark mark_preempt_set("scheduler.preempt_several_for_one");
-const Mark mark_preempt_group("scheduler.preempt_for_group");
-const Mark mark_question("scheduler.preempt_asked_before");
+const CoverageMark mark_preempt("scheduler.preempt");
+const CoverageMark mark_preempt_set("scheduler.preempt_several_for_one");
+const CoverageMark mark_preempt_group("scheduler.preempt_for_group");
+const CoverageMark mark_question("scheduler.preempt_asked_before");
 
 // The waiting group as a holder for which slots are ended.
 HolderKey waiter_of(const Groups::Row& group) {
@@ -106,7 +106,7 @@ void Preemptor::preempt_for(Demand& demand, Reclaimer& reclaimer, std::vector<Re
   const auto allowed = books_.slots_within_quota(demand.key->job, demand.of->ask->most_held);
   auto lacking = std::min(demand.wanted - demand.rank.held, allowed);
   if (has_node && lacking > 0) {
-    if (const auto room = room_for(demand.of->ask->ask, reserved->second, priority)) {
+    if (const auto room = capacity_for(demand.of->ask->ask, reserved->second, priority)) {
       --lacking;
       end(*room, *demand.key, out);
     }
@@ -124,11 +124,11 @@ void Preemptor::preempt_for(const Groups::Row& group, Reclaimer& reclaimer, std:
   asked_for_[waiter_of(group)] = now_;
   const auto& held = reclaimer.for_group().held();
   std::optional<Victims> room;
-  if (held && held->group == group.spec.id) room = room_for(group, held->bundles);
+  if (held && held->group == group.spec.id) room = capacity_for(group, held->bundles);
   if (!room) {
     const auto choice = choice_for(group);
     if (!choice || !reclaimer.reserve_for(group, *choice, now_)) return;
-    room = room_for(group, *choice);
+    room = capacity_for(group, *choice);
   }
   if (!room || room->empty()) return;
   mark_preempt_group.hit();
@@ -220,7 +220,7 @@ std::optional<Preemptor::Victims> Preemptor::room_on(NodeId id, std::int32_t pri
   return needed;
 }
 
-std::optional<Preemptor::Victims> Preemptor::room_for(const Ask& ask, NodeId id, std::int32_t priority) {
+std::optional<Preemptor::Victims> Preemptor::capacity_for(const RequestShape& ask, NodeId id, std::int32_t priority) {
   const auto* node = cluster_.nodes().find(id);
   if (node == nullptr || node->state != NodeState::alive || !cluster_.can_ever(*node, ask)) return std::nullopt;
   if (cluster_.unreached_by(*node, ask) != nullptr) return std::nullopt;
@@ -234,7 +234,7 @@ std::optional<Preemptor::Victims> Preemptor::room_for(const Ask& ask, NodeId id,
   return room;
 }
 
-std::optional<Preemptor::Victims> Preemptor::room_for(const Groups::Row& group, const BundleChoice& choice) {
+std::optional<Preemptor::Victims> Preemptor::capacity_for(const Groups::Row& group, const BundleChoice& choice) {
   Victims all;
   std::map<NodeId, InstanceLedger> trials;
   for (const auto& [id, bundles] : choice) {

@@ -17,7 +17,7 @@
 #include "scheduler/groups/groups.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/queues/reclaim.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -38,7 +38,7 @@ struct PreemptionSettings {
 
 class Preemptor {
  public:
-  Preemptor(ClusterView& cluster, SlotBooks& books, PendingDemands& pending, const Groups& groups,
+  Preemptor(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending, const Groups& groups,
             const PreemptionSettings& settings)
       : cluster_(cluster), books_(books), pending_(pending), groups_(groups), settings_(settings) {}
 
@@ -72,9 +72,9 @@ class Preemptor {
   template <class Fits>
   std::optional<Victims> room_on(NodeId node, std::int32_t priority, InstanceLedger& trial, const Fits& fits) const;
   // On the one node that is reserved for it.
-  std::optional<Victims> room_for(const Ask& ask, NodeId node, std::int32_t priority);
+  std::optional<Victims> capacity_for(const RequestShape& ask, NodeId node, std::int32_t priority);
   // On all nodes that the group would use.
-  std::optional<Victims> room_for(const Groups::Row& group, const BundleChoice& choice);
+  std::optional<Victims> capacity_for(const Groups::Row& group, const BundleChoice& choice);
   // The nodes of the group if all slots that may be ended were.
   std::optional<BundleChoice> choice_for(const Groups::Row& group) const;
   // One slot on any node that makes it fit; null if none does.
@@ -82,7 +82,7 @@ class Preemptor {
   InstanceLedger& trial_of(NodeId node);
 
   ClusterView& cluster_;
-  SlotBooks& books_;
+  SlotAccounting& books_;
   PendingDemands& pending_;
   const Groups& groups_;
   const PreemptionSettings& settings_;

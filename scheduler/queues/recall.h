@@ -8,7 +8,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
-#include "scheduler/queues/withholding.h"
+#include "scheduler/queues/reservation_gate.h"
 
 namespace mobula::internal::scheduler {
 

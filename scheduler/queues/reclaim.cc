@@ -5,15 +5,15 @@
 #include <set>
 #include <tuple>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "scheduler/fewest_slots.h"
 
 namespace mobula::internal::scheduler {
 namespace {
 
-const Mark mark_recall("scheduler.recall");
-const Mark mark_reserve("scheduler.reserve");
-const Mark mark_open("scheduler.withheld_opens");
+const CoverageMark mark_recall("scheduler.recall");
+const CoverageMark mark_reserve("scheduler.reserve");
+const CoverageMark mark_open("scheduler.withheld_opens");
 
 // Any number of slots that return soon is better than one overdue slot, which is better than one
 // whose lessee refused.
@@ -236,7 +236,7 @@ void Reclaimer::reserve_for(PendingClass& of, Time now, std::vector<Recall>& out
   auto& demand = of.first();
   const auto search = search_for(demand, now, true);
   auto chosen = cheapest(search);
-  Withholding withheld;
+  ReservationGate withheld;
   if (const auto at = reserved_.find(of.key); at != reserved_.end()) {
     withheld = cluster_.nodes().at(at->second).reservation->withheld;
     auto here = returns_on(search, at->second);
@@ -264,10 +264,10 @@ void Reclaimer::reserve_if_none(const PendingClass& of, NodeId id) {
   mark_reserve.hit();
 }
 
-std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
+std::vector<const SlotAccounting::Job*> Reclaimer::jobs_by_share() const {
   struct Row {
     std::tuple<std::int32_t, std::int64_t, std::uint64_t> order;
-    const SlotBooks::Job* job;
+    const SlotAccounting::Job* job;
   };
   std::vector<Row> rows;
   for (const auto& [id, job] : books_.jobs()) {
@@ -275,7 +275,7 @@ std::vector<const SlotBooks::Job*> Reclaimer::jobs_by_share() const {
     rows.push_back({{job.terms.priority, -books_.lasting_share(id), job.sequence}, &job});
   }
   std::ranges::sort(rows, {}, &Row::order);
-  std::vector<const SlotBooks::Job*> sorted;
+  std::vector<const SlotAccounting::Job*> sorted;
   for (const auto& each : rows) sorted.push_back(each.job);
   return sorted;
 }
@@ -313,7 +313,7 @@ void Reclaimer::recall_for_quota(Demand& demand, Time now, std::vector<Recall>& 
   recall(search, returns, RecallCause::quota, out);
 }
 
-void Reclaimer::look_again(Time now, const Withholding::Look& look) {
+void Reclaimer::look_again(Time now, const ReservationGate::Look& look) {
   // Tasks may block in between.
   wake_at(std::min(look.again, now + settings_.withholding.open_after_blocked));
 }

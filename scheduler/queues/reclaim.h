@@ -18,7 +18,7 @@
 #include "scheduler/groups/group_reservation.h"
 #include "scheduler/queues/pending_demands.h"
 #include "scheduler/queues/recall.h"
-#include "scheduler/ledger/slot_books.h"
+#include "scheduler/ledger/slot_accounting.h"
 
 namespace mobula::internal::scheduler {
 
@@ -29,7 +29,7 @@ namespace mobula::internal::scheduler {
 
 class Reclaimer {
  public:
-  Reclaimer(ClusterView& cluster, SlotBooks& books, PendingDemands& pending, const Groups& groups,
+  Reclaimer(ClusterView& cluster, SlotAccounting& books, PendingDemands& pending, const Groups& groups,
             const ReclaimSettings& settings)
       : cluster_(cluster),
         books_(books),
@@ -79,7 +79,7 @@ class Reclaimer {
   struct Search {
     Time now;
     const Demand* demand = nullptr;
-    const Ask* ask = nullptr;
+    const RequestShape* ask = nullptr;
     bool patient = true;  // it waits long enough for a reservation
     std::int32_t priority = 0;
     std::int64_t slots = 0;  // slots of the holder
@@ -104,17 +104,17 @@ class Reclaimer {
   // Opens reserved capacity if nothing has returned for long, and closes it again.
   void look_at_withheld(NodeId node, Time now);
   void look_at_withheld_quota(const PendingClass& of, Time now);
-  void look_again(Time now, const Withholding::Look& look);
+  void look_again(Time now, const ReservationGate::Look& look);
   // Recalls slots of the same job, so that its quota allows a new one.
   void recall_for_quota(Demand& demand, Time now, std::vector<Recall>& out);
   // Recalls for the due demands of the class, at most `limit`; returns their number.
   std::size_t recall_for_class(PendingClass& of, Time now, std::size_t limit,
                                std::vector<Recall>& out);
   void wake_at(Time time) { due_ = std::min(due_.value_or(time), time); }
-  std::vector<const SlotBooks::Job*> jobs_by_share() const;
+  std::vector<const SlotAccounting::Job*> jobs_by_share() const;
 
   ClusterView& cluster_;
-  SlotBooks& books_;
+  SlotAccounting& books_;
   PendingDemands& pending_;
   const Groups& groups_;
   const ReclaimSettings& settings_;
@@ -125,7 +125,7 @@ class Reclaimer {
   std::size_t nodes_left_ = 0;  // nodes left to examine in this round
   // position at which the last round stopped, by age
   std::optional<std::pair<Time, std::uint64_t>> goes_on_at_;
-  std::vector<const SlotBooks::Job*> victims_;  // jobs with slots, the largest share first
+  std::vector<const SlotAccounting::Job*> victims_;  // jobs with slots, the largest share first
 };
 
 }  // namespace mobula::internal::scheduler

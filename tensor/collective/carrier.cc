@@ -37,7 +37,7 @@ std::uint64_t number_at(std::span<const std::byte> from, std::size_t at, unsigne
 
 }  // namespace
 
-class Carrier::OneWire final : public Wire {
+class Carrier::OneWire final : public ByteStream {
  public:
   OneWire(std::shared_ptr<Carrier> of, std::uint32_t rank) : of_(std::move(of)), side_(of_->sides_[rank]) {}
 
@@ -251,7 +251,7 @@ Result<bool> Carrier::linked(std::uint32_t rank) const {
   return side.linked;
 }
 
-std::unique_ptr<Wire> Carrier::wire(std::uint32_t rank) { return std::make_unique<OneWire>(shared_from_this(), rank); }
+std::unique_ptr<ByteStream> Carrier::wire(std::uint32_t rank) { return std::make_unique<OneWire>(shared_from_this(), rank); }
 
 Carrier::Side* Carrier::side_of(std::uint64_t link) {
   const auto at = std::ranges::find(sides_, link, &Side::link);

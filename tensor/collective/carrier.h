@@ -22,7 +22,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "tensor/collective/membership.h"
-#include "tensor/collective/wire.h"
+#include "tensor/collective/byte_stream.h"
 #include "mobula/transport_plugin.h"
 #include "transport/loop/loop_thread.h"
 
@@ -45,7 +45,7 @@ class Carrier : public std::enable_shared_from_this<Carrier> {
   void connect(std::uint32_t rank, std::string endpoint);
   // Returns whether the link to this member is established, or the error that prevents it.
   Result<bool> linked(std::uint32_t rank) const;
-  std::unique_ptr<Wire> wire(std::uint32_t rank);
+  std::unique_ptr<ByteStream> wire(std::uint32_t rank);
 
  private:
   class OneWire;

@@ -35,9 +35,9 @@ MemberTerms core_terms(const Membership& group, const DeviceTerms& devices) {
 
 MemberPlaces places_of(const Membership& group) {
   MemberPlaces places;
-  const Meeting& first = group.meetings[0];
+  const MemberEndpoint& first = group.meetings[0];
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
-    const Meeting& each = group.meetings[rank];
+    const MemberEndpoint& each = group.meetings[rank];
     places.processes.push_back(each.process);
     places.hosts.push_back(each.nccl_host);
     const bool near = !each.machine.empty() && each.machine == first.machine;
@@ -50,7 +50,7 @@ MemberPlaces places_of(const Membership& group) {
 
 }  // namespace
 
-Member::Member(Door& door, Membership group, PlanOptions plans, DeviceTerms devices)
+Member::Member(Acceptor& door, Membership group, PlanOptions plans, DeviceTerms devices)
     : door_(door),
       group_(std::move(group)),
       plans_(plans),
@@ -60,7 +60,7 @@ Member::Member(Door& door, Membership group, PlanOptions plans, DeviceTerms devi
       open_(devices_.communication != Communication::always),
       core_(core_terms(group_, devices_)) {
   if (devices_.side) device_ = devices_.side->lane;
-  door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Door::LetIn& let_in) {
+  door_.expect(group_, wakes_.get(), [this](std::uint32_t rank, const Acceptor::LetIn& let_in) {
     // The last member to connect must find the group complete.
     const MutexLock lock(mutex_);
     // Each member connects once, and only members of lower rank connect.
@@ -80,7 +80,7 @@ Member::~Member() {
   while (busy_) changed_.wait(lock);
 }
 
-Result<void> Member::connect(std::vector<Meeting> meetings, Time deadline) {
+Result<void> Member::connect(std::vector<MemberEndpoint> meetings, Time deadline) {
   if (meetings.size() != size()) return failure(ErrorCode::invalid_argument, "not every member says where it is");
   if (!wakes_) return failure(ErrorCode::resource_exhausted, "no descriptor is left");
   group_.meetings = std::move(meetings);
@@ -178,7 +178,7 @@ void Member::say(const MemberCore::Commands& commands) {
       }
       continue;
     }
-    const auto& said = std::get<SayWord>(command);
+    const auto& said = std::get<SendControl>(command);
     for (std::uint32_t rank = said.to.value_or(0); rank < (said.to ? *said.to + 1 : size()); ++rank) {
       Peer& peer = peers_[rank];
       if (!peer.link.words || peer.deaf) continue;
@@ -195,7 +195,7 @@ void Member::hear(std::uint32_t rank, bool& something) {
     if (!word) return cut_off(rank, word.error().text);
     if (!word->has_value()) break;
     something = true;
-    if ((*word)->kind == WordKind::broken) peer.talks = false;
+    if ((*word)->kind == ControlKind::broken) peer.talks = false;
     MemberCore::Commands out;
     core_.heard(monotonic_now(), rank, std::move(**word), out);
     say(out);
@@ -206,7 +206,7 @@ void Member::hear(std::uint32_t rank, bool& something) {
   }
   if (!peer.deaf) return;
   const auto last = peer.link.words->hear();
-  if (last && last->has_value() && (*last)->kind == WordKind::broken) {
+  if (last && last->has_value() && (*last)->kind == ControlKind::broken) {
     something = true;
     peer.talks = false;
     MemberCore::Commands out;
@@ -466,7 +466,7 @@ bool Member::move_by_plan(Task& task) {
   bool flushed = true;
   for (std::uint32_t distance = 1; distance < size(); ++distance) {
     const std::uint32_t rank = (group_.rank + distance) % size();
-    Wire* const wire = peers_[rank].link.wire.get();
+    ByteStream* const wire = peers_[rank].link.wire.get();
     const auto broken = [&](const Failure& why) {
       task.progress.reset();
       core_.wire_failed(monotonic_now(), rank, why.text);

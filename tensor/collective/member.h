@@ -20,7 +20,7 @@
 #include "tensor/collective/communicator.h"
 #include "tensor/collective/core/member_core.h"
 #include "tensor/collective/core/progress.h"
-#include "tensor/collective/door.h"
+#include "tensor/collective/acceptor.h"
 #include "tensor/collective/membership.h"
 #include "base/model/direct_path.h"
 
@@ -86,14 +86,14 @@ struct Journey {
 
 class Member {
  public:
-  Member(Door& door, Membership group, PlanOptions plans = {}, DeviceTerms devices = {});
+  Member(Acceptor& door, Membership group, PlanOptions plans = {}, DeviceTerms devices = {});
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
   // Connects to the members of higher rank, using `meetings` by rank. Members of lower rank connect
   // to this process as soon as this object exists.
-  Result<void> connect(std::vector<Meeting> meetings, Time deadline);
+  Result<void> connect(std::vector<MemberEndpoint> meetings, Time deadline);
   // Moves payload through this plugin. Must be called before the other members learn this member's
   // endpoint. Returns the endpoint in the plugin.
   Result<std::string> carry_by(const mobula_transport_plugin& plugin, const std::string& listen);
@@ -174,7 +174,7 @@ class Member {
   Result<DeviceSide*> side();
   void wait_until_quiet();
 
-  Door& door_;
+  Acceptor& door_;
   Membership group_;  // endpoints are set by `connect`
   const PlanOptions plans_;
   const DeviceTerms devices_;

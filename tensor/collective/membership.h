@@ -26,7 +26,7 @@ enum class Reach : std::uint8_t {
 };
 
 // Endpoint of one member, as that member reports it.
-struct Meeting {
+struct MemberEndpoint {
   std::string machine;       // equal for processes that can share memory; empty: none
   std::string local;         // path of a unix socket; empty: none
   std::string address;       // HOST:PORT for TCP
@@ -48,7 +48,7 @@ struct Membership {
   SealKey key{};                     // known to members only
   Duration timeout{};                // of operations, as the creator of the group chose it
   std::vector<std::string> actors;   // human-readable, by rank
-  std::vector<Meeting> meetings;     // by rank
+  std::vector<MemberEndpoint> meetings;     // by rank
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(actors.size()); }
   // Text such as "rank 2 (actor 0123…)".

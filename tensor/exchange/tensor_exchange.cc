@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/mutex.h"
-#include "tensor/exchange/core/region_parts.h"
+#include "tensor/exchange/core/tensor_chunks.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -20,8 +20,8 @@ Elements nothing_on(int device) { return {.bytes = {}, .owner = nullptr, .device
 bool is_sound(const RefRecord& ref) { return !ref.owner.empty() && ref.tensor->holder->process == ref.owner; }
 
 // Disables the progress timeout of the core: transports detect a silent peer and end its transfers.
-transfer::RegionOptions with_long_patience(transfer::RegionOptions options) {
-  options.progress_within = std::chrono::hours(1);
+transfer::RegionOptions with_long_timeout(transfer::RegionOptions options) {
+  options.progress_timeout = std::chrono::hours(1);
   return options;
 }
 
@@ -34,8 +34,8 @@ std::string TensorExchange::text_of(DirectPath path, std::string_view why) {
 TensorExchange::TensorExchange(ExchangeOptions options, Callbacks callbacks)
     : options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      core_(options_.self.process, with_long_patience(options_.regions)),
-      withdrawals_(std::make_shared<Withdrawals>([this](ObjectId object, std::uint64_t copy) {
+      core_(options_.self.process, with_long_timeout(options_.regions)),
+      withdrawals_(std::make_shared<ReleaseNotifier>([this](ObjectId object, std::uint64_t copy) {
         post([this, object, copy] { withdraw(object, copy); });
       })) {}
 
@@ -71,13 +71,13 @@ Result<void> TensorExchange::open() {
   paths_ = std::make_unique<TensorPaths>(loop, std::move(paths));
   arena_ = paths_->arena();
   LinkOptions links{.self = options_.self, .job = options_.job, .ticket = options_.ticket,
-                    .void_keys = options_.void_keys, .head_signing_key = options_.head_signing_key,
+                    .revoked_keys = options_.revoked_keys, .head_signing_key = options_.head_signing_key,
                     .socket = options_.sockets.empty() ? std::string() : options_.sockets + ".t"};
-  RegionReach says = paths_->reach();
+  TransportCapabilities says = paths_->reach();
   says.part_bytes = options_.regions.part_bytes;
-  says.may_part = true;
-  auto made = RegionLinks::open(*sockets_, std::move(links), std::move(says),
-                                {.met = [this](ProcessId peer, const RegionReach& reach) { met(peer, reach); },
+  says.supports_close = true;
+  auto made = TensorConnections::open(*sockets_, std::move(links), std::move(says),
+                                {.met = [this](ProcessId peer, const TransportCapabilities& reach) { met(peer, reach); },
                                  .heard = [this](ProcessId peer, const RegionMessage& message) {
                                    take_up();
                                    // reported dead by the preceding `take_up`
@@ -220,7 +220,7 @@ void TensorExchange::stored(ObjectId object, std::optional<Failure> failure) {
   });
 }
 
-void TensorExchange::carry_out(const transfer::Export& command) {
+void TensorExchange::carry_out(const transfer::OfferTensor& command) {
   open_plugin_of(command.path);
   const auto operation = command.operation;
   const auto told = [this, operation](const Result<std::string>& ticket) {
@@ -243,7 +243,7 @@ void TensorExchange::carry_out(const transfer::Export& command) {
   operations_[operation] = {command.path, *transfer, 0, {}, memory};
 }
 
-void TensorExchange::carry_out(const transfer::Unexport& command) {
+void TensorExchange::carry_out(const transfer::WithdrawOffer& command) {
   const auto at = operations_.find(command.operation);
   const auto ended = [this, operation = command.operation] {
     operations_.erase(operation);
@@ -311,15 +311,15 @@ void TensorExchange::dead(std::vector<ProcessId> processes) {
   });
 }
 
-void TensorExchange::trust(std::string ticket, std::vector<std::string> void_keys) {
-  post([this, ticket = std::move(ticket), void_keys = std::move(void_keys)] {
-    if (links_) links_->trust(ticket, void_keys);
+void TensorExchange::trust(std::string ticket, std::vector<std::string> revoked_keys) {
+  post([this, ticket = std::move(ticket), revoked_keys = std::move(revoked_keys)] {
+    if (links_) links_->trust(ticket, revoked_keys);
   });
 }
 
-void TensorExchange::met(ProcessId peer, const RegionReach& reach) {
+void TensorExchange::met(ProcessId peer, const TransportCapabilities& reach) {
   paths_->met(peer, reach);
-  if (reach.may_part) core_.may_part(peer);
+  if (reach.supports_close) core_.supports_close(peer);
   reached_or_not(peer);
   begin_wishes();
 }
@@ -368,12 +368,12 @@ void TensorExchange::open_plugin_of(std::optional<DirectPath> path) {
 }
 
 void TensorExchange::begin(std::uint64_t number, Wish& wish) {
-  std::vector<Arrival> at_once;
-  std::vector<transfer::RegionWish> together;
+  std::vector<PullResult> at_once;
+  std::vector<transfer::TensorRequest> together;
   std::vector<Wanted> wanted;
   std::vector<std::map<std::uint64_t, Gathering>::node_type> never_began;
   for (const RefRecord& each : wish.tensors) {
-    Arrival none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
+    PullResult none{.wish = number, .object = each.object, .outcome = InStore{}, .path = {}, .holder = each.owner,
                  .refusals = {}, .failed_tries = {}, .fell_back = false};
     if (!is_sound(each)) {
       none.outcome = failure(ErrorCode::corrupt, "its ref names another process than the one that is to have it");
@@ -396,7 +396,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
       at_once.push_back(std::move(none));
       continue;
     }
-    transfer::RegionWish one{.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
+    transfer::TensorRequest one{.object = each.object, .size_bytes = static_cast<std::uint64_t>(each.tensor->size_bytes),
                              .holders = {each.owner}, .paths = choice.paths,
                              .lane = static_cast<std::uint32_t>(std::max(device, 0))};
     Wanted whole{.ref = each, .device = device, .refusals = choice.refusals};
@@ -430,7 +430,7 @@ void TensorExchange::begin(std::uint64_t number, Wish& wish) {
   for (auto& each : at_once) arrive(std::move(each));
 }
 
-void TensorExchange::arrive(Arrival arrival) {
+void TensorExchange::arrive(PullResult arrival) {
   const auto at = wishes_.find(arrival.wish);
   if (at == wishes_.end()) return;
   if (--at->second.due == 0) wishes_.erase(at);
@@ -438,7 +438,7 @@ void TensorExchange::arrive(Arrival arrival) {
   callbacks_.arrived(std::move(arrival));
 }
 
-void TensorExchange::carry_out(const transfer::Fetch& command) {
+void TensorExchange::carry_out(const transfer::PullChunk& command) {
   const auto operation = command.operation;
   const auto told = [this, operation, pull = command.pull](Result<Elements> elements) {
     operations_.erase(operation);
@@ -463,7 +463,7 @@ void TensorExchange::carry_out(const transfer::Fetch& command) {
     if (record.size_bytes == 0) return told(nothing_on(wanted.device));
     const bool stays = wanted.device == on_host ? record.device.empty()
                                                 : paths_->reach().devices.at(static_cast<std::size_t>(wanted.device)) == record.device;
-    TensorPaths::Fetch fetch{.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
+    TensorPaths::PullChunk fetch{.path = command.path, .holder = command.holder, .peer_lane = command.peer_lane,
                              .ticket = command.ticket, .size_bytes = static_cast<std::uint64_t>(record.size_bytes),
                              .in_place = record.in_shared_memory && stays, .of_device = !record.device.empty(),
                              .device = wanted.device};
@@ -502,7 +502,7 @@ void TensorExchange::carry_out(const transfer::LookUp& command) {
   });
 }
 
-void TensorExchange::tell_refusals(const Wanted& wanted, Arrival& arrival) {
+void TensorExchange::tell_refusals(const Wanted& wanted, PullResult& arrival) {
   const RefRecord& ref = wanted.ref;
   const auto named = ref.tensor->wish.named;
   arrival.fell_back = !arrival.failed_tries.empty() || (named && arrival.path && *named != *arrival.path);
@@ -527,7 +527,7 @@ void TensorExchange::carry_out(PullEnded& command) {
   if (wish == wishes_.end()) return;  // cancelled
   const Wanted wanted = wish->second.pulls.at(command.pull);
   const RefRecord& ref = wanted.ref;
-  Arrival arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
+  PullResult arrival{.wish = number, .object = ref.object, .outcome = InStore{}, .path = {}, .holder = ref.owner,
                   .refusals = {}, .failed_tries = {}, .fell_back = false,
                   .queued = command.queued, .moved = command.moved};
   for (const auto& attempt : command.attempts) {

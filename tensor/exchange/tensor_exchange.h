@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "tensor/exchange/kept_memory.h"
-#include "tensor/exchange/region_links.h"
+#include "tensor/exchange/buffer_release.h"
+#include "tensor/exchange/tensor_connections.h"
 #include "tensor/exchange/tensor_paths.h"
 #include "tensor/exchange/tensor_progress.h"
 #include "base/model/task.h"
-#include "protocol/tickets/void_keys.h"
-#include "tensor/exchange/core/region_exchange.h"
+#include "protocol/tickets/revocation_list.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::exchange {
 
@@ -29,7 +29,7 @@ struct ExchangeOptions {
   Endpoint self;                 // process and node; the rest is filled in
   JobId job;
   std::string ticket;
-  VoidKeys void_keys{};  // revoked keys
+  RevocationList revoked_keys{};  // revoked keys
   std::string head_signing_key;
   CurveKeys keys;
   std::string sockets;           // path prefix of its sockets; empty: no shared memory
@@ -56,7 +56,7 @@ struct Share {
 // Result of the pull of one tensor.
 // read the tensor from the store: the holder has no elements, or cannot be reached
 struct InStore {};
-struct Arrival {
+struct PullResult {
   std::uint64_t wish = 0;
   ObjectId object;
   std::variant<Elements, InStore, Failure> outcome;
@@ -73,7 +73,7 @@ struct Arrival {
 class TensorExchange {
  public:
   struct Callbacks {
-    std::function<void(Arrival)> arrived;
+    std::function<void(PullResult)> arrived;
     // Requests a copy of these elements in the node's store. The owner keeps `owner` alive and
     // calls `stored` at the end.
     std::function<void(ObjectId, const SourceRegion&, std::shared_ptr<const void> owner)> store;
@@ -121,7 +121,7 @@ class TensorExchange {
   void dead(std::vector<ProcessId> processes);
   // Sets the ticket that this process shows, and adds revoked keys. Peers that used such a key are
   // disconnected.
-  void trust(std::string ticket, std::vector<std::string> void_keys);
+  void trust(std::string ticket, std::vector<std::string> revoked_keys);
 
  private:
   struct Published {
@@ -192,14 +192,14 @@ class TensorExchange {
   void publish_to_core(ObjectId object, const Published& published);
   void carry_out(transfer::RegionCommand& command);
   void carry_out(const transfer::SendRegions& command);
-  void carry_out(const transfer::Export& command);
-  void carry_out(const transfer::Unexport& command);
-  void carry_out(const transfer::Fetch& command);
-  void carry_out(const transfer::Issue& command);
+  void carry_out(const transfer::OfferTensor& command);
+  void carry_out(const transfer::WithdrawOffer& command);
+  void carry_out(const transfer::PullChunk& command);
+  void carry_out(const transfer::IssueStep& command);
   void carry_out(const transfer::Cancel& command);
   void carry_out(const transfer::DropChannel& command);
-  void issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes, bool sends);
-  void issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first);
+  void issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes, bool sends);
+  void issue_next(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::byte* first);
   void issued(transfer::OperationId operation, const Result<void>& result);
   void carry_out(const transfer::FreeRegions& command);
   void carry_out(const transfer::StoreRegions& command);
@@ -208,22 +208,22 @@ class TensorExchange {
   void carry_out(const transfer::Part& command);
   void carry_out(transfer::PullEnded& command);
   void carry_out(const transfer::TurnTaken& command);
-  void met(ProcessId peer, const RegionReach& reach);
+  void met(ProcessId peer, const TransportCapabilities& reach);
   void gone(ProcessId peer, const Failure& why);
   void begin_wishes();
   void begin(std::uint64_t number, Wish& wish);
   // Opens the plugin of a path that a transfer names.
   void open_plugin_of(std::optional<DirectPath> path);
-  void arrive(Arrival arrival);
+  void arrive(PullResult arrival);
   static std::string text_of(DirectPath path, std::string_view why);
   // Adds the reasons against paths that are better than the path used.
-  void tell_refusals(const Wanted& wanted, Arrival& arrival);
+  void tell_refusals(const Wanted& wanted, PullResult& arrival);
 
   // ---- tensor_exchange_parts.cc ----
   bool comes_in_parts(const Wanted& wanted, const std::vector<DirectPath>& paths) const;
   // Returns false if the request would exceed the limit on chunks.
-  bool add_parts(std::uint64_t wish, const Wanted& whole, const transfer::RegionWish& one,
-                 std::vector<transfer::RegionWish>& together, std::vector<Wanted>& wanted);
+  bool add_parts(std::uint64_t wish, const Wanted& whole, const transfer::TensorRequest& one,
+                 std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted);
   Result<std::span<std::byte>> place_of(const Wanted& wanted);
   void part_ended(const transfer::PullEnded& command, std::uint64_t gathering);
   void gathered(std::uint64_t number, const Gathering& gathering);
@@ -246,10 +246,10 @@ class TensorExchange {
   std::map<ObjectId, Published> fresh_ MOBULA_GUARDED_BY(mutex_);
 
   // State of the exchange's thread:
-  transfer::RegionExchange core_;
+  transfer::TensorExchangeCore core_;
   std::vector<transfer::RegionCommand> commands_;  // to be carried out in order
   bool carrying_out_ = false;
-  RecycledMap<ObjectId, Published> published_;
+  PooledMap<ObjectId, Published> published_;
   std::map<std::uint64_t, Wish> wishes_;
   std::vector<std::uint64_t> waiting_;  // requests that wait for the capabilities of holders
   std::map<ProcessId, std::string> unreachable_;  // by holder: the reason
@@ -258,14 +258,14 @@ class TensorExchange {
   std::uint64_t last_gathering_ = 0;
   std::map<ProcessId, Endpoint> where_;    // endpoints of replica holders, as holders reported them
   std::vector<transfer::Reach> reaching_;  // waiting for a result
-  const std::shared_ptr<Withdrawals> withdrawals_;  // shared with tensors in receive buffers
+  const std::shared_ptr<ReleaseNotifier> withdrawals_;  // shared with tensors in receive buffers
   std::map<transfer::RegionPullId, Elements> fetched_;      // not yet reported
   std::map<transfer::RegionPullId, Arriving> arriving_;
   std::map<transfer::OperationId, Operation> operations_;
   std::map<std::uint64_t, std::function<void()>> claims_;  // callbacks of pending claims
   std::unique_ptr<Timer> timer_, alarm_;
   std::unique_ptr<TensorPaths> paths_;
-  std::unique_ptr<RegionLinks> links_;
+  std::unique_ptr<TensorConnections> links_;
 
   // last: its thread ends before the members that it uses
   std::unique_ptr<ProcessSockets> sockets_;

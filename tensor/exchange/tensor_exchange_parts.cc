@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tensor/exchange/tensor_exchange.h"
-#include "tensor/exchange/core/region_parts.h"
+#include "tensor/exchange/core/tensor_chunks.h"
 
 namespace mobula::internal::exchange {
 namespace {
@@ -28,8 +28,8 @@ bool TensorExchange::comes_in_parts(const Wanted& wanted, const std::vector<Dire
          std::ranges::none_of(paths, is_two_sided) && paths_->said(wanted.ref.owner)->part_bytes == part_bytes;
 }
 
-bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole, const transfer::RegionWish& one,
-                               std::vector<transfer::RegionWish>& together, std::vector<Wanted>& wanted) {
+bool TensorExchange::add_parts(std::uint64_t wish, const Wanted& whole, const transfer::TensorRequest& one,
+                               std::vector<transfer::TensorRequest>& together, std::vector<Wanted>& wanted) {
   const auto parts = transfer::parts_of(one.size_bytes, options_.regions.part_bytes);
   if (together.size() + parts > max_parts_of_wish) return false;
   const std::uint64_t number = ++last_gathering_;
@@ -111,7 +111,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   const auto wish = wishes_.find(gathering.wish);
   if (!came || wish == wishes_.end()) withdraw(whole.ref.object, number);
   if (wish == wishes_.end()) return;  // cancelled
-  Arrival arrival{.wish = gathering.wish, .object = whole.ref.object, .outcome = InStore{}, .path = {}, .holder = whole.ref.owner,
+  PullResult arrival{.wish = gathering.wish, .object = whole.ref.object, .outcome = InStore{}, .path = {}, .holder = whole.ref.owner,
                   .refusals = {}, .failed_tries = {}, .fell_back = false, .queued = gathering.queued.value_or(Duration(0))};
   arrival.moved = std::max<Duration>(monotonic_now() - gathering.began - arrival.queued, Duration(0));
   std::uint64_t most = 0;
@@ -130,7 +130,7 @@ void TensorExchange::gathered(std::uint64_t number, const Gathering& gathering) 
   }
   tell_refusals(whole, arrival);
   if (came) {
-    auto owner = std::make_shared<const KeptMemory>(gathering.memory, whole.ref.object, number, withdrawals_);
+    auto owner = std::make_shared<const RetainedBuffer>(gathering.memory, whole.ref.object, number, withdrawals_);
     arrival.outcome = Elements{gathering.memory->bytes(), std::move(owner), false, encrypted, {}, on_host};
   } else if (gathering.failed && std::holds_alternative<Failure>(*gathering.failed)) {
     arrival.outcome = std::get<Failure>(*gathering.failed);
@@ -155,10 +155,10 @@ void TensorExchange::withdraw(ObjectId object, std::uint64_t copy) {
 // Adds the endpoint of each replica holder to a redirect. A process that never sent its endpoint is
 // not named to others.
 RegionMessage TensorExchange::with_places(RegionMessage message) const {
-  auto* refused = std::get_if<RegionsRefused>(&message);
+  auto* refused = std::get_if<PullTensorRejected>(&message);
   if (refused == nullptr || refused->others.empty()) return message;
   std::erase_if(refused->others, [&](ProcessId each) {
-    const RegionReach* reach = paths_->said(each);
+    const TransportCapabilities* reach = paths_->said(each);
     if (reach == nullptr || reach->self.process != each) return true;
     refused->where.push_back(reach->self);
     return false;
@@ -167,7 +167,7 @@ RegionMessage TensorExchange::with_places(RegionMessage message) const {
 }
 
 void TensorExchange::learn_places(const RegionMessage& message) {
-  const auto* refused = std::get_if<RegionsRefused>(&message);
+  const auto* refused = std::get_if<PullTensorRejected>(&message);
   if (refused == nullptr) return;
   for (const Endpoint& each : refused->where) {
     if (std::ranges::find(refused->others, each.process) == refused->others.end()) continue;

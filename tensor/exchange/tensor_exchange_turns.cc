@@ -35,7 +35,7 @@ void TensorExchange::issued(transfer::OperationId operation, const Result<void>&
   step([&](Time now, auto& out) { core_.ended(now, operation, failed, out); });
 }
 
-void TensorExchange::issue(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
+void TensorExchange::issue(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::span<std::byte> bytes,
                            bool sends) {
   // Both sides derive the same id, which differs from all other active transfers between them.
   const ProcessId receiver = sends ? command.peer : options_.self.process;
@@ -47,7 +47,7 @@ void TensorExchange::issue(const transfer::Issue& command, const TensorPaths::Pa
   });
 }
 
-void TensorExchange::carry_out(const transfer::Issue& command) {
+void TensorExchange::carry_out(const transfer::IssueStep& command) {
   const TensorPaths::Pairing pair{command.peer, command.lane, command.peer_lane, command.epoch};
   operations_[command.operation] = {command.path, {}, command.pull, pair};
   const auto ends = [this, operation = command.operation](const Result<void>& result) { issued(operation, result); };
@@ -79,7 +79,7 @@ void TensorExchange::carry_out(const transfer::Issue& command) {
 }
 
 // Issues the next step of the receiving side.
-void TensorExchange::issue_next(const transfer::Issue& command, const TensorPaths::Pairing& pair, std::byte* first) {
+void TensorExchange::issue_next(const transfer::IssueStep& command, const TensorPaths::Pairing& pair, std::byte* first) {
   const auto wish = pulls_.find(command.pull);
   if (wish != pulls_.end() && wishes_.contains(wish->second.wish)) {
     const Wanted& wanted = wishes_.at(wish->second.wish).pulls.at(command.pull);

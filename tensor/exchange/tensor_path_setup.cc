@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "tensor/exchange/device_parties.h"
-#include "device/machine.h"
+#include "tensor/exchange/device_endpoints.h"
+#include "device/host_identity.h"
 #include "tensor/exchange/plugin_files.h"
 #include "transport/tensor/gpu/cuda_ipc_transport.h"
 #include "transport/tensor/plugin/plugin_transport.h"
@@ -65,7 +65,7 @@ Result<std::unique_ptr<TensorTransport>> make_tcp(EventLoop& loop, const PathOpt
 }  // namespace
 
 TensorPaths::TensorPaths(EventLoop& loop, PathOptions options) : loop_(loop), options_(near_gpus(std::move(options))) {
-  reach_.machine = options_.own_host.empty() ? machine_identity() : machine_identity() + " " + options_.own_host;
+  reach_.machine = options_.own_host.empty() ? host_identity() : host_identity() + " " + options_.own_host;
   reach_.fabric = options_.fabric;
   add({DirectPath::shm, 0}, make_shm(loop, options_, arena_));
   add({DirectPath::tcp, 0}, make_tcp(loop, options_));
@@ -103,7 +103,7 @@ void TensorPaths::add_devices() {
     const auto& device = devices[lane];
     reach_.devices.push_back(device.uuid);
     if (!device.context) continue;
-    const ProcessId party = party_of(options_.process, lane);
+    const ProcessId party = device_endpoint_id(options_.process, lane);
     CudaIpcOptions ipc;
     ipc.socket = options_.socket + ".g" + std::to_string(lane);
     ipc.peers = device.peers;

@@ -4,15 +4,15 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/exchange/device_parties.h"
+#include "tensor/exchange/device_endpoints.h"
 #include "transport/tensor/blob.h"
 
 namespace mobula::internal::exchange {
 namespace {
 
 constexpr std::size_t id_bytes = sizeof(Hash128);
-constexpr Duration open_within = 5s;
-constexpr Duration pair_within = 30s;  // includes the creation of the first communicator
+constexpr Duration open_timeout = 5s;
+constexpr Duration pair_timeout = 30s;  // includes the creation of the first communicator
 // Longest time without a byte. User code can block the driver of a holder for longer than a healthy
 // network is silent; the death of a holder is detected separately.
 constexpr Duration staged_silence = 60s;
@@ -92,7 +92,7 @@ void TensorPaths::end_ways(ProcessId peer, bool with_communicators) {
     if (key.first == DirectPath::nccl && !with_communicators) continue;
     way->peer_down(peer, [] {});
     if (!is_of_devices(key.first)) continue;
-    for (std::uint32_t lane = 1; lane < lanes; ++lane) way->peer_down(party_of(peer, lane), [] {});
+    for (std::uint32_t lane = 1; lane < lanes; ++lane) way->peer_down(device_endpoint_id(peer, lane), [] {});
   }
 }
 
@@ -103,14 +103,14 @@ void TensorPaths::close_ways(ProcessId holder) {
   for (const auto& [key, way] : transports_) {
     if (key.first == DirectPath::nccl) continue;
     for (std::uint32_t lane = 0; lane < (is_of_devices(key.first) ? lanes : 1); ++lane) {
-      way->close(channel_to(is_of_devices(key.first) ? party_of(holder, lane) : holder));
+      way->close(channel_to(is_of_devices(key.first) ? device_endpoint_id(holder, lane) : holder));
     }
   }
 }
 
 // ---- choice -------------------------------------------------------------------------------------
 
-transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const {
+transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const TransportCapabilities& reach, std::uint32_t lane) const {
   transfer::ProcessReach out;
   out.process = process;
   out.machine = reach.machine;
@@ -122,11 +122,11 @@ transfer::ProcessReach TensorPaths::reach_of(ProcessId process, const RegionReac
 }
 
 // Trust needs the same fabric name on both sides.
-bool TensorPaths::is_trusted(const RegionReach& peer) const {
+bool TensorPaths::is_trusted(const TransportCapabilities& peer) const {
   return !reach_.fabric.empty() && reach_.fabric == peer.fabric;
 }
 
-bool TensorPaths::is_near(const RegionReach& there) const {
+bool TensorPaths::is_near(const TransportCapabilities& there) const {
   return !reach_.machine.empty() && reach_.machine == there.machine;
 }
 
@@ -135,7 +135,7 @@ int TensorPaths::landing(const TensorRecord& record) const {
 }
 
 transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& record, int device) const {
-  const RegionReach& there = peers_.at(holder);
+  const TransportCapabilities& there = peers_.at(holder);
   const auto source = std::ranges::find(there.devices, record.device);
   const auto source_lane = record.device.empty() || source == there.devices.end() ? 0 : source - there.devices.begin();
   transfer::PathQuestion question;
@@ -156,7 +156,7 @@ transfer::PathChoice TensorPaths::choose(ProcessId holder, const TensorRecord& r
 
 Peer TensorPaths::peer_of(ProcessId process, Key key) const {
   const bool of_devices = is_of_devices(key.first);
-  Peer peer{.process = of_devices ? party_of(process, key.second) : process, .endpoint = {}};
+  Peer peer{.process = of_devices ? device_endpoint_id(process, key.second) : process, .endpoint = {}};
   const auto known = peers_.find(process);
   if (known == peers_.end()) return peer;
   // Plain bytes are acceptable within a machine: a reader of them could read the memory of the
@@ -201,7 +201,7 @@ Result<TransferId> TensorPaths::offer(const Give& give, const SourceRegion& regi
     offered(text_of(transfer, {}));
     return transfer;
   }
-  const ProcessId to = of_devices ? party_of(give.peer, give.peer_lane) : give.peer;
+  const ProcessId to = of_devices ? device_endpoint_id(give.peer, give.peer_lane) : give.peer;
   Offer offer{.transfer = transfer, .to = channel_to(to), .regions = {region},
               .peer = peer_of(give.peer, {give.path, of_devices ? give.peer_lane : 0})};
   giving_[transfer].way = way;
@@ -295,7 +295,7 @@ void TensorPaths::release(TransferId transfer, std::function<void()> quiet) {
 
 // ---- receiver side ------------------------------------------------------------------------------
 
-Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
+Result<TransferId> TensorPaths::fetch(const PullChunk& wanted, Fetched fetched) {
   const bool of_devices = is_of_devices(wanted.path);
   auto text = wanted.ticket;
   auto path = wanted.path;
@@ -316,7 +316,7 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   const auto fetching = std::make_shared<Fetching>();
   fetching->way = way;
   fetching->transfer = TransferId(bits);
-  fetching->from = channel_to(of_devices ? party_of(wanted.holder, wanted.peer_lane) : wanted.holder);
+  fetching->from = channel_to(of_devices ? device_endpoint_id(wanted.holder, wanted.peer_lane) : wanted.holder);
   fetching->size_bytes = wanted.size_bytes;
   fetching->device = wanted.device;
   fetching->target = wanted.target;
@@ -333,7 +333,7 @@ Result<TransferId> TensorPaths::fetch(const Fetch& wanted, Fetched fetched) {
   if (!fetching_.emplace(fetching->transfer, fetching).second) {
     return failure(ErrorCode::corrupt, "its holder gave the ticket of another transfer");
   }
-  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}), monotonic_now() + open_within,
+  way->open(fetching->from, peer_of(wanted.holder, {path, of_devices ? wanted.peer_lane : 0}), monotonic_now() + open_timeout,
             [this, fetching](const Result<void>& opened) {
               if (!opened) return answer(fetching, opened.error());
               begin(fetching);
@@ -446,14 +446,14 @@ void TensorPaths::take(int device, std::uint64_t size_bytes, Taken taken) {
 void TensorPaths::open_pair(const Pairing& pair, Done done) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return done(not_here());
-  way->open({party_of(pair.peer, pair.peer_lane), pair.epoch + 1}, peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}),
-            monotonic_now() + pair_within, std::move(done));
+  way->open({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1}, peer_of(pair.peer, {DirectPath::nccl, pair.peer_lane}),
+            monotonic_now() + pair_timeout, std::move(done));
 }
 
 void TensorPaths::move_pair(const Pairing& pair, TransferId transfer, std::span<std::byte> bytes, bool sends, Done done) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return done(not_here());
-  const ProcessId self = party_of(options_.process, pair.lane), other = party_of(pair.peer, pair.peer_lane);
+  const ProcessId self = device_endpoint_id(options_.process, pair.lane), other = device_endpoint_id(pair.peer, pair.peer_lane);
   const ChannelKey channel{other, pair.epoch + 1};
   const MemoryPlace place{MemoryKind::device, options_.gpus->devices().at(pair.lane).context->uuid()};
   if (!sends) {
@@ -476,13 +476,13 @@ void TensorPaths::break_pair(const Pairing& pair, TransferId transfer) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return;
   way->cancel(transfer, nullptr);
-  way->close({party_of(pair.peer, pair.peer_lane), pair.epoch + 1});
+  way->close({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1});
 }
 
 void TensorPaths::drop_pair(const Pairing& pair) {
   NcclTransport* const way = nccl(pair.lane);
   if (way == nullptr) return;
-  way->close_below({party_of(pair.peer, pair.peer_lane), pair.epoch + 1});
+  way->close_below({device_endpoint_id(pair.peer, pair.peer_lane), pair.epoch + 1});
 }
 
 }  // namespace mobula::internal::exchange

@@ -18,7 +18,7 @@
 #include "base/result.h"
 #include "device/gpu/gpu_devices.h"
 #include "base/model/task.h"
-#include "protocol/messages/region_messages.h"
+#include "protocol/messages/tensor_messages.h"
 #include "tensor/exchange/core/path_choice.h"
 #include "transport/tensor/arena.h"
 #include "transport/tensor/gpu/device_stage.h"
@@ -62,14 +62,14 @@ class TensorPaths {
   // Ends all transfers without calling their callbacks.
   ~TensorPaths();
 
-  const RegionReach& reach() const { return reach_; }
+  const TransportCapabilities& reach() const { return reach_; }
   // Opens the plugin of a path if it is installed and not yet open. Returns whether `reach()` has
   // changed.
   bool open_installed(DirectPath path);
   // Memory that processes of this machine read in place; null without shared memory.
   const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-  void met(ProcessId peer, const RegionReach& reach) { peers_[peer] = reach; }
+  void met(ProcessId peer, const TransportCapabilities& reach) { peers_[peer] = reach; }
   void gone(ProcessId peer);
   // Closes the idle channels to this holder; the next transfer opens them again.
   void close_ways(ProcessId holder);
@@ -78,7 +78,7 @@ class TensorPaths {
   void parted(ProcessId peer);
   bool knows(ProcessId peer) const { return peers_.contains(peer); }
   // Capabilities that a known peer has sent; otherwise null.
-  const RegionReach* said(ProcessId peer) const {
+  const TransportCapabilities* said(ProcessId peer) const {
     const auto at = peers_.find(peer);
     return at == peers_.end() ? nullptr : &at->second;
   }
@@ -100,7 +100,7 @@ class TensorPaths {
 
   // ---- receiver side ----
   using Fetched = std::function<void(Result<Elements>)>;
-  struct Fetch {
+  struct PullChunk {
     DirectPath path = DirectPath::shm;
     ProcessId holder;
     std::uint32_t peer_lane = 0;
@@ -118,7 +118,7 @@ class TensorPaths {
   Result<ReceiveBuffer> room(std::uint64_t size_bytes) { return pool_.take(size_bytes); }
   // Fails immediately, without calling `fetched`, if the path is not available or the ticket is
   // malformed.
-  Result<TransferId> fetch(const Fetch& wanted, Fetched fetched);
+  Result<TransferId> fetch(const PullChunk& wanted, Fetched fetched);
   // `fetched` is still called.
   void cancel(TransferId transfer);
 
@@ -157,10 +157,10 @@ class TensorPaths {
   NcclTransport* nccl(std::uint32_t lane) const;
   DeviceCopies* copies_of(int device) const;
   std::shared_ptr<ChunkStage> stage_of(int device) const;
-  bool is_trusted(const RegionReach& peer) const;
-  bool is_near(const RegionReach& there) const;
+  bool is_trusted(const TransportCapabilities& peer) const;
+  bool is_near(const TransportCapabilities& there) const;
   Peer peer_of(ProcessId process, Key key) const;
-  transfer::ProcessReach reach_of(ProcessId process, const RegionReach& reach, std::uint32_t lane) const;
+  transfer::ProcessReach reach_of(ProcessId process, const TransportCapabilities& reach, std::uint32_t lane) const;
   Result<TransferId> offer_staged(const Give& give, const SourceRegion& region, int device, Offered offered);
   Result<TransferId> offer_chunks(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
   Result<TransferId> offer_copy(const Give& give, DirectPath path, const SourceRegion& region, int device, Offered offered);
@@ -175,10 +175,10 @@ class TensorPaths {
   EventLoop& loop_;
   const PathOptions options_;
   std::set<DirectPath> installed_;  // installed plugins that are not open yet
-  RegionReach reach_;
+  TransportCapabilities reach_;
   std::shared_ptr<Arena> arena_;  // shared with tensors in it
   ReceivePool pool_;
-  std::map<ProcessId, RegionReach> peers_;
+  std::map<ProcessId, TransportCapabilities> peers_;
   std::map<TransferId, Giving> giving_;
   std::map<TransferId, std::shared_ptr<Fetching>> fetching_;  // shared with pending callbacks
   std::map<Key, std::unique_ptr<TensorTransport>> transports_;

@@ -6,16 +6,16 @@
 namespace mobula::internal {
 namespace {
 
-using NewcomerTest = ProgramTest;
+using FirstUse = ProgramTest;
 
-TEST_F(NewcomerTest, InvalidAddress_IsUsageErrorWithoutRetry) {
+TEST_F(FirstUse, InvalidAddress_IsUsageErrorWithoutRetry) {
   const auto outcome = mobula({"run", "--address", "10.0.0.1", "--", "true"});
   EXPECT_EQ(outcome.code, 2);
   expect_one_line(outcome, "has no port");
   EXPECT_EQ(outcome.err.find("retrying"), std::string::npos) << outcome.err;
 }
 
-TEST_F(NewcomerTest, CopiedStateDirectory_StopsNothing) {
+TEST_F(FirstUse, CopiedStateDirectory_StopsNothing) {
   ASSERT_EQ(start_head().code, 0);
   const std::string copy = folder_ + "/copy";
   fs::copy(state(), copy, fs::copy_options::recursive);
@@ -28,14 +28,14 @@ TEST_F(NewcomerTest, CopiedStateDirectory_StopsNothing) {
   EXPECT_THAT(moved.out, HasSubstr("Cluster 'default' is stopped on this machine")) << "it is the same folder";
 }
 
-TEST_F(NewcomerTest, PrintsCommandsThatWork) {
+TEST_F(FirstUse, PrintsCommandsThatWork) {
   const auto started = mobula({"start", "--head", "--no-worker", "--name", "a b", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_THAT(started.json().value("join", ""), HasSubstr(" --key '" + state() + "/a b/a b.key'"));
   EXPECT_THAT(mobula({"explain", "{}"}).out, HasSubstr("`mobula start --address HOST:PORT`")) << "there is no node";
 }
 
-TEST_F(NewcomerTest, OutputFails_ReportsWhatIsLost) {
+TEST_F(FirstUse, OutputFails_ReportsWhatIsLost) {
   const auto full = [&](const std::string& words) {
     const int status = std::system((program + " " + words + " >/dev/full 2>" + folder_ + "/full").c_str());
     return Outcome{WEXITSTATUS(status), "", text_of(folder_ + "/full")};
@@ -52,7 +52,7 @@ TEST_F(NewcomerTest, OutputFails_ReportsWhatIsLost) {
   EXPECT_THAT(full("token create --role driver --name unseen").err, HasSubstr("`mobula token revoke "));
 }
 
-TEST_F(NewcomerTest, RemoteCluster_ShowsNoLocalLogs) {
+TEST_F(FirstUse, RemoteCluster_ShowsNoLocalLogs) {
   ASSERT_EQ(start_head().code, 0);
   const std::string eyes = folder_ + "/eyes.token";
   ASSERT_EQ(mobula({"token", "create", "--role", "observer", "--file", eyes}).code, 0);
@@ -76,7 +76,7 @@ TEST_F(NewcomerTest, RemoteCluster_ShowsNoLocalLogs) {
   EXPECT_EQ(running.out.find("of another"), std::string::npos) << running.out;
 }
 
-TEST_F(NewcomerTest, PrintsHowProgramsJoin) {
+TEST_F(FirstUse, PrintsHowProgramsJoin) {
   const auto started = mobula({"start", "--head", "--no-worker"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_THAT(started.out, HasSubstr("Run a program on this machine: ./app\n"));
@@ -85,7 +85,7 @@ TEST_F(NewcomerTest, PrintsHowProgramsJoin) {
   EXPECT_THAT(second.out, HasSubstr("Run a program on this machine: MOBULA_ADDRESS=127.0.0.1:"));
 }
 
-TEST_F(NewcomerTest, ReportsEmptyListsAndMissingMemory) {
+TEST_F(FirstUse, ReportsEmptyListsAndMissingMemory) {
   const auto started = mobula({"start", "--head", "--num-cpus", "1", "--memory", "90TB", "-o", "json"});
   ASSERT_EQ(started.code, 0) << started.err;
   EXPECT_THAT(started.err, HasSubstr("--memory 81.9 TiB: above the memory of this machine, "));

@@ -203,7 +203,7 @@ TEST_F(RolloutTest, AllowsOneChangeAtATime) {
 TEST_F(RolloutTest, StartTooSlow_IsAbandonedAndKilled) {
   write_program("echo $$ >" + folder_ + "/starter; exec " + folder_ + "/parts/mobula 1000");
   RolloutOptions options;
-  options.start_patience = 1s;
+  options.start_timeout_ = 1s;
   auto seen = up(inventory({}), options);
   EXPECT_EQ(seen["h"].result, "failed");
   EXPECT_THAT(seen["h"].detail, HasSubstr("was not ready within 1 s, and was given up"));

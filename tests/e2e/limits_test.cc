@@ -20,12 +20,12 @@ class Limits : public ClusterTest {
 };
 
 // Recording is off: a hundred thousand calls are too many to record and replay in each run.
-class CrowdedActors : public ClusterTest {
+class ManyActors : public ClusterTest {
  protected:
-  CrowdedActors() { more_environment["MOBULA_RECORD"] = ""; }
+  ManyActors() { more_environment["MOBULA_RECORD"] = ""; }
 };
 
-TEST_F(CrowdedActors, RunsCallsBeyondQueueInOrder) {
+TEST_F(ManyActors, RunsCallsBeyondQueueInOrder) {
   start_head({"--num-cpus", "2"});
   Process driver = start_driver({"calls_without_room", folder() + "/go"});
   ASSERT_TRUE(driver.prints("submitted", Milliseconds(60'000))) << driver.err();

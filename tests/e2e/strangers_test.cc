@@ -17,7 +17,7 @@
 namespace mobula::e2e {
 namespace {
 
-using Strangers = ClusterTest;
+using RejectsForeignPeers = ClusterTest;
 
 // Inodes of the sockets that a process has open.
 std::set<std::string> sockets_of(pid_t pid) {
@@ -62,7 +62,7 @@ void send_to(std::uint16_t port, const std::string& bytes) {
   ::close(fd);
 }
 
-TEST_F(Strangers, GarbageOnEveryPort_ChangesNothing) {
+TEST_F(RejectsForeignPeers, GarbageOnEveryPort_ChangesNothing) {
   start_head();
   const auto ports = listening_ports(processes());
   ASSERT_GE(ports.size(), 2u);  // ports of the head and of the agent
@@ -85,7 +85,7 @@ TEST_F(Strangers, GarbageOnEveryPort_ChangesNothing) {
   EXPECT_LT(resident_bytes(head_pid()), head_before + (16u << 20));
 }
 
-TEST_F(Strangers, SilentConnections_ClusterServesOn) {
+TEST_F(RejectsForeignPeers, SilentConnections_ClusterServesOn) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;
@@ -115,7 +115,7 @@ TEST_F(Strangers, SilentConnections_ClusterServesOn) {
 }
 
 // A peer with an admitted key that sends requests and never reads the replies.
-TEST_F(Strangers, UnreadFloods_HeadContinues) {
+TEST_F(RejectsForeignPeers, UnreadFloods_HeadContinues) {
   start_head();
   const Json key = Json::parse(read_text(state_of("a") + "/default/default.key"));
   internal::CurveKeys keys;
@@ -132,7 +132,7 @@ TEST_F(Strangers, UnreadFloods_HeadContinues) {
   EXPECT_EQ(head_pid(), head);
 }
 
-TEST_F(Strangers, RejectsKeyOfAnotherCluster) {
+TEST_F(RejectsForeignPeers, RejectsKeyOfAnotherCluster) {
   start_head();
   auto key = Json::parse(read_text(state_of("a") + "/default/default.key"));
   const std::string other = folder() + "/other.key";
@@ -193,7 +193,7 @@ TEST_F(LostDrivers, ReportsProblemWithKey) {
   EXPECT_EQ(told.find("within 30 s"), std::string::npos) << told;
 }
 
-TEST_F(Strangers, ExplainsInfeasibleRequest) {
+TEST_F(RejectsForeignPeers, ExplainsInfeasibleRequest) {
   start_head();
   const Ended ended = mobula({"explain", R"({"num_gpus": 8})"});
   EXPECT_EQ(ended.code, 6) << ended.out << ended.err;

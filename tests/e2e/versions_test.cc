@@ -86,7 +86,7 @@ TEST_F(BadInput, RejectsToolAndAgentOfAnotherVersion) {
   EXPECT_NE(reply->text.find("ProtocolMismatchError"), std::string::npos) << reply->text;
   expect_versions(reply->text);
 
-  Register registration;
+  RegisterRequest registration;
   registration.version = registration.oldest = other_version;
   registration.address.node = NodeId::random();
   registration.address.incarnation = ProcessId::random();

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 #include "protocol/tickets/ticket.h"
 #include "transport/bulk/bulk_wire.h"
 #include "transport/local/local_frame.h"

@@ -49,8 +49,8 @@ struct Caller {
   std::optional<Failure> gone;
 };
 
-Register registration() {
-  Register message;
+RegisterRequest registration() {
+  RegisterRequest message;
   message.address.node = NodeId::random();
   message.address.incarnation = ProcessId::random();
   message.address.control = "127.0.0.1:1";
@@ -115,12 +115,12 @@ class HeadServiceTest : public ::testing::Test {
 
 TEST_F(HeadServiceTest, AdmitsAgentWithSignedTicket) {
   Caller agent = caller(keys_.join);
-  const Register message = registration();
+  const RegisterRequest message = registration();
   agent.say(encode(AgentToHead(message)));
   ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
   const auto answer = agent.answer<HeadToAgent>();
   ASSERT_TRUE(answer.has_value());
-  const auto* registered = std::get_if<Registered>(&*answer);
+  const auto* registered = std::get_if<RegisterReply>(&*answer);
   ASSERT_NE(registered, nullptr);
   EXPECT_EQ(registered->head_epoch, 1u);
   EXPECT_EQ(registered->head_signing_key, keys_.signing.public_key);
@@ -184,13 +184,13 @@ TEST_F(HeadServiceTest, DropsGarbageAndKeepsConnection) {
 
 TEST_F(HeadServiceTest, ExplainsRejectionOfOtherVersion) {
   Caller agent = caller(keys_.join);
-  Register message = registration();
+  RegisterRequest message = registration();
   message.version = message.oldest = protocol_version + 41;
   agent.say(encode(AgentToHead(message)));
   ASSERT_TRUE(until([&] { return !agent.heard.empty(); }));
   const auto answer = agent.answer<HeadToAgent>();
   ASSERT_TRUE(answer.has_value());
-  const auto* refused = std::get_if<Refused>(&*answer);
+  const auto* refused = std::get_if<RegisterRejected>(&*answer);
   ASSERT_NE(refused, nullptr);
   EXPECT_EQ(refused->code, RefusalCode::version);
   EXPECT_THAT(refused->why, HasSubstr("version"));

@@ -87,7 +87,7 @@ class HttpTest : public ::testing::Test {
     options.names = {"head.example", ""};
     options.keys = &keys_;
     options.bounds = bounds;
-    options.answer_within = 2s;
+    options.answer_timeout = 2s;
     HttpAsks asks;
     asks.serving = [this] { return serving_.load(); };
     asks.state = [](const std::string& user, const std::string&, ToolRequest request,
@@ -287,7 +287,7 @@ TEST_F(HttpTest, AnswersOldPipelinedAndMalformedRequests) {
 TEST_F(HttpTest, SlowClients_AreCutOffWithoutDelay) {
   HttpBounds bounds;
   bounds.max_connections = 100;
-  bounds.request_within = 1s;
+  bounds.request_timeout = 1s;
   open(bounds);
   std::vector<std::unique_ptr<Client>> slow;
   for (int i = 0; i < 200; ++i) {
@@ -301,7 +301,7 @@ TEST_F(HttpTest, SlowClients_AreCutOffWithoutDelay) {
 
 TEST_F(HttpTest, SlowRequest_IsCutOffAfterTimeout) {
   HttpBounds bounds;
-  bounds.request_within = 1s;
+  bounds.request_timeout = 1s;
   open(bounds);
   Client slow(http_->address());
   std::size_t said = 0;

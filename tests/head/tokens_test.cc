@@ -22,7 +22,7 @@ class TokensTest : public ::testing::Test {
     std::unique_ptr<Bus> bus;
     PeerHandle head{};
     std::optional<ToolReply> reply{};
-    std::optional<Refused> refused{};
+    std::optional<RegisterRejected> refused{};
     std::optional<Failure> gone{};
   };
 
@@ -68,7 +68,7 @@ class TokensTest : public ::testing::Test {
     callbacks.on_message = [holder = holder.get()](PeerHandle, const PeerOrigin&, std::span<const std::byte> bytes) {
       if (auto reply = decode<ToolReply>(bytes)) holder->reply = std::move(*reply);
       if (auto message = decode<HeadToAgent>(bytes)) {
-        if (auto* refused = std::get_if<Refused>(&*message)) holder->refused = std::move(*refused);
+        if (auto* refused = std::get_if<RegisterRejected>(&*message)) holder->refused = std::move(*refused);
       }
     };
     callbacks.on_gone = [holder = holder.get()](PeerHandle, const Failure& why) { holder->gone = why; };
@@ -175,7 +175,7 @@ TEST_F(TokensTest, JoinWithClusterKey_KeepsClusterRole) {
 
 TEST_F(TokensTest, RejectsNodeWithSlotsForDriverKey) {
   const auto wheel = connect(token("driver", "wheel"));
-  Register message;
+  RegisterRequest message;
   message.address.node = NodeId::random();
   message.address.incarnation = ProcessId::random();
   message.address.control = "127.0.0.1:1";

@@ -1,5 +1,5 @@
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -112,7 +112,7 @@ TEST_F(ClusterFiles, RestoresHeadAndAgentFiles) {
 }
 
 TEST_F(ClusterFiles, IdentifiesProcessByMoreThanPid) {
-  const auto self = ProcessMark::of_this_process();
+  const auto self = ProcessIdentity::of_this_process();
   EXPECT_GT(self.start_time, 0u);
   EXPECT_TRUE(self.alive());
   HeadFile head{.cluster = "blue", .address = "host:1", .pid = self.pid, .schema = 1, .start_time = self.start_time, .boot_id = self.boot_id};

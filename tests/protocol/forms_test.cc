@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "base/model/task.h"
 #include "protocol/codec/messages.h"
-#include "protocol/codec/recent_values.h"
+#include "protocol/codec/intern_cache.h"
 
 namespace mobula::internal::test {
 namespace {
@@ -47,7 +47,7 @@ TEST(Forms, DecodesEqualCopiesAsOneObject) {
 
 // A new form that is equal to a cached one is encoded once, however often it is sent.
 TEST(Forms, FindsEncodingByEqualForm) {
-  RecentValues<CallForm> recent;
+  InternCache<CallForm> recent;
   const CopyOnWrite<CallForm> first = call_of(6).form;
   const CopyOnWrite<CallForm> second = call_of(6).form;
   const Bytes bytes = encode(*first);

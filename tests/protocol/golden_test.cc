@@ -61,7 +61,7 @@ void check(const std::string& choice, const Lines& now) {
   EXPECT_EQ(golden.size(), now.size()) << path_of(choice) << " has a line of no message";
 }
 
-// "03:SlotLent": the number is the wire number.
+// "03:SlotCpuReleased": the number is the wire number.
 std::string numbered(std::size_t index, const std::string& name) {
   return (index < 10 ? "0" : "") + std::to_string(index) + ":" + name;
 }

@@ -55,7 +55,7 @@ TEST(Roles, NoSlots_MaySendNoSlotMessages) {
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotStarted{})));
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(SlotGone{})));
   EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(ActorConstructed{})));
-  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(JobLogPart{})));
+  EXPECT_FALSE(may_send(Role::driver_agent, AgentMessage(ReadJobLogReply{})));
   EXPECT_TRUE(may_send(Role::driver_agent, AgentMessage(FromProcess{})));
   EXPECT_FALSE(may_send(Role::executor, ProcessToHead(StartJob{})));
   EXPECT_FALSE(may_send(Role::executor, ProcessToHead(EndJob{})));

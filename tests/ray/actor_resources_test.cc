@@ -126,7 +126,7 @@ TEST(test_actor_resources, test_blocking_actor_task) {
   cluster.block(actor);
   EXPECT_TRUE(cluster.runs(inner)) << "intended difference";
   cluster.end(inner);
-  EXPECT_TRUE(cluster.resume(actor));
+  EXPECT_TRUE(cluster.reacquire_cpu(actor));
   cluster.end(actor);
 
   const auto holder = cluster.actor({{"GPU", 1}});

@@ -42,7 +42,7 @@ std::vector<NodeType> types_a() {
 }
 
 Unit unit(const Amounts& amounts, std::int64_t count = 1) {
-  return {{scheduler::Ask(request(amounts), ProgramId::of(1), scheduler::Tenant::bundle)}, count};
+  return {{scheduler::RequestShape(request(amounts), ProgramId::of(1), scheduler::Tenant::bundle)}, count};
 }
 
 class DemandScheduler : public ::testing::Test {

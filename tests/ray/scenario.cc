@@ -54,7 +54,7 @@ void Cluster::end(std::size_t number) {
 
 void Cluster::block(std::size_t number) {
   settle();
-  EXPECT_TRUE(scheduler_.lend(slots_.at(number)));
+  EXPECT_TRUE(scheduler_.release_cpu(slots_.at(number)));
 }
 
 Got Cluster::got(std::size_t number) {

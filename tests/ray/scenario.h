@@ -38,7 +38,7 @@ class Cluster {
   std::size_t actor(const Amounts& amounts) { return ask(request(amounts), true); }
   void end(std::size_t number);
   void block(std::size_t number);  // in `get`
-  bool resume(std::size_t number) { return scheduler_.resume(slots_.at(number)); }
+  bool reacquire_cpu(std::size_t number) { return scheduler_.reacquire_cpu(slots_.at(number)); }
   Got got(std::size_t number);
   bool runs(std::size_t number) { return got(number).node != 0; }
   // Returns true if a present node could ever serve it.

@@ -289,9 +289,9 @@ TEST_F(Fairness, ReleasedCpu_DoesNotCountInQuota) {
   terms(1, with_quota("CPU", 1));
   bench.want(1, 1, cpus(1), 2);
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
-  bench.scheduler.lend(bench.granted.front().id);
+  bench.scheduler.release_cpu(bench.granted.front().id);
   EXPECT_THAT(bench.plan().grants, SizeIs(1)) << "the child of a blocked task can run";
-  bench.scheduler.resume(bench.granted.front().id);
+  bench.scheduler.reacquire_cpu(bench.granted.front().id);
   bench.scheduler.release(bench.granted.back().id);
   bench.want(1, 1, cpus(1), 5);
   EXPECT_THAT(bench.plan().grants, IsEmpty());
@@ -498,7 +498,7 @@ TEST_F(Fairness, ReservedQuota_OpensWhenNothingReturns) {
   ASSERT_TRUE(why.has_value());
   EXPECT_EQ(why->code, ReasonCode::reserved_for_older);
   EXPECT_EQ(why->detail, "the job's quota is kept for one for GPU 2");
-  bench.scheduler.lend(parent);
+  bench.scheduler.release_cpu(parent);
   std::vector<Slot> child;
   Time opened = bench.now;
   for (int i = 0; i < 40 && child.empty(); ++i) child = bench.plan_after(100ms).grants;

@@ -391,11 +391,11 @@ TEST_F(GroupTest, BlockedUser_ReleasesCpuToBundle) {
   opened(group);
   bench_.want(1, 1, inside(group, cpus(1)), 2);
   ASSERT_EQ(bench_.plan().grants.size(), 1u);
-  bench_.scheduler.lend(bench_.granted.back().id);
+  bench_.scheduler.release_cpu(bench_.granted.back().id);
   EXPECT_EQ(available("CPU"), 1) << "the bundle's CPU is not the node's to give";
   const auto grants = bench_.plan().grants;
   ASSERT_EQ(grants.size(), 1u);
-  bench_.scheduler.resume(bench_.granted.front().id);
+  bench_.scheduler.reacquire_cpu(bench_.granted.front().id);
   EXPECT_EQ(bench_.scheduler.verify_books(), "");
 }
 

@@ -149,7 +149,7 @@ TEST(InstanceLedger, AllocatesCustomUnitsLikeDevices) {
 TEST(InstanceLedger, UnitlessResource_AllowsAnyFraction) {
   Books books(node_with_units());
   EXPECT_EQ(books.refusal(request({{"shuttle", 1.5}})), ReasonCode::fits);
-  EXPECT_FALSE(books.ledger.has_devices()) << "units that are no accelerators do not shun CPU work";
+  EXPECT_FALSE(books.ledger.has_devices()) << "units that are no accelerators do not back_off CPU work";
 }
 
 TEST(InstanceLedger, AcceleratorTypes_IgnoreCustomUnits) {

@@ -23,10 +23,10 @@ TEST(Lending, BlockedGet_ReleasesCpuAndOversubscribes) {
   bench.want(1, 2, cpus(1), 1);
   EXPECT_THAT(bench.plan().grants, SizeIs(0));
 
-  EXPECT_TRUE(bench.scheduler.lend(a));
+  EXPECT_TRUE(bench.scheduler.release_cpu(a));
   const auto b = bench.plan().grants.at(0).id;
 
-  EXPECT_TRUE(bench.scheduler.resume(a));
+  EXPECT_TRUE(bench.scheduler.reacquire_cpu(a));
   EXPECT_EQ(bench.scheduler.cluster_use().at("CPU").available, amount(0));
   EXPECT_EQ(refusal(bench, Request()), ReasonCode::oversubscribed);
   bench.want(1, 3, Request(), 1);
@@ -37,16 +37,16 @@ TEST(Lending, BlockedGet_ReleasesCpuAndOversubscribes) {
 }
 
 // A node of one CPU: A has released it, B uses it, and A has continued.
-class OverItsCpus : public testing::Test {
+class Oversubscription : public testing::Test {
  protected:
-  OverItsCpus() {
+  Oversubscription() {
     bench.add_node(1, node_with(1, 0));
     bench.want(1, 1, cpus(1), 1);
     a = bench.plan().grants.at(0).id;
-    bench.scheduler.lend(a);
+    bench.scheduler.release_cpu(a);
     bench.want(1, 2, cpus(1), 1);
     b = bench.plan().grants.at(0).id;
-    bench.scheduler.resume(a);
+    bench.scheduler.reacquire_cpu(a);
   }
   std::vector<SlotId> recalled_after(Duration span) {
     std::vector<SlotId> slots;
@@ -61,7 +61,7 @@ class OverItsCpus : public testing::Test {
   SlotId a, b;
 };
 
-TEST_F(OverItsCpus, RecallsLatestSlotOnceAfterDelay) {
+TEST_F(Oversubscription, RecallsLatestSlotOnceAfterDelay) {
   EXPECT_THAT(recalled_after(Duration(0)), SizeIs(0));
   ASSERT_TRUE(bench.scheduler.next_deadline());
   EXPECT_EQ(*bench.scheduler.next_deadline(), bench.now + 200ms);
@@ -73,32 +73,32 @@ TEST_F(OverItsCpus, RecallsLatestSlotOnceAfterDelay) {
   EXPECT_EQ(refusal(bench, Request()), ReasonCode::fits);
 }
 
-TEST_F(OverItsCpus, ReturnedEarlier_IsNotRecalled) {
+TEST_F(Oversubscription, ReturnedEarlier_IsNotRecalled) {
   bench.plan();
   bench.scheduler.release(b);
   EXPECT_THAT(recalled_after(10s), SizeIs(0));
 }
 
-TEST_F(OverItsCpus, OversubscriptionEnded_RestartsDelay) {
+TEST_F(Oversubscription, OversubscriptionEnded_RestartsDelay) {
   bench.plan();
-  bench.scheduler.lend(a);
+  bench.scheduler.release_cpu(a);
   EXPECT_THAT(recalled_after(150ms), SizeIs(0));
-  bench.scheduler.resume(a);
+  bench.scheduler.reacquire_cpu(a);
   EXPECT_THAT(recalled_after(Duration(0)), SizeIs(0));
   EXPECT_THAT(recalled_after(150ms), SizeIs(0));
   EXPECT_THAT(recalled_after(50ms), ElementsAre(b));
 }
 
-TEST_F(OverItsCpus, RecallsAsManyAsOversubscribed) {
-  bench.scheduler.lend(a);
-  bench.scheduler.lend(b);
+TEST_F(Oversubscription, RecallsAsManyAsOversubscribed) {
+  bench.scheduler.release_cpu(a);
+  bench.scheduler.release_cpu(b);
   bench.want(1, 3, cpus(0.5), 2);
   const auto halves = bench.plan().grants;
   ASSERT_THAT(halves, SizeIs(2));
-  bench.scheduler.resume(a);
+  bench.scheduler.reacquire_cpu(a);
   bench.plan();
   EXPECT_THAT(recalled_after(200ms), UnorderedElementsAre(halves[0].id, halves[1].id));
-  bench.scheduler.resume(b);
+  bench.scheduler.reacquire_cpu(b);
   bench.plan();
   EXPECT_THAT(recalled_after(200ms), ElementsAre(b)) << "the halves are on their way back";
 }
@@ -124,9 +124,9 @@ TEST(Lending, BundleOversubscribed_RecallsItsLatest) {
   };
   const auto first = granted_in(3, 0);
   granted_in(4, 1);
-  bench.scheduler.lend(first);
+  bench.scheduler.release_cpu(first);
   const auto second = granted_in(5, 0);
-  bench.scheduler.resume(first);
+  bench.scheduler.reacquire_cpu(first);
   bench.plan();
   EXPECT_THAT(bench.plan_after(199ms).recalls, SizeIs(0));
   const auto recalls = bench.plan_after(1ms).recalls;
@@ -142,10 +142,10 @@ TEST(Lending, RepeatedAndUnknownReports_ChangeNothing) {
   bench.add_node(1, node_with(1, 0));
   bench.want(1, 1, cpus(1), 1);
   const auto a = bench.plan().grants.at(0).id;
-  EXPECT_FALSE(bench.scheduler.resume(a));
-  EXPECT_TRUE(bench.scheduler.lend(a));
-  EXPECT_FALSE(bench.scheduler.lend(a));
-  EXPECT_FALSE(bench.scheduler.lend(SlotId::of(99)));
+  EXPECT_FALSE(bench.scheduler.reacquire_cpu(a));
+  EXPECT_TRUE(bench.scheduler.release_cpu(a));
+  EXPECT_FALSE(bench.scheduler.release_cpu(a));
+  EXPECT_FALSE(bench.scheduler.release_cpu(SlotId::of(99)));
   EXPECT_TRUE(bench.scheduler.release(a));
   EXPECT_FALSE(bench.scheduler.release(a));
   EXPECT_EQ(bench.scheduler.verify_books(), "");
@@ -168,13 +168,13 @@ TEST(Lending, NestedTasksOfAnotherClass_Progress) {
         bench.want(1, grant.lessee.bits().low, cpus(0.5), 0);
         bench.scheduler.release(grant.id);
         const auto parent = SlotId::of(grant.lessee.bits().low - 100);
-        bench.scheduler.resume(parent);
+        bench.scheduler.reacquire_cpu(parent);
         bench.scheduler.release(parent);
         ++finished;
         bench.want(1, 1, cpus(1), 20 - finished);
         continue;
       }
-      bench.scheduler.lend(grant.id);
+      bench.scheduler.release_cpu(grant.id);
       bench.want(1, 100 + grant.id.bits().low, cpus(0.5), 1);
     }
   }
@@ -187,7 +187,7 @@ TEST(Lending, BlockedExecutors_CountAgainstNodeLimit) {
   Bench bench(settings);
   bench.add_node(1, node_with(8, 0));
   bench.want(1, 1, cpus(1), 5);
-  for (const auto& grant : bench.plan().grants) bench.scheduler.lend(grant.id);
+  for (const auto& grant : bench.plan().grants) bench.scheduler.release_cpu(grant.id);
   EXPECT_THAT(bench.plan().grants, SizeIs(0));
   EXPECT_EQ(refusal(bench, cpus(1)), ReasonCode::executors_full);
 }
@@ -196,7 +196,7 @@ TEST(Lending, ReleasedCpu_DoesNotCountInShare) {
   Bench bench;
   bench.add_node(1, node_with(2, 0));
   bench.want(1, 1, cpus(2), 1);
-  bench.scheduler.lend(bench.plan().grants.at(0).id);
+  bench.scheduler.release_cpu(bench.plan().grants.at(0).id);
   bench.want(2, 2, cpus(1), 1);
   bench.plan();
   // Job 1 has released all of its CPU, so job 2 with one CPU follows it.

@@ -35,10 +35,10 @@ class Preemption : public testing::Test {
     bench.want(1, 1, cpus(1), std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0}));
     bench.plan();
   }
-  std::vector<std::uint64_t> preempted_within(Duration span) { return preempted_within(span, bench); }
+  std::vector<std::uint64_t> preempted_timeout(Duration span) { return preempted_timeout(span, bench); }
   // Plans every 100 ms and returns the slots to end, in order. No slot returns. Each queried lessee
   // agrees, except for the slots in `kept`; with `silent`, none replies.
-  std::vector<std::uint64_t> preempted_within(Duration span, Bench& of) {
+  std::vector<std::uint64_t> preempted_timeout(Duration span, Bench& of) {
     std::vector<std::uint64_t> ids;
     for (auto left = span; left > Duration(0); left -= 100ms) {
       for (const auto& each : of.plan_after(100ms).recalls) {
@@ -82,7 +82,7 @@ TEST_F(Preemption, DefaultSettings_PreemptNothing) {
   terms.priority = 1;
   as_it_comes.scheduler.set_job_terms(JobId::of(2), terms);
   as_it_comes.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(preempted_within(30s, as_it_comes), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s, as_it_comes), IsEmpty());
 }
 
 // An ended task must not be wasted because the rest of the node goes to other requests.
@@ -97,7 +97,7 @@ TEST_F(Preemption, ReservesFreeCapacityNextToPreempted) {
   terms.priority = 1;
   soon.scheduler.set_job_terms(JobId::of(2), terms);
   soon.want(2, 2, cpus(2), 1);
-  EXPECT_THAT(preempted_within(1500ms, soon), ElementsAre(held.bits().low));
+  EXPECT_THAT(preempted_timeout(1500ms, soon), ElementsAre(held.bits().low));
   soon.want(1, 3, cpus(1), 1);
   EXPECT_THAT(soon.plan().grants, IsEmpty());
   soon.scheduler.release(held);
@@ -110,9 +110,9 @@ TEST_F(Preemption, PreemptsLowerPriorityAfterGrace) {
   fill({1});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(preempted_within(4900ms), IsEmpty());
-  EXPECT_THAT(preempted_within(200ms), ElementsAre(1));
-  EXPECT_THAT(preempted_within(5s), IsEmpty()) << "once";
+  EXPECT_THAT(preempted_timeout(4900ms), IsEmpty());
+  EXPECT_THAT(preempted_timeout(200ms), ElementsAre(1));
+  EXPECT_THAT(preempted_timeout(5s), IsEmpty()) << "once";
   bench.scheduler.release(SlotId::of(1));
   const auto plan = bench.plan();
   ASSERT_THAT(plan.grants, SizeIs(1));
@@ -122,7 +122,7 @@ TEST_F(Preemption, PreemptsLowerPriorityAfterGrace) {
 TEST_F(Preemption, PreemptsNothingOfEqualPriority) {
   fill({1});
   bench.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
 }
 
 TEST_F(Preemption, SparesActorsAndBundles) {
@@ -142,7 +142,7 @@ TEST_F(Preemption, SparesActorsAndBundles) {
   EXPECT_THAT(bench.plan().grants, SizeIs(1));
   priority(2, 1);
   bench.want(2, 2, cpus(1), 1);
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
 }
 
 TEST_F(Preemption, PreemptsNewestOfLowestPriority) {
@@ -154,21 +154,21 @@ TEST_F(Preemption, PreemptsNewestOfLowestPriority) {
   bench.plan();
   priority(3, 1);
   bench.want(3, 3, cpus(1), 1);
-  EXPECT_THAT(preempted_within(6s), ElementsAre(2));
+  EXPECT_THAT(preempted_timeout(6s), ElementsAre(2));
 }
 
 TEST_F(Preemption, PreemptsAsManyAsNeeded) {
   fill({2, 2});
   priority(2, 1);
   bench.want(2, 2, cpus(1), 3);
-  EXPECT_THAT(preempted_within(6s), SizeIs(3));
+  EXPECT_THAT(preempted_timeout(6s), SizeIs(3));
 }
 
 TEST_F(Preemption, PreemptsSeveralSlotsForOneRequest) {
   fill({4});
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
-  const auto ids = preempted_within(6s);
+  const auto ids = preempted_timeout(6s);
   EXPECT_THAT(asked, ElementsAre(4, 3));
   EXPECT_THAT(ids, ElementsAre(4, 3));
   for (const auto id : ids) {
@@ -183,7 +183,7 @@ TEST_F(Preemption, PreemptsNoneUntilAllMayEnd) {
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
   kept = {4};
-  EXPECT_THAT(preempted_within(5400ms), ElementsAre(3, 2));
+  EXPECT_THAT(preempted_timeout(5400ms), ElementsAre(3, 2));
   EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "another in place of the one that refused, at once";
 }
 
@@ -192,7 +192,7 @@ TEST_F(Preemption, TooFewMayEnd_PreemptsNone) {
   priority(2, 1);
   bench.want(2, 2, cpus(3), 1);
   kept = {2, 4};
-  EXPECT_THAT(preempted_within(14s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(14s), IsEmpty());
   EXPECT_THAT(asked, ElementsAre(4, 3, 2)) << "the last one alone would not help";
 }
 
@@ -201,10 +201,10 @@ TEST_F(Preemption, SilentLessee_IsSparedForAWhile) {
   priority(2, 1);
   bench.want(2, 2, cpus(2), 1);
   silent = true;
-  EXPECT_THAT(preempted_within(6s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(6s), IsEmpty());
   EXPECT_THAT(asked, ElementsAre(4, 3));
   silent = false;
-  EXPECT_THAT(preempted_within(3s), ElementsAre(2, 1));
+  EXPECT_THAT(preempted_timeout(3s), ElementsAre(2, 1));
 }
 
 TEST_F(Preemption, ReturnedSlot_CountsAsAnswer) {
@@ -212,12 +212,12 @@ TEST_F(Preemption, ReturnedSlot_CountsAsAnswer) {
   priority(2, 1);
   bench.want(2, 2, cpus(3), 1);
   silent = true;
-  preempted_within(5500ms);
+  preempted_timeout(5500ms);
   EXPECT_THAT(asked, ElementsAre(4, 3, 2));
   bench.scheduler.release(SlotId::of(4));
   bench.scheduler.answer_preemption(SlotId::of(3), true);
   bench.scheduler.answer_preemption(SlotId::of(2), true);
-  EXPECT_THAT(preempted_within(100ms), ElementsAre(3, 2));
+  EXPECT_THAT(preempted_timeout(100ms), ElementsAre(3, 2));
 }
 
 // No capacity that it could use was freed, so no round of placement has visited it.
@@ -243,18 +243,18 @@ TEST_F(Preemption, PreemptsNoMoreThanQuotaAllows) {
   terms.quota["CPU"] = amount(2);
   bench.scheduler.set_job_terms(JobId::of(2), terms);
   bench.want(2, 2, cpus(1), 4);
-  EXPECT_THAT(preempted_within(6s), SizeIs(2));
+  EXPECT_THAT(preempted_timeout(6s), SizeIs(2));
 }
 
 TEST_F(Preemption, PreemptsForWholeGroup) {
   fill({2, 2});
   priority(2, 1);
   const auto id = add_group(2, {cpus(1), cpus(2)}, GroupStrategy::spread);
-  EXPECT_THAT(preempted_within(4900ms), IsEmpty());
-  const auto ids = preempted_within(1s);
+  EXPECT_THAT(preempted_timeout(4900ms), IsEmpty());
+  const auto ids = preempted_timeout(1s);
   EXPECT_THAT(asked, SizeIs(3));
   ASSERT_THAT(ids, SizeIs(3));
-  EXPECT_THAT(preempted_within(5s), IsEmpty()) << "they are on their way";
+  EXPECT_THAT(preempted_timeout(5s), IsEmpty()) << "they are on their way";
   for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
   const auto plan = bench.plan();
   ASSERT_THAT(plan.groups, SizeIs(1));
@@ -267,7 +267,7 @@ TEST_F(Preemption, HigherPriorityGroup_GetsCapacity) {
   priority(2, 1);
   const auto low = add_group(2, {cpus(2)});
   const auto high = add_group(2, {cpus(2)}, GroupStrategy::pack, 1);
-  const auto ids = preempted_within(6s);
+  const auto ids = preempted_timeout(6s);
   ASSERT_THAT(ids, SizeIs(2)) << "the room of one";
   for (const auto slot : ids) bench.scheduler.release(SlotId::of(slot));
   bench.plan();
@@ -278,7 +278,7 @@ TEST_F(Preemption, HigherPriorityGroup_GetsCapacity) {
 TEST_F(Preemption, GroupPriority_PreemptsNoEqualJob) {
   fill({2});
   add_group(2, {cpus(2)}, GroupStrategy::pack, 1000);
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
 }
 
 TEST_F(Preemption, GroupCannotFit_PreemptsNothing) {
@@ -286,7 +286,7 @@ TEST_F(Preemption, GroupCannotFit_PreemptsNothing) {
   priority(2, 1);
   add_group(2, {cpus(2), cpus(2)}, GroupStrategy::strict_spread);
   kept = {1};
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
   EXPECT_THAT(asked, testing::Contains(1));
 }
 
@@ -295,7 +295,7 @@ TEST_F(Preemption, Group_MovesToPreemptibleNodes) {
   fill({1, 1, 1});
   priority(2, 1);
   add_group(2, {cpus(1), cpus(1)}, GroupStrategy::strict_spread);
-  preempted_within(4900ms);
+  preempted_timeout(4900ms);
   const auto& reserved = bench.scheduler.cluster().nodes();
   for (std::uint64_t slot = 1; slot <= 3; ++slot) {
     const auto node = bench.scheduler.find_slot(SlotId::of(slot))->node;
@@ -305,13 +305,13 @@ TEST_F(Preemption, Group_MovesToPreemptibleNodes) {
     }
   }
   ASSERT_THAT(kept, SizeIs(1));
-  EXPECT_THAT(preempted_within(1s), SizeIs(2));
+  EXPECT_THAT(preempted_timeout(1s), SizeIs(2));
 }
 
 TEST_F(Preemption, EqualPriorityGroup_PreemptsNothing) {
   fill({2});
   add_group(2, {cpus(2)});
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
   EXPECT_THAT(asked, IsEmpty());
 }
 
@@ -323,7 +323,7 @@ TEST_F(Preemption, PrefersFewLargeSlots) {
   bench.plan();
   priority(2, 1);
   bench.want(2, 3, cpus(2), 1);
-  EXPECT_THAT(preempted_within(6s), ElementsAre(3));
+  EXPECT_THAT(preempted_timeout(6s), ElementsAre(3));
 }
 
 TEST_F(Preemption, PreemptionRejected_QueriesAnother) {
@@ -333,7 +333,7 @@ TEST_F(Preemption, PreemptionRejected_QueriesAnother) {
   std::vector<std::uint64_t> told;
   const auto refuse_for = [&](Duration span) {
     for (auto left = span; left > Duration(0); left -= 100ms) {
-      for (const auto id : preempted_within(100ms)) {
+      for (const auto id : preempted_timeout(100ms)) {
         told.push_back(id);
         EXPECT_TRUE(bench.scheduler.answer_preemption(SlotId::of(id), false));
       }
@@ -372,7 +372,7 @@ TEST_F(Preemption, PreemptsForHigherPriorityActor) {
   fill({1});
   priority(2, 1);
   bench.scheduler.add_actor_demand(ActorId::of(5), bench.demand_class(2, cpus(1)), bench.now);
-  EXPECT_THAT(preempted_within(6s), ElementsAre(1));
+  EXPECT_THAT(preempted_timeout(6s), ElementsAre(1));
 }
 
 TEST_F(Preemption, InfeasibleRequest_PreemptsNothing) {
@@ -384,7 +384,7 @@ TEST_F(Preemption, InfeasibleRequest_PreemptsNothing) {
   terms.quota["CPU"] = amount(0);
   bench.scheduler.set_job_terms(JobId::of(3), terms);
   bench.want(3, 3, cpus(1), 1);
-  EXPECT_THAT(preempted_within(30s), IsEmpty());
+  EXPECT_THAT(preempted_timeout(30s), IsEmpty());
 }
 
 }  // namespace

@@ -155,13 +155,13 @@ void change_something(World& world, std::map<ClassId, Request>& requests) {
     }
     case 3: {
       const auto slot = some_slot();
-      EXPECT_EQ(scheduler.lend(slot), world.lent.insert(slot).second);
+      EXPECT_EQ(scheduler.release_cpu(slot), world.lent.insert(slot).second);
       break;
     }
     case 4: {
       const auto slot = some_slot();
       if (world.lent.erase(slot) > 0) {
-        EXPECT_TRUE(scheduler.resume(slot));
+        EXPECT_TRUE(scheduler.reacquire_cpu(slot));
         world.resumed.insert(slot);
       }
       break;

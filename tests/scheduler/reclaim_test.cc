@@ -229,7 +229,7 @@ TEST_F(Reclaim, NothingReturns_ReservationOpensBriefly) {
   const auto parent = bench.plan().grants.at(0).id;
   bench.want(2, 2, gpus(4), 1);
   bench.plan_after(2500ms);
-  bench.scheduler.lend(parent);
+  bench.scheduler.release_cpu(parent);
   bench.want(1, 3, gpus(0.5), 1);
   EXPECT_THAT(bench.plan().grants, IsEmpty()) << "withheld";
   EXPECT_THAT(bench.plan_after(1500ms).grants, IsEmpty()) << "still";
@@ -246,7 +246,7 @@ TEST_F(Reclaim, NothingReturns_ReservationOpensBriefly) {
 
   bench.want(1, 3, gpus(0.5), 0);
   bench.scheduler.release(child[0].id);
-  bench.scheduler.resume(parent);
+  bench.scheduler.reacquire_cpu(parent);
   bench.plan_after(200ms);
   bench.want(3, 4, gpus(0.5), 1);
   EXPECT_THAT(bench.plan_after(1s).grants, IsEmpty()) << "withheld again";
@@ -261,7 +261,7 @@ TEST_F(Reclaim, NothingReturns_ReservationOpensBriefly) {
 TEST_F(Reclaim, CpuTasks_DoNotKeepGpuReservationClosed) {
   bench.add_node(1, node_with(8, 4));
   bench.want(1, 1, gpus(0.25), 1);
-  bench.scheduler.lend(bench.plan().grants.at(0).id);
+  bench.scheduler.release_cpu(bench.plan().grants.at(0).id);
   bench.want(2, 2, request({{"CPU", 1}, {"GPU", 4}}), 1);
   bench.plan_after(2500ms);
   bench.want(1, 3, gpus(0.5), 1);

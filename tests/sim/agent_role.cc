@@ -121,7 +121,7 @@ void Agent::head_said(const std::shared_ptr<HeadConnection>& connection, const B
     world().trace().fold(world().now(), number(), "head", bytes);
     world().log(*this, [&] { return "<- head " + describe(*message); });
     world().checkers().agent_hears(*this, *message);
-    step(worker::HeadSaid{std::move(*message)});
+    step(worker::ReceivedFromHead{std::move(*message)});
   });
 }
 
@@ -172,7 +172,7 @@ void Agent::process_said(const std::shared_ptr<LocalConnection>& connection,
       if (!decoded) return world().violation("codec", name() + ": " + decoded.error().text);
       world().trace().fold(world().now(), number(), "process", bytes);
       world().log(*this, [&] { return "<- " + connection->process->name() + " " + describe(*decoded); });
-      step(worker::ProcessSaid{connection->link, std::move(*decoded)});
+      step(worker::ReceivedFromProcess{connection->link, std::move(*decoded)});
     });
   });
 }
@@ -210,7 +210,7 @@ void Agent::send_process(worker::LinkId link, const AgentToProcess& message) {
 
 // ---- other agents ------------------------------------------------------------------------------
 
-void Agent::send_peer(const worker::SendPeer& command) {
+void Agent::send_peer(const worker::SendToPeer& command) {
   Agent* peer = world().agent_of(command.to.incarnation);
   if (peer == nullptr || !peer->alive()) return;
   auto& pipe = peers_[command.to.incarnation];
@@ -227,7 +227,7 @@ void Agent::peer_said(ProcessId, const Bytes& bytes) {
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
     world().trace().fold(world().now(), number(), "peer", bytes);
     world().log(*this, [&] { return "<- peer " + describe(*frame); });
-    step(worker::PeerSaid{std::move(*frame)});
+    step(worker::ReceivedFromPeer{std::move(*frame)});
   });
 }
 
@@ -266,9 +266,9 @@ void Agent::step(worker::Event event) {
 }
 
 // Drops messages about memory that could not be allocated.
-bool Agent::in_failed_slab(const worker::SendProcess& command) const {
-  const auto* reserved = std::get_if<ObjectReserved>(&command.message);
-  const auto* readable = std::get_if<ObjectReadable>(&command.message);
+bool Agent::in_failed_slab(const worker::SendToProcess& command) const {
+  const auto* reserved = std::get_if<ReserveObjectReply>(&command.message);
+  const auto* readable = std::get_if<FetchObjectReply>(&command.message);
   const auto slab = reserved && !reserved->failure   ? reserved->place.slab
                     : readable && !readable->failure ? readable->place.slab
                                                      : 0;
@@ -277,9 +277,9 @@ bool Agent::in_failed_slab(const worker::SendProcess& command) const {
 
 void Agent::carry_out(worker::Command& command) {
   using namespace worker;
-  if (auto* to_head = std::get_if<SendHead>(&command)) return send_head(to_head->message);
-  if (auto* to_peer = std::get_if<SendPeer>(&command)) return send_peer(*to_peer);
-  if (auto* to_process = std::get_if<SendProcess>(&command)) {
+  if (auto* to_head = std::get_if<SendToHead>(&command)) return send_head(to_head->message);
+  if (auto* to_peer = std::get_if<SendToPeer>(&command)) return send_peer(*to_peer);
+  if (auto* to_process = std::get_if<SendToProcess>(&command)) {
     if (in_failed_slab(*to_process)) return;
     return send_process(to_process->link, to_process->message);
   }
@@ -338,7 +338,7 @@ void Agent::carry_out(worker::Command& command) {
     read_spilled(*restore);
   } else if (auto* unneeded = std::get_if<DropSpillFile>(&command)) {
     node_.spilled.erase(unneeded->file);
-  } else if (auto* spans = std::get_if<SpansTold>(&command)) {
+  } else if (auto* spans = std::get_if<SpansReply>(&command)) {
     spans->wall_us = world().now().ns() / 1000;
     world().kernel().after(Duration(0), [this, told = *spans] { take(told); });
   } else if (auto* fence = std::get_if<Fence>(&command)) {

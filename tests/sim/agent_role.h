@@ -90,8 +90,8 @@ class Agent final : public Role {
   void carry_out(worker::Command& command);
   void send_head(const AgentToHead& message);
   void look_at_memory();
-  bool in_failed_slab(const worker::SendProcess& command) const;
-  void send_peer(const worker::SendPeer& command);
+  bool in_failed_slab(const worker::SendToProcess& command) const;
+  void send_peer(const worker::SendToPeer& command);
   void send_process(worker::LinkId link, const AgentToProcess& message);
   void prepare(const ProgramRecord& program);
   void fork_executor(const worker::StartExecutor& start);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <unistd.h>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "sim/mutations/mutations.h"
 
 namespace mobula::internal::sim {

@@ -43,12 +43,12 @@ void Process::attached(const DriverAttached& message) {
 }
 
 void Process::head_answered(const HeadToProcess& answer) {
-  if (const auto* started = std::get_if<JobStarted>(&answer); started && started->job == job()) {
+  if (const auto* started = std::get_if<StartJobReply>(&answer); started && started->job == job()) {
     admitted_ = true;
     if (!std::exchange(items_started_, true)) start_items();
     return;
   }
-  if (const auto* refused = std::get_if<RequestRefused>(&answer)) {
+  if (const auto* refused = std::get_if<RequestRejected>(&answer)) {
     world().log(*this, [&] { return "job refused: " + refused->why; });
     if (items_started_) return;
     // Models a user who starts the program again.
@@ -63,7 +63,7 @@ void Process::head_answered(const HeadToProcess& answer) {
     });
     return;
   }
-  const auto* found = std::get_if<ActorFound>(&answer);
+  const auto* found = std::get_if<FindActorReply>(&answer);
   if (found == nullptr) return;
   if (found->request != 0) answers_.insert_or_assign(found->request, answer);
   if (!found->wanted.empty()) found_instead_.insert_or_assign(found->wanted, *found);

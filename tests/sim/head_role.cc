@@ -75,7 +75,7 @@ void Head::heard(const std::shared_ptr<HeadConnection>& connection, const Bytes&
     world().log(*this, [&] { return "<- " + connection->agent->name() + " " + describe(*message); });
     Principal principal{internal::Role::agent, connection->agent->name(), {}};
     world().checkers().head_hears(*message);
-    step(head::AgentSaid{connection->link, principal, std::move(*message)});
+    step(head::ReceivedFromAgent{connection->link, principal, std::move(*message)});
   });
 }
 
@@ -96,7 +96,7 @@ void Head::order(const char* verb, NodeId node, Order order) {
     world().checkers().drain_ordered(order.incarnation);
     world().trace().fold(world().now(), number(), verb, node.bits().low);
     world().log(*this, [&] { return std::string("<- ") + verb + " " + node.brief(); });
-    step(head::ToolSaid{0, Principal{internal::Role::operator_, "tool", {}}, std::move(request)});
+    step(head::ReceivedFromTool{0, Principal{internal::Role::operator_, "tool", {}}, std::move(request)});
   });
 }
 
@@ -135,7 +135,7 @@ void Head::step(head::Event event) {
 }
 
 void Head::carry_out(head::Command& command) {
-  if (auto* message = std::get_if<head::SendAgent>(&command)) {
+  if (auto* message = std::get_if<head::SendToAgent>(&command)) {
     send(message->link, message->message);
   } else if (auto* admit = std::get_if<head::Admit>(&command)) {
     admit->registered.ticket = "ticket";
@@ -155,7 +155,7 @@ void Head::carry_out(head::Command& command) {
         step(head::NodeProbed{incarnation, refused});
       });
     });
-  } else if (const auto* reply = std::get_if<head::ReplyTool>(&command)) {
+  } else if (const auto* reply = std::get_if<head::ReplyToTool>(&command)) {
     world().log(*this, [&] { return std::string("-> tool ") + (reply->reply.ok ? "done" : reply->reply.text); });
     const Order& order = orders_.at(reply->reply.request);
     if (reply->reply.ok && !order.incarnation.empty()) world().checkers().drain_answered(order.incarnation, order.back);

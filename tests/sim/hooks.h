@@ -8,8 +8,8 @@
 
 #include "client/core/client_core.h"
 #include "client/executor/core/executor_core.h"
-#include "head/core/outputs.h"
-#include "worker/core/worker_command.h"
+#include "head/core/head_commands.h"
+#include "worker/core/worker_commands_out.h"
 
 namespace mobula::internal::sim {
 

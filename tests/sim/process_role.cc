@@ -82,7 +82,7 @@ void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, con
     world().log(*this, [&] { return "<- agent " + describe(*message); });
     if (const auto* attached_now = std::get_if<DriverAttached>(&*message)) return attached(*attached_now);
     if (const auto* assignment = std::get_if<AssignExecutor>(&*message)) return assigned(*assignment);
-    if (const auto* retire = std::get_if<RetireSlab>(&*message)) return tell_agent(SlabUnmapped{retire->slab});
+    if (const auto* retire = std::get_if<UnmapSlabRequest>(&*message)) return tell_agent(UnmapSlabReply{retire->slab});
     if (std::holds_alternative<AttachRefused>(*message) || std::holds_alternative<LogLines>(*message)) return;
     if (executor_) {
       if (const auto* end = std::get_if<EndExecutor>(&*message)) {
@@ -96,7 +96,7 @@ void Process::agent_said(const std::shared_ptr<LocalConnection>& connection, con
         }
       }
     }
-    if (alive()) step_client(client::AgentSaid{std::move(*message)});
+    if (alive()) step_client(client::ReceivedFromAgent{std::move(*message)});
   });
 }
 
@@ -155,9 +155,9 @@ void Process::step_client(client::Event event) {
 }
 
 void Process::carry_out(client::Command& command) {
-  if (auto* agent = std::get_if<client::TellAgent>(&command)) {
+  if (auto* agent = std::get_if<client::SendToAgent>(&command)) {
     tell_agent(agent->message);
-  } else if (auto* stream = std::get_if<client::TellExecutor>(&command)) {
+  } else if (auto* stream = std::get_if<client::SendToExecutor>(&command)) {
     tell_executor(*stream);
   } else if (auto* close = std::get_if<client::CloseStream>(&command)) {
     const auto at = wires_.find(close->executor);
@@ -215,7 +215,7 @@ void Process::tick() {
 
 // ---- streams -----------------------------------------------------------------------------------
 
-void Process::tell_executor(const client::TellExecutor& command) {
+void Process::tell_executor(const client::SendToExecutor& command) {
   Process* executor = world().process_of(command.executor);
   if (executor == nullptr) return world().violation("grants", name() + " was told of an executor that never was");
   auto& wire = wires_[executor->id()];
@@ -245,7 +245,7 @@ void Process::caller_said(const CallWirePointer& wire, const Bytes& bytes) {
     if (!frame) return world().violation("codec", name() + ": " + frame.error().text);
     world().trace().fold(world().now(), number(), "caller", bytes);
     world().log(*this, [&] { return "<- " + wire->caller->name() + " " + describe(*frame); });
-    step_executor(executor::CallerSaid{wire->caller->id(), std::move(*frame)});
+    step_executor(executor::ReceivedFromCaller{wire->caller->id(), std::move(*frame)});
   });
 }
 
@@ -256,7 +256,7 @@ void Process::executor_said(const CallWirePointer& wire, const Bytes& bytes) {
     world().trace().fold(world().now(), number(), "executor", bytes);
     world().log(*this, [&] { return "<- " + wire->executor->name() + " " + describe(*frame); });
     world().checkers().reply_comes(*this, *frame);
-    step_client(client::ExecutorSaid{wire->executor->id(), std::move(*frame)});
+    step_client(client::ReceivedFromExecutor{wire->executor->id(), std::move(*frame)});
   });
 }
 
@@ -328,7 +328,7 @@ void Process::step_executor(executor::Event event) {
 
 void Process::carry_out(executor::Command& command) {
   using namespace executor;
-  if (auto* frame = std::get_if<TellCaller>(&command)) {
+  if (auto* frame = std::get_if<SendToCaller>(&command)) {
     const auto at = callers_.find(frame->caller);
     if (at == callers_.end()) return;
     world().checkers().executor_replied(*this, frame->caller, frame->frame);
@@ -336,7 +336,7 @@ void Process::carry_out(executor::Command& command) {
     world().transmit(at->second->down, [wire = at->second, bytes = encode(frame->frame)] {
       wire->caller->executor_said(wire, bytes);
     });
-  } else if (auto* agent = std::get_if<executor::TellAgent>(&command)) {
+  } else if (auto* agent = std::get_if<executor::SendToAgent>(&command)) {
     tell_agent(agent->message);
   } else if (auto* fetch = std::get_if<FetchArguments>(&command)) {
     fetch_arguments(*fetch);
@@ -395,7 +395,7 @@ void Process::fetch_arguments(const executor::FetchArguments& command) {
     step_client(client::WantObject{argument.ref.object, true});
   }
   fetches_[command.token].tensors = command.tensors;
-  if (!command.tensors.empty()) step_client(client::LendRefs{command.tensors});
+  if (!command.tensors.empty()) step_client(client::BorrowRefs{command.tensors});
   check_fetches();
 }
 
@@ -446,7 +446,7 @@ void Process::drop_fetched(std::uint64_t token) {
   const auto objects = std::move(at->second.objects);
   const auto tensors = std::move(at->second.tensors);
   fetches_.erase(at);
-  RecycledVector<ObjectId> lent;
+  PooledVector<ObjectId> lent;
   for (const auto& tensor : tensors) {
     step_client(client::ReleaseRef{tensor.object});
     lent.push_back(tensor.object);
@@ -455,7 +455,7 @@ void Process::drop_fetched(std::uint64_t token) {
     step_client(client::UnwantObject{object});
     step_client(client::ReleaseRef{object});
   }
-  if (!lent.empty()) step_client(client::EndLoans{std::move(lent)});
+  if (!lent.empty()) step_client(client::EndBorrow{std::move(lent)});
 }
 
 RefRecord Process::new_tensor() {
@@ -466,7 +466,7 @@ RefRecord Process::new_tensor() {
 }
 
 void Process::tell_held() {
-  Residence held{static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
+  ResidentResults held{static_cast<std::int64_t>(here_.size()), static_cast<std::int64_t>(here_.size()) << 20, {}};
   if (!here_.empty()) held.oldest = here_.front();
   if (executor_ && std::exchange(told_held_, held) != held) step_executor(executor::ResultsHeld{held});
 }
@@ -544,7 +544,7 @@ bool Process::attached_to(const Agent& agent) const {
 
 // ---- values ------------------------------------------------------------------------------------
 
-void Process::write(const PlaceRecord& place, ObjectId object, Payload bytes) {
+void Process::write(const SlabRange& place, ObjectId object, Payload bytes) {
   node_.memory[{place.slab, place.offset}] = {object, std::move(bytes)};
 }
 

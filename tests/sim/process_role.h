@@ -67,10 +67,10 @@ class Process final : public Role {
   std::set<ObjectId>& sealed() { return sealed_; }
   std::map<std::uint64_t, HeadToProcess>& answers() { return answers_; }
   // The existing actor with the requested name, by the actor of the request.
-  std::map<ActorId, ActorFound>& found_instead() { return found_instead_; }
+  std::map<ActorId, FindActorReply>& found_instead() { return found_instead_; }
   std::uint64_t next_request() { return ++requests_made_; }
   client::HandedOver take_handed_over() { return std::exchange(handed_over_, {}); }
-  void write(const PlaceRecord& place, ObjectId object, Payload bytes);
+  void write(const SlabRange& place, ObjectId object, Payload bytes);
   Reading read(ObjectId object);
   RefRecords& kept() { return kept_; }
   // Drops the refs that a call has only through its arguments.
@@ -121,7 +121,7 @@ class Process final : public Role {
   void carry_out(client::Command& command);
   void carry_out(executor::Command& command);
   void tell_agent(const ProcessToAgent& message);
-  void tell_executor(const client::TellExecutor& command);
+  void tell_executor(const client::SendToExecutor& command);
   void fetch_arguments(const executor::FetchArguments& command);
   std::vector<ObjectId> lost_elements(const Fetch& fetch);
   void check_fetches();
@@ -133,7 +133,7 @@ class Process final : public Role {
   // Tokens of calls whose tensor arguments have all arrived.
   std::set<std::uint64_t> with_elements_;
   std::vector<ObjectId> here_;  // tensors whose elements are here, oldest first
-  Residence told_held_;
+  ResidentResults told_held_;
   bool stored_ = false;  // elements with outside refs are in the store
   Node& node_;
   const int driver_ = -1;
@@ -161,7 +161,7 @@ class Process final : public Role {
   std::map<ObjectId, client::RoomMade> rooms_;
   std::set<ObjectId> sealed_;
   std::map<std::uint64_t, HeadToProcess> answers_;
-  std::map<ActorId, ActorFound> found_instead_;
+  std::map<ActorId, FindActorReply> found_instead_;
   std::uint64_t requests_made_ = 0;
   client::HandedOver handed_over_;
   std::deque<client::Event> client_events_;

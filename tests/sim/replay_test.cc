@@ -108,7 +108,7 @@ class Replaying : public ::testing::Test {
     ready.slot = SlotId::of(3);
     ready.demand_class = ClassId::of(5);
     ready.endpoint.process = ProcessId::of(20);
-    step(client::AgentSaid{FromHead{ready}});
+    step(client::ReceivedFromAgent{FromHead{ready}});
     step(client::Tick{});
   }
 
@@ -143,7 +143,7 @@ TEST_F(Replaying, RepeatsCommandsOfExecutorCore) {
   assignment.lessee = ProcessId::of(1);
   assignment.ticket = hidden_text;
   step_recorded(core, recorder.get(), now_, executor::Event(executor::Assigned{assignment}), commands);
-  executor::CallerSaid said;
+  executor::ReceivedFromCaller said;
   said.caller = ProcessId::of(1);
   said.frame.sequence = 1;
   PushCall push;
@@ -213,9 +213,9 @@ TEST_F(Replaying, RepeatsCommandsOfHeadCore) {
   ToolRequest list{.version = protocol_version, .request = 1, .verb = "list", .kind = "actors",
                    .argument = ""};
   step_recorded(core, recorder.get(), now_ + 2ms,
-                head::Event(head::ToolSaid{7, Principal{Role::operator_, "tool", {}}, list}), commands);
+                head::Event(head::ReceivedFromTool{7, Principal{Role::operator_, "tool", {}}, list}), commands);
   recorder.reset();
-  const auto* reply = std::get_if<head::ReplyTool>(&commands.back());
+  const auto* reply = std::get_if<head::ReplyToTool>(&commands.back());
   ASSERT_NE(reply, nullptr);
   EXPECT_NE(reply->reply.json.find("kept"), std::string::npos);
   expect_same(3);
@@ -229,7 +229,7 @@ TEST_F(Replaying, ShowsChangedCommand) {
     for (auto& each : *step.commands) {
       auto command = CoreRecords<client::ClientCore>::decode_command(each);
       ASSERT_TRUE(command.ok());
-      auto* told = std::get_if<client::TellExecutor>(&*command);
+      auto* told = std::get_if<client::SendToExecutor>(&*command);
       if (told == nullptr) continue;
       told->frame.sequence = 99;
       each = CoreRecords<client::ClientCore>::recorded({&*command, 1}, Scrubber(Hash128{})).front();

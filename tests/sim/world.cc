@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration liveness_bound = 240s;  // from the last fault until all work is done
 constexpr Duration hanging_end_bound =
-    worker::WorkerOptions{}.drain_within;  // added for each executor that must be killed
+    worker::WorkerOptions{}.drain_timeout;  // added for each executor that must be killed
 constexpr Duration teardown_bound = 120s;  // from the end of the last driver until no state is left
 constexpr std::uint64_t max_steps = 3'000'000;
 

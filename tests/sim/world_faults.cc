@@ -7,7 +7,7 @@
 namespace mobula::internal::sim {
 namespace {
 
-constexpr Duration undrain_patience = 3s;
+constexpr Duration undrain_timeout = 3s;
 
 }  // namespace
 
@@ -121,7 +121,7 @@ void World::finish(const Fault& fault) {
       const bool same = node.agent != nullptr && node.agent->address().incarnation == drains_[&fault];
       if (same && head_ != nullptr) head_->undrain(node.id, drains_[&fault]);
       // The order may be lost with the head, or rejected while the head knows no node yet.
-      kernel_.after(undrain_patience, [this, &fault] { end_drained(fault); });
+      kernel_.after(undrain_timeout, [this, &fault] { end_drained(fault); });
       break;
     }
     default: break;

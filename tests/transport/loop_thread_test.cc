@@ -12,7 +12,7 @@
 namespace mobula::internal {
 namespace {
 
-class LentLoop : public ::testing::Test {
+class LoopBorrowing : public ::testing::Test {
  protected:
   // Returns the id of the thread that runs the next posted function.
   std::thread::id who_runs() {
@@ -28,7 +28,7 @@ class LentLoop : public ::testing::Test {
   const std::thread::id own_ = who_runs();
 };
 
-TEST_F(LentLoop, RunsPostedWorkOnThreadThatRunsLoop) {
+TEST_F(LoopBorrowing, RunsPostedWorkOnThreadThatRunsLoop) {
   EXPECT_NE(own_, std::this_thread::get_id());
   borrow();
   EXPECT_FALSE(thread_->borrow());
@@ -39,7 +39,7 @@ TEST_F(LentLoop, RunsPostedWorkOnThreadThatRunsLoop) {
   thread_->give_back();
 }
 
-TEST_F(LentLoop, ReturnsToItsOwnThread) {
+TEST_F(LoopBorrowing, ReturnsToItsOwnThread) {
   for (int round = 0; round < 20; ++round) {
     borrow();
     // By then it waits without a timeout.
@@ -49,7 +49,7 @@ TEST_F(LentLoop, ReturnsToItsOwnThread) {
   }
 }
 
-TEST_F(LentLoop, RunsPostedWorkWhileUnowned) {
+TEST_F(LoopBorrowing, RunsPostedWorkWhileUnowned) {
   for (int round = 0; round < 20; ++round) {
     borrow();
     thread_->give_back();
@@ -59,7 +59,7 @@ TEST_F(LentLoop, RunsPostedWorkWhileUnowned) {
   }
 }
 
-TEST_F(LentLoop, ReportsReleaseAndReturn) {
+TEST_F(LoopBorrowing, ReportsReleaseAndReturn) {
   std::atomic<int> gone{0}, back{0};
   ASSERT_TRUE(thread_->run([&] {
     thread_->lend({.let_go = [&] { ++gone; }, .back = [&] { ++back; }});
@@ -78,7 +78,7 @@ TEST_F(LentLoop, ReportsReleaseAndReturn) {
   }
 }
 
-TEST_F(LentLoop, RunsInOneThreadAtATime) {
+TEST_F(LoopBorrowing, RunsInOneThreadAtATime) {
   std::atomic<int> turning{0};
   std::atomic<bool> wrong{false};
   int runs = 0;  // owned by the thread that has the loop
@@ -103,7 +103,7 @@ TEST_F(LentLoop, RunsInOneThreadAtATime) {
   EXPECT_EQ(seen, posted);
 }
 
-TEST_F(LentLoop, EndsWhileUnowned) {
+TEST_F(LoopBorrowing, EndsWhileUnowned) {
   for (int round = 0; round < 20; ++round) {
     borrow();
     thread_->give_back();

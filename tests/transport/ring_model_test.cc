@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/ring/doorbell_protocol.h"
+#include "transport/ring/doorbell_states.h"
 #include "transport/model/machine.h"
 #include "transport/ring/ring_defined.h"
 
@@ -50,7 +50,7 @@ struct Side {
     void wake_event() const { perform({Act::wake_event, event}); }
   };
   void ring(std::size_t index) { ring_doorbell(page, index, Kernel{event}); }
-  bool ring_softly(std::size_t index) { return internal::ring_softly(page, index, Kernel{event}); }
+  bool ring_deferred(std::size_t index) { return internal::ring_deferred(page, index, Kernel{event}); }
   void wake_up() { end_nap(page, Kernel{event}); }
   void ring_self() {
     self.store(true, std::memory_order_seq_cst);
@@ -171,7 +171,7 @@ class Sender {
     if (world_.takes_sleep_for_nap) {
       mark_rung(ring_.to->page, ring_.index_at_to);
     } else if (world_.rings_softly && sent_ == record_.size()) {
-      napping_ = ring_.to->ring_softly(ring_.index_at_to) || napping_;
+      napping_ = ring_.to->ring_deferred(ring_.index_at_to) || napping_;
     } else {
       ring_.to->ring(ring_.index_at_to);
     }

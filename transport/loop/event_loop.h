@@ -19,7 +19,7 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
-#include "base/recycled.h"
+#include "base/block_pool.h"
 #include "base/result.h"
 #include "base/time.h"
 

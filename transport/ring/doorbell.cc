@@ -99,8 +99,8 @@ Result<DoorbellRinger> DoorbellRinger::open(DoorbellFiles files) {
 
 void DoorbellRinger::ring(std::size_t index) const { ring_doorbell(page(), index, Kernel{event_.get()}); }
 
-bool DoorbellRinger::ring_softly(std::size_t index) const {
-  return internal::ring_softly(page(), index, Kernel{event_.get()});
+bool DoorbellRinger::ring_deferred(std::size_t index) const {
+  return internal::ring_deferred(page(), index, Kernel{event_.get()});
 }
 
 void DoorbellRinger::wake_up() const { end_nap(page(), Kernel{event_.get()}); }

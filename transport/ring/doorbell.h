@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "transport/ring/doorbell_protocol.h"
+#include "transport/ring/doorbell_states.h"
 #include "transport/local/shared_memory.h"
 
 namespace mobula::internal {
@@ -53,7 +53,7 @@ class Doorbell {
   void announce(Sleep how) { announce_sleep(*page(), how); }
   // After announce(on_word): blocks until a ring, at most `at_most`. May return spuriously.
   void sleep(std::optional<Duration> at_most) const;
-  // After `announce(nap)`: as sleep(), but ring_softly() does not end it.
+  // After `announce(nap)`: as sleep(), but ring_deferred() does not end it.
   void nap(Duration at_most) const;
   // The eventfd, readable after a ring while on_event is announced. clear_event() resets it.
   int event() const { return files_.event.get(); }
@@ -88,7 +88,7 @@ class DoorbellRinger {
   void ring(std::size_t index) const;
   // As ring(), but a timed wait of the process continues. Returns true in that case: wake_up() then
   // ends the wait, unless it ended already.
-  bool ring_softly(std::size_t index) const;
+  bool ring_deferred(std::size_t index) const;
   void wake_up() const;
 
  private:

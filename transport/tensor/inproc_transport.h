@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "transport/tensor/copy_threads.h"
-#include "transport/tensor/later.h"
+#include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/limits.h"
 #include "transport/tensor/tensor_transport.h"
 
@@ -68,7 +68,7 @@ class InprocTransport final : public TensorTransport {
   std::map<TransferId, std::shared_ptr<Row>> offers_;  // shared with pulls and maps
   std::map<TransferId, Running> pulls_;
   TransportStats stats_;
-  Later later_;
+  DeferredCalls later_;
   // The last member, so it is destroyed first, while the memory that it reads exists.
   std::unique_ptr<CopyThreads> copies_;
 };

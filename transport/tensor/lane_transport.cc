@@ -24,7 +24,7 @@ LaneTransport::LaneTransport(EventLoop& loop, ProcessId process, LaneTransportOp
       later_(loop),
       look_timer_(loop, [this] { look(); }),
       shutdown_timer_(loop, [this] { finish_shutdown(); }),
-      box_(std::make_shared<TaskBox>(loop)) {
+      box_(std::make_shared<TransportMailbox>(loop)) {
   caps_.scope = TransportScope::network;
   caps_.source_kinds = caps_.target_kinds = host_kinds;
   caps_.needs_holder_progress = true;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "transport/tensor/lane.h"
-#include "transport/tensor/later.h"
+#include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/limits.h"
-#include "transport/tensor/task_box.h"
+#include "transport/tensor/transport_mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/tensor/tensor_transport.h"
 
@@ -98,11 +98,11 @@ class LaneTransport : public TensorTransport {
   std::map<TransferId, Row> rows_;
   std::size_t next_lane_ = 0;
   std::size_t owed_ = 0;  // releases that are not complete
-  Later later_;
+  DeferredCalls later_;
   Timer look_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
-  std::shared_ptr<TaskBox> box_;  // mailbox of the lanes; shared with posted tasks
+  std::shared_ptr<TransportMailbox> box_;  // mailbox of the lanes; shared with posted tasks
 };
 
 }  // namespace mobula::internal

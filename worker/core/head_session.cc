@@ -37,12 +37,12 @@ void HeadSession::begin_registering() {
   told_meanwhile_.clear();
   facts_due_ = false;
   heartbeat_at_.reset();
-  register_wait_ = options_.register_after;
+  register_wait_ = options_.register_backoff_initial;
   send_register();
 }
 
 void HeadSession::send_register() {
-  Register message;
+  RegisterRequest message;
   message.address = started_->address;
   message.host = started_->host;
   message.role = started_->role;
@@ -51,9 +51,9 @@ void HeadSession::send_register() {
   message.facts = state_.facts();
   message.release = started_->release;
   message.head_epoch = epoch_;
-  outbox_.emit(SendHead{std::move(message)});
+  outbox_.emit(SendToHead{std::move(message)});
   register_at_ = outbox_.now() + register_wait_;
-  register_wait_ = std::min(register_wait_ * 2, options_.register_cap);
+  register_wait_ = std::min(register_wait_ * 2, options_.register_backoff_max);
 }
 
 void HeadSession::tell(AgentMessage message) {
@@ -76,7 +76,7 @@ bool HeadSession::relay(FromProcess message) {
   return true;
 }
 
-void HeadSession::farewell() { outbox_.emit(SendHead{Farewell{started_->address.incarnation, state_.stored()}}); }
+void HeadSession::farewell() { outbox_.emit(SendToHead{AgentStopped{started_->address.incarnation, state_.stored()}}); }
 
 // A frame without a message is sent only if nothing has happened yet in the step, so that its
 // digest, `applied_` and `told_` are consistent.
@@ -86,7 +86,7 @@ void HeadSession::send(std::vector<Frame<AgentMessage>> frames) {
     const std::uint64_t digest = frame.message ? 0 : state_.slots_digest();
     auto stored = frame.message ? std::vector<TransferCount>{} : state_.stored();
     auto silent = frame.message ? std::vector<NodeId>{} : state_.silent_peers();
-    outbox_.emit(SendHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
+    outbox_.emit(SendToHead{AgentFrame{epoch_, started_->address.incarnation, applied_, digest,
                                      std::move(frame), told_, std::move(stored), std::move(silent)}});
   }
   if (!ended_) heartbeat_at_ = outbox_.now() + settings_.heartbeat;
@@ -99,7 +99,7 @@ HeadSession::Heard HeadSession::heard(HeadToAgent message) {
   return std::visit([this](auto& each) { return heard(std::move(each)); }, message);
 }
 
-HeadSession::Heard HeadSession::heard(Registered registered) {
+HeadSession::Heard HeadSession::heard(RegisterReply registered) {
   if (registered.incarnation != started_->address.incarnation || registered.head_epoch < epoch_) {
     return {};
   }
@@ -120,7 +120,7 @@ HeadSession::Heard HeadSession::heard(Registered registered) {
   return {.admitted = std::move(registered)};
 }
 
-HeadSession::Heard HeadSession::heard(Refused refused) {
+HeadSession::Heard HeadSession::heard(RegisterRejected refused) {
   if (refused.incarnation != started_->address.incarnation || refused.head_epoch < epoch_) {
     return {};
   }

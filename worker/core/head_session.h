@@ -32,8 +32,8 @@ class HeadSession {
 
   // Results of a received message that the rest of the core must apply.
   struct Heard {
-    std::optional<Registered> admitted{};  // a session has begun
-    std::optional<Refused> refused{};      // fenced, or rejected permanently
+    std::optional<RegisterReply> admitted{};  // a session has begun
+    std::optional<RegisterRejected> refused{};      // fenced, or rejected permanently
     std::optional<HeadMessage> message{};
     std::optional<TicketRenewed> renewed{};
     bool facts_due = false;  // facts were dropped: state all facts before the message is applied
@@ -91,8 +91,8 @@ class HeadSession {
   void send_register();
   void begin_registering();
   void send(std::vector<Frame<AgentMessage>> frames);
-  Heard heard(Registered registered);
-  Heard heard(Refused refused);
+  Heard heard(RegisterReply registered);
+  Heard heard(RegisterRejected refused);
   Heard heard(HeadFrame frame);
   Heard heard(TicketRenewed renewed);
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/version.h"
-#include "protocol/tickets/void_keys.h"
+#include "protocol/tickets/revocation_list.h"
 #include "worker/core/head_session.h"
 #include "worker/core/objects/objects.h"
 #include "worker/core/outbox.h"
@@ -34,11 +34,11 @@ struct WorkerCore::Parts {
   // ---- events -----------------------------------------------------------------------------------
   void on(Started& event);
   void on(HeadLink& event) { head.link(event.connected); }
-  void on(HeadSaid& event);
+  void on(ReceivedFromHead& event);
   void on(ProcessConnected& event);
-  void on(ProcessSaid& event);
+  void on(ReceivedFromProcess& event);
   void on(ProcessLinkLost& event);
-  void on(PeerSaid& event);
+  void on(ReceivedFromPeer& event);
   void on(PeerLink& event);
   void on(ExecutorStarted& event) { slots.started(event); }
   void on(ExecutorStartFailed& event) { slots.start_failed(event); }
@@ -57,39 +57,39 @@ struct WorkerCore::Parts {
   void on(Tick& event);
   void on(MemorySampled& event);
   void on(GpuMemorySampled& event) { slots.sampled(event); }
-  void on(JobLogPart& event) { head.tell(std::move(event)); }
-  void on(LogsListed& event) { head.tell(std::move(event)); }
-  void on(LogPart& event) { head.tell(std::move(event)); }
-  void on(UsageTold& event);
-  void on(SpansTold& event);
+  void on(ReadJobLogReply& event) { head.tell(std::move(event)); }
+  void on(LogsReply& event) { head.tell(std::move(event)); }
+  void on(ReadLogReply& event) { head.tell(std::move(event)); }
+  void on(UsageReply& event);
+  void on(SpansReply& event);
 
   // ---- messages of the head ---------------------------------------------------------------------
-  void admitted(Registered& registered);
+  void admitted(RegisterReply& registered);
   // States all facts that the head may have missed in this session.
   void state_facts();
   void restate();
-  void refused(const Refused& refused);
+  void refused(const RegisterRejected& refused);
   void said(StartSlot& message) { slots.start(std::move(message)); }
   void said(StopSlot& message) { slots.stop(message); }
   void said(ToProcess& message);
   void said(JobEnded& message);
   void said(PeersChanged& message);
-  void said(KeysVoided& message) { trust({}, message.keys); }
-  // Adopts the agent's new ticket, if not empty, and adds `void_keys` to the revocation list.
-  void trust(const std::string& own_ticket, const std::vector<std::string>& void_keys);
-  void said(ObjectLocated& message) { objects->located(message); }
-  void said(JobPrinted& message);
-  void said(JobOver& message);
-  void said(ListObjects& message);
-  void said(ReportFacts&) { state_facts(); }
-  void said(ReadJobLog& message) { outbox.emit(std::move(message)); }
-  void said(ListLogs& message) { outbox.emit(std::move(message)); }
-  void said(ReadLog& message) { outbox.emit(std::move(message)); }
-  void said(AskUsage& message) { outbox.emit(std::move(message)); }
-  void said(AskTransfers& message);
-  TransfersTold transfers_told(const AskTransfers& asked) const;
-  void said(AskSpans& message);
-  void tell_spans(const AskSpans& asked);
+  void said(KeysRevoked& message) { trust({}, message.keys); }
+  // Adopts the agent's new ticket, if not empty, and adds `revoked_keys` to the revocation list.
+  void trust(const std::string& own_ticket, const std::vector<std::string>& revoked_keys);
+  void said(LocateObjectReply& message) { objects->located(message); }
+  void said(JobOutputLines& message);
+  void said(JobFinished& message);
+  void said(ObjectsRequest& message);
+  void said(FactsRequest&) { state_facts(); }
+  void said(ReadJobLogRequest& message) { outbox.emit(std::move(message)); }
+  void said(LogsRequest& message) { outbox.emit(std::move(message)); }
+  void said(ReadLogRequest& message) { outbox.emit(std::move(message)); }
+  void said(UsageRequest& message) { outbox.emit(std::move(message)); }
+  void said(TransfersRequest& message);
+  TransfersReply transfers_told(const TransfersRequest& asked) const;
+  void said(SpansRequest& message);
+  void tell_spans(const SpansRequest& asked);
   void node_died(NodeId node);
   // Sends to the attached drivers of the job.
   void tell_drivers(JobId job, const AgentToProcess& message);
@@ -99,24 +99,24 @@ struct WorkerCore::Parts {
   void said(ProcessRow& row, AttachDriver& message);
   void said(ProcessRow& row, ExecutorReady& message);
   void said(ProcessRow& row, ForHead& message);
-  void said(ProcessRow& row, ReserveObject& message);
-  void said(ProcessRow& row, SealObject& message);
+  void said(ProcessRow& row, ReserveObjectRequest& message);
+  void said(ProcessRow& row, SealObjectRequest& message);
   void said(ProcessRow& row, ExportObject& message);
-  void said(ProcessRow& row, HoldObject& message);
+  void said(ProcessRow& row, HoldObjectRequest& message);
   void said(ProcessRow& row, ReleaseObject& message);
-  void said(ProcessRow& row, FetchObject& message);
+  void said(ProcessRow& row, FetchObjectRequest& message);
   void said(ProcessRow& row, CancelFetch& message);
-  void said(ProcessRow& row, PlaceReturned& message) {
+  void said(ProcessRow& row, UnpinReply& message) {
     objects->place_returned(row.process, message);
   }
   void said(ProcessRow& row, ExecutorBlocked& message);
   void said(ProcessRow& row, ExecutorRetires& message);
-  void said(ProcessRow& row, ExecutorResides& message);
+  void said(ProcessRow& row, ExecutorResident& message);
   void said(ProcessRow& row, ConstructorFinished& message);
   void said(ProcessRow& row, RunningNow& message);
-  void said(ProcessRow& row, SlabUnmapped& message);
+  void said(ProcessRow& row, UnmapSlabReply& message);
   // Rings belong to the shell and carry the same messages as sockets.
-  void said(ProcessRow&, OpenRing&) {}
+  void said(ProcessRow&, OpenRingRequest&) {}
   void said(ProcessRow&, RingClosed&) {}
 
   // ---- parts of a step --------------------------------------------------------------------------
@@ -145,7 +145,7 @@ struct WorkerCore::Parts {
   std::optional<Objects> objects;  // present from Started on
   Phase phase = Phase::created;
   std::vector<std::pair<LinkId, AttachDriver>> waiting_drivers;  // wait for the first registration
-  VoidKeys void_keys;
+  RevocationList revoked_keys;
   std::size_t visited = 0;  // rows, by the last step, to find the next deadline
   bool told_connected = false;
   std::uint64_t told_epoch = 0;

@@ -58,7 +58,7 @@ void Peers::send(Row& row, PeerMessage message) {
 // The message names no object, so the receiver only acknowledges it.
 void Peers::check(NodeId node) {
   const Row* row = rows_.find(node);
-  if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, CopyLost{});
+  if (row != nullptr && !row->address.incarnation.empty() && row->session.drained()) send(node, ReplicaLost{});
 }
 
 std::vector<NodeId> Peers::silent() const {
@@ -115,7 +115,7 @@ std::size_t Peers::backlog(NodeId node) const {
 
 void Peers::emit(const Row& row, std::vector<Frame<PeerMessage>> frames) {
   for (auto& frame : frames) {
-    outbox_.emit(SendPeer{row.address,
+    outbox_.emit(SendToPeer{row.address,
                           PeerFrame{self_.incarnation, row.address.incarnation, std::move(frame)}});
   }
 }

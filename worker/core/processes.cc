@@ -7,7 +7,7 @@ namespace mobula::internal::worker {
 
 void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
   if (full()) {
-    outbox_.emit(SendProcess{link,
+    outbox_.emit(SendToProcess{link,
                              AttachRefused{ErrorCode::resource_exhausted,
                                            "too many processes are attached to this agent"},
                              SlabId{}});
@@ -15,7 +15,7 @@ void Processes::connected(LinkId link, std::string user, std::int64_t pid) {
     return;
   }
   ProcessRow row{.link = link, .user = std::move(user), .pid = pid};
-  row.attach_by = outbox_.now() + options_.attach_within;
+  row.attach_by = outbox_.now() + options_.attach_timeout;
   ProcessRow& kept = *links_.insert(link, std::move(row)).first;
   deadlines_.watch(link, kept.attach_by, kept.armed);
 }
@@ -59,20 +59,20 @@ bool Processes::has_driver(JobId job) const {
 
 void Processes::send(ProcessId process, AgentToProcess message) {
   if (const ProcessRow* row = find(process)) {
-    outbox_.emit(SendProcess{row->link, std::move(message), SlabId{}});
+    outbox_.emit(SendToProcess{row->link, std::move(message), SlabId{}});
   }
 }
 
 void Processes::broadcast(const AgentToProcess& message) {
   for (const auto& [process, link] : attached_) {
-    outbox_.emit(SendProcess{link, message, SlabId{}});
+    outbox_.emit(SendToProcess{link, message, SlabId{}});
   }
 }
 
 void Processes::retire_slab(SlabId slab) {
   for (auto& [link, row] : links_) {
     if (row.slabs.erase(slab) == 0) continue;
-    outbox_.emit(SendProcess{link, RetireSlab{slab_number(slab)}, SlabId{}});
+    outbox_.emit(SendToProcess{link, UnmapSlabRequest{slab_number(slab)}, SlabId{}});
   }
 }
 

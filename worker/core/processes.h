@@ -56,7 +56,7 @@ class Processes {
     ProcessRow* row = find(process);
     if (row == nullptr) return;
     const bool given = row->slabs.insert(slab).second;
-    outbox_.emit(SendProcess{row->link, make(given), given ? slab : SlabId{}});
+    outbox_.emit(SendToProcess{row->link, make(given), given ? slab : SlabId{}});
   }
   void broadcast(const AgentToProcess& message);
   // Notifies every process that has the slab, and erases it from their rows.

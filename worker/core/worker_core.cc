@@ -108,7 +108,7 @@ void WorkerCore::Parts::on(Started& event) {
 void WorkerCore::Parts::on(Stop& event) {
   if (phase != Phase::running) return;
   phase = Phase::stopping;
-  const Duration within = event.drain ? options.drain_within : options.end_within;
+  const Duration within = event.drain ? options.drain_timeout : options.end_timeout;
   if (event.drain && within > Duration(0) && head.reachable()) {
     // Tasks finish and actors move on commands of the head, which knows the free capacity.
     slots.close(why_stopping);
@@ -117,7 +117,7 @@ void WorkerCore::Parts::on(Stop& event) {
       others_told_by = outbox.now() + others_told_within;
       objects->drains(head.node().address.node, true);
     }
-    head.tell(Leaving{within});
+    head.tell(AgentDraining{within});
     return;
   }
   slots.end_all(event.drain, why_stopping, outbox.now() + within);
@@ -128,7 +128,7 @@ void WorkerCore::Parts::end_drain_if_due() {
   if (*drain_until <= outbox.now()) {
     drain_until.reset();
     slots.end_all(false, "the agent of its node was stopped, and the time to drain it has passed",
-                  outbox.now() + options.end_within);
+                  outbox.now() + options.end_timeout);
   } else if (!head.reachable()) {
     slots.end_all(true, why_stopping, *std::exchange(drain_until, std::nullopt));
   }
@@ -152,7 +152,7 @@ void WorkerCore::Parts::end_if_stopped() {
   if (phase != Phase::stopping) return;
   end_drain_if_due();
   if (!slots.empty() || gives_time_to_others()) return;
-  if (!farewell_by) farewell_by = outbox.now() + options.farewell_within;
+  if (!farewell_by) farewell_by = outbox.now() + options.farewell_timeout;
   if (*farewell_by > outbox.now() && has_last_words()) return;
   if (head.registered() && !head.drained() && *farewell_by > outbox.now()) return;
   head.farewell();

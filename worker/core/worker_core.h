@@ -12,8 +12,8 @@
 
 #include "base/time.h"
 #include "store/core/object_table.h"
-#include "worker/core/worker_command.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_commands_out.h"
+#include "worker/core/worker_events.h"
 #include "worker/core/worker_options.h"
 
 namespace mobula::internal::worker {

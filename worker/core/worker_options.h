@@ -15,18 +15,18 @@ struct WorkerOptions {
   std::uint64_t first_slab_bytes = std::uint64_t{4} << 20;
   std::uint64_t max_slab_bytes = std::uint64_t{256} << 20;
 
-  Duration register_after = 200ms;  // first backoff, doubled up to register_cap
-  Duration register_cap = 2s;
+  Duration register_backoff_initial = 200ms;  // first backoff, doubled up to register_backoff_max
+  Duration register_backoff_max = 2s;
   Duration head_silent_after = 3s;  // time without a reply after which the head counts as away
 
-  Duration start_within = 60s;     // from fork to ExecutorReady
+  Duration start_timeout = 60s;     // from fork to ExecutorReady
   int start_attempts = 3;          // generations in a row that may end before they are ready
-  Duration restart_after = 100ms;  // after the second crash in a row, doubled up to restart_cap
-  Duration restart_cap = 5s;
-  Duration end_within = 500ms;       // for an executor that ends without finishing its call
-  Duration drain_within = 30s;       // timeout of Stop{drain}
+  Duration restart_backoff_initial = 100ms;  // after the second crash in a row, doubled up to restart_backoff_max
+  Duration restart_backoff_max = 5s;
+  Duration end_timeout = 500ms;       // for an executor that ends without finishing its call
+  Duration drain_timeout = 30s;       // timeout of Stop{drain}
   Duration store_results_cap = 60s;  // for an executor that stores its results before it exits
-  Duration farewell_within = 2s;     // for the head to acknowledge the exit of the agent
+  Duration farewell_timeout = 2s;     // for the head to acknowledge the exit of the agent
 
   std::size_t max_processes = 8192;      // attached at once; more are rejected
   std::size_t max_head_backlog = 65536;  // messages; see HeadSession
@@ -36,16 +36,16 @@ struct WorkerOptions {
   std::uint64_t bulk_chunk_bytes = std::uint64_t{2} << 20;       // the same on all nodes
   std::uint64_t bulk_bytes_in_flight = std::uint64_t{256} << 20;  // requested and not received
   std::size_t bulk_chunks_per_source = 8;                         // in flight from one node
-  Duration attach_within = 10s;                                   // for a connection to attach
+  Duration attach_timeout = 10s;                                   // for a connection to attach
 
   // Time until an unclaimed object counts as lost. Also the time for which the holds of a process
   // that died suddenly remain.
   Duration unclaimed_after = 1s;
   Duration orphan_after = 30s;        // keeps bytes of a dead home for unknown holders
-  Duration locate_within = 10s;       // for the head to return replica locations
+  Duration locate_timeout = 10s;       // for the head to return replica locations
   Duration peer_unknown_after = 30s;  // a node that the head never names counts as dead
   Duration peer_silent_after = 10s;   // without an acknowledgement: reported to the head
-  Duration room_within = 2s;          // wait of a writer for memory
+  Duration capacity_timeout = 2s;          // wait of a writer for memory
   Duration copies_after = 10ms;       // batching of ObjectCopies
 
   // Unused memory of the store that stays allocated. Memory beyond it is freed after one to two
@@ -57,7 +57,7 @@ struct WorkerOptions {
   std::int64_t memory_threshold_permille = 950;              // beyond it, executors are terminated
   std::int64_t memory_last_resort_permille = 980;            // beyond it, other executors, too
   std::int64_t memory_least_bytes = std::int64_t{16} << 20;  // or 1 %: least use worth a kill
-  Duration memory_end_within = 5s;                           // for a terminated executor to exit
+  Duration memory_end_timeout = 5s;                           // for a terminated executor to exit
   Duration memory_pause = 500ms;  // after that exit, for its memory to return
 
   // Executors that exceed their share of a GPU (gpu_guard.h).
@@ -69,10 +69,10 @@ struct WorkerOptions {
   std::uint64_t spill_file_bytes = std::uint64_t{100} << 20;  // a larger object has its own file
   std::uint64_t spill_file_objects = 2000;
   std::size_t max_restores = 16;    // at once; more wait
-  Duration spill_within = 60s;      // extended wait for memory during a disk write
+  Duration spill_timeout = 60s;      // extended wait for memory during a disk write
   Duration spill_again_after = 10s;      // after a failed write
-  Duration return_within = 200ms;        // for a process to return a location on request
-  Duration read_room_within = 30s;       // wait of a reader for memory
+  Duration return_timeout = 200ms;        // for a process to return a location on request
+  Duration read_capacity_timeout = 30s;       // wait of a reader for memory
   Duration memory_return_timeout = 10s;  // for memory that processes must return
 
   template <class Visit>
@@ -80,17 +80,17 @@ struct WorkerOptions {
     return visit(field("store_bytes", &WorkerOptions::store_bytes),
                  field("first_slab_bytes", &WorkerOptions::first_slab_bytes),
                  field("max_slab_bytes", &WorkerOptions::max_slab_bytes),
-                 field("register_after", &WorkerOptions::register_after),
-                 field("register_cap", &WorkerOptions::register_cap),
+                 field("register_backoff_initial", &WorkerOptions::register_backoff_initial),
+                 field("register_backoff_max", &WorkerOptions::register_backoff_max),
                  field("head_silent_after", &WorkerOptions::head_silent_after),
-                 field("start_within", &WorkerOptions::start_within),
+                 field("start_timeout", &WorkerOptions::start_timeout),
                  field("start_attempts", &WorkerOptions::start_attempts),
-                 field("restart_after", &WorkerOptions::restart_after),
-                 field("restart_cap", &WorkerOptions::restart_cap),
-                 field("end_within", &WorkerOptions::end_within),
-                 field("drain_within", &WorkerOptions::drain_within),
+                 field("restart_backoff_initial", &WorkerOptions::restart_backoff_initial),
+                 field("restart_backoff_max", &WorkerOptions::restart_backoff_max),
+                 field("end_timeout", &WorkerOptions::end_timeout),
+                 field("drain_timeout", &WorkerOptions::drain_timeout),
                  field("store_results_cap", &WorkerOptions::store_results_cap),
-                 field("farewell_within", &WorkerOptions::farewell_within),
+                 field("farewell_timeout", &WorkerOptions::farewell_timeout),
                  field("max_processes", &WorkerOptions::max_processes),
                  field("max_head_backlog", &WorkerOptions::max_head_backlog),
                  field("max_peer_backlog", &WorkerOptions::max_peer_backlog),
@@ -99,19 +99,19 @@ struct WorkerOptions {
                  field("bulk_chunk_bytes", &WorkerOptions::bulk_chunk_bytes),
                  field("bulk_bytes_in_flight", &WorkerOptions::bulk_bytes_in_flight),
                  field("bulk_chunks_per_source", &WorkerOptions::bulk_chunks_per_source),
-                 field("attach_within", &WorkerOptions::attach_within),
+                 field("attach_timeout", &WorkerOptions::attach_timeout),
                  field("unclaimed_after", &WorkerOptions::unclaimed_after),
                  field("orphan_after", &WorkerOptions::orphan_after),
-                 field("locate_within", &WorkerOptions::locate_within),
+                 field("locate_timeout", &WorkerOptions::locate_timeout),
                  field("peer_unknown_after", &WorkerOptions::peer_unknown_after),
-                 field("room_within", &WorkerOptions::room_within),
+                 field("capacity_timeout", &WorkerOptions::capacity_timeout),
                  field("copies_after", &WorkerOptions::copies_after),
                  field("idle_store_bytes", &WorkerOptions::idle_store_bytes),
                  field("idle_store_after", &WorkerOptions::idle_store_after),
                  field("memory_threshold_permille", &WorkerOptions::memory_threshold_permille),
                  field("memory_last_resort_permille", &WorkerOptions::memory_last_resort_permille),
                  field("memory_least_bytes", &WorkerOptions::memory_least_bytes),
-                 field("memory_end_within", &WorkerOptions::memory_end_within),
+                 field("memory_end_timeout", &WorkerOptions::memory_end_timeout),
                  field("memory_pause", &WorkerOptions::memory_pause),
                  field("gpu_reacts", &WorkerOptions::gpu_reacts),
                  field("gpu_memory_slack_bytes", &WorkerOptions::gpu_memory_slack_bytes),
@@ -120,10 +120,10 @@ struct WorkerOptions {
                  field("spill_file_bytes", &WorkerOptions::spill_file_bytes),
                  field("spill_file_objects", &WorkerOptions::spill_file_objects),
                  field("max_restores", &WorkerOptions::max_restores),
-                 field("spill_within", &WorkerOptions::spill_within),
+                 field("spill_timeout", &WorkerOptions::spill_timeout),
                  field("spill_again_after", &WorkerOptions::spill_again_after),
-                 field("return_within", &WorkerOptions::return_within),
-                 field("read_room_within", &WorkerOptions::read_room_within),
+                 field("return_timeout", &WorkerOptions::return_timeout),
+                 field("read_capacity_timeout", &WorkerOptions::read_capacity_timeout),
                  field("memory_return_timeout", &WorkerOptions::memory_return_timeout),
                  field("peer_silent_after", &WorkerOptions::peer_silent_after));
   }

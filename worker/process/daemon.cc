@@ -17,7 +17,7 @@
 #include <optional>
 #include <utility>
 
-#include "worker/process/keeper.h"
+#include "worker/process/agent_shim.h"
 #include "worker/process/pipe.h"
 
 namespace mobula::internal::worker {
@@ -125,7 +125,7 @@ bool detach(const std::string& log_path) {
     Readiness readiness(std::move(report.write));
     return agent_main(readiness);
   };
-  ::_exit(run_under_keeper(start, &report.write));
+  ::_exit(run_under_shim(start, &report.write));
 }
 
 }  // namespace

@@ -151,8 +151,8 @@ void JobLog::append(std::string_view bytes) {
   }
 }
 
-JobLogPart read_job_log(const std::string& folder, const ReadJobLog& question) {
-  JobLogPart part;
+ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest& question) {
+  ReadJobLogReply part;
   part.request = question.request;
   const auto segments = segments_of(folder, question.job);
   if (segments.empty()) return part;

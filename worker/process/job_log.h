@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/id.h"
 #include "base/result.h"
-#include "protocol/messages/job_news.h"
+#include "protocol/messages/job_messages.h"
 
 namespace mobula::internal::worker {
 
@@ -60,6 +60,6 @@ class JobLog {
 void remove_job_log(const std::string& folder, JobId job, bool mark);
 
 // Reads at most `limit` bytes of one segment. Dropped bytes are skipped. Empty if no output exists.
-JobLogPart read_job_log(const std::string& folder, const ReadJobLog& question);
+ReadJobLogReply read_job_log(const std::string& folder, const ReadJobLogRequest& question);
 
 }  // namespace mobula::internal::worker

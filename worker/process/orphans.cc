@@ -9,7 +9,7 @@
 #include <ctime>
 
 #include "base/time.h"
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 #include "worker/process/watch/cgroup.h"
 #include "worker/process/pool/exit_cause.h"
 

@@ -105,8 +105,8 @@ void SlotLogs::make_room() {
   }
 }
 
-LogsListed SlotLogs::list(const ListLogs& question) const {
-  LogsListed listed;
+LogsReply SlotLogs::list(const LogsRequest& question) const {
+  LogsReply listed;
   listed.request = question.request;
   const auto add = [&](const std::string& log, JobId job, const std::vector<std::string>& paths, bool open) {
     const Sizes sizes = sizes_of(paths);
@@ -127,8 +127,8 @@ LogsListed SlotLogs::list(const ListLogs& question) const {
   return listed;
 }
 
-LogPart SlotLogs::read(const ReadLog& question) const {
-  LogPart part;
+ReadLogReply SlotLogs::read(const ReadLogRequest& question) const {
+  ReadLogReply part;
   part.request = question.request;
   part.next_file = question.file;
   part.next_from = question.from;

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "protocol/messages/node_questions.h"
+#include "protocol/messages/node_queries.h"
 #include "worker/process/output.h"
 
 namespace mobula::internal::worker {
@@ -30,9 +30,9 @@ class SlotLogs {
   // The slot has no executor any more.
   void close(SlotId slot);
 
-  LogsListed list(const ListLogs& question) const;
+  LogsReply list(const LogsRequest& question) const;
   // Reads a part. A part is small, and recent output is in the page cache.
-  LogPart read(const ReadLog& question) const;
+  ReadLogReply read(const ReadLogRequest& question) const;
 
  private:
   struct Row {

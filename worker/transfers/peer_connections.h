@@ -37,7 +37,7 @@ class PeerConnections {
   const std::string& public_key() const { return keys_.public_key; }
 
   void send(const AgentAddress& to, const PeerFrame& frame);
-  // Rejects agents that were admitted with these keys (VoidKeys).
+  // Rejects agents that were admitted with these keys (RevocationList).
   void cut(const std::vector<std::string>& keys);
   const Counters& counters() const { return counters_; }
 
@@ -62,7 +62,7 @@ class PeerConnections {
     std::string admitted_as;
   };
   std::map<PeerHandle, Proven> proven_;  // authenticated accepted connections
-  VoidKeys void_keys_;
+  RevocationList void_keys_;
   Counters counters_;
   std::optional<Time> closed_logged_at_;
   std::uint64_t closed_unlogged_ = 0;

@@ -16,7 +16,7 @@
 #include "base/id.h"
 #include "transport/loop/loop_thread.h"
 #include "worker/transfers/bulk_transfers.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
 

@@ -1,19 +1,19 @@
 // Actors in their owner and their callers: placement, restarts, and the order of calls.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_call_retried("client.actor_call_retried");
-const Mark mark_call_failed("client.actor_call_failed_by_its_executor");
-const Mark mark_sent_again("client.actor_calls_sent_again_behind_a_refused_one");
-const Mark mark_constructor_argument("client.constructor_argument_was_an_error");
-const Mark mark_found_ended("client.found_an_actor_that_it_has_ended");
-const Mark mark_handle_gone("client.last_handle_gone");
+const CoverageMark mark_call_retried("client.actor_call_retried");
+const CoverageMark mark_call_failed("client.actor_call_failed_by_its_executor");
+const CoverageMark mark_sent_again("client.actor_calls_sent_again_behind_a_refused_one");
+const CoverageMark mark_constructor_argument("client.constructor_argument_was_an_error");
+const CoverageMark mark_found_ended("client.found_an_actor_that_it_has_ended");
+const CoverageMark mark_handle_gone("client.last_handle_gone");
 
 ErrorRecord actor_error(const ActorRow& row, ActorId actor) {
   ErrorRecord error;
@@ -118,7 +118,7 @@ void ClientCore::watch_actor(ActorId actor) {
 
 // True if the head found an actor whose last handle in this process was released after the request.
 // The request is then repeated, behind the order to end the actor.
-bool ClientCore::asks_again(const ActorFound& message) {
+bool ClientCore::asks_again(const FindActorReply& message) {
   const auto* find = finds_.find(message.request);
   auto* wanted = message.wanted.empty() ? nullptr : actors_.find(message.wanted);
   const std::uint64_t asked_after = wanted != nullptr ? wanted->asked_after : find != nullptr ? find->asked_after : ends_sent_;
@@ -142,7 +142,7 @@ void ClientCore::on(const AskHead& event) {
   tell_head(event.question);
 }
 
-void ClientCore::head_says(const ActorFound& message) {
+void ClientCore::head_says(const FindActorReply& message) {
   if (asks_again(message)) return;
   if (message.found && !message.actor.empty()) {
     auto [row, fresh] = actors_.ensure(message.actor);
@@ -266,7 +266,7 @@ void ClientCore::end_wait_for_returns(ProcessId executor) {
       return tasks_.at(each.second).call.form->beside;
     });
     stream->room = stream->in_flight.size() + (none ? 1 : 0);
-    if (none) stream->try_at = now_ + options_.no_room_retry;
+    if (none) stream->try_at = now_ + options_.queue_full_backoff;
     watch(*stream);
   }
   advance_actor(stream->actor);

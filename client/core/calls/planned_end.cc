@@ -2,14 +2,14 @@
 // job owns its actors.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_awaited("client.exits_after_what_it_has_submitted");
-const Mark mark_entrusted("client.actor_entrusted_to_its_job");
+const CoverageMark mark_awaited("client.exits_after_what_it_has_submitted");
+const CoverageMark mark_entrusted("client.actor_entrusted_to_its_job");
 
 }  // namespace
 

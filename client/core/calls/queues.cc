@@ -2,15 +2,15 @@
 // (backlog.h).
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_kept_small("client.task_kept_small");
-const Mark mark_whole_early("client.small_task_made_whole_before_its_turn");
-const Mark mark_left_line("client.cancelled_in_a_line");
+const CoverageMark mark_kept_small("client.task_kept_small");
+const CoverageMark mark_whole_early("client.small_task_made_whole_before_its_turn");
+const CoverageMark mark_left_line("client.cancelled_in_a_line");
 
 // A finished result that no code has read keeps its row, and a call in flight keeps both rows. A
 // million of the former may exist, and the size of the latter affects the latency of each call.
@@ -49,7 +49,7 @@ void ClientCore::join_queue(TaskId task, const TaskRow& row) {
   }
   const ObjectId result = row.first_result;
   const auto* object = objects_.find(result);
-  if (object == nullptr || !is_plain(*object) || !Backlog::fits(row)) {
+  if (object == nullptr || !is_plain(*object) || !CompactQueue::fits(row)) {
     return backlog_.add_whole(demand.line, task);
   }
   mark_kept_small.hit();
@@ -67,12 +67,12 @@ void ClientCore::leave_queue(TaskId task, ClassId demand_class) {
   stale_.push_back(demand_class);
 }
 
-void ClientCore::bring_near(ClassRow& demand) {
+void ClientCore::refill(ClassRow& demand) {
   const std::size_t least = std::max<std::size_t>(1, options_.near_tasks / refilled_part);
   while (demand.queue.size() < least && demand.line.first != BacklogLine::none) {
     auto next = backlog_.take_front(demand.line);
     if (next->whole) {
-      make_whole(std::move(*next->whole));
+      expand(std::move(*next->whole));
     } else if (const auto* row = tasks_.find(next->task); row == nullptr || row->state != TaskState::queued) {
       continue;  // it was cancelled or expanded and finished
     }
@@ -81,7 +81,7 @@ void ClientCore::bring_near(ClassRow& demand) {
   }
 }
 
-void ClientCore::make_whole(Backlog::Whole small) {
+void ClientCore::expand(CompactQueue::Expanded small) {
   if (small.refs > 0) {
     ObjectRow& result = own_object(small.result, small.task);
     result.refs = small.refs;
@@ -92,19 +92,19 @@ void ClientCore::make_whole(Backlog::Whole small) {
 
 void ClientCore::make_children_whole(TaskId parent) {
   if (!backlog_.may_have_children(parent)) return;
-  std::vector<Backlog::Place> children;
+  std::vector<CompactQueue::Place> children;
   for (const auto& [id, demand] : classes_) {
-    backlog_.for_each(demand.line, [&](TaskId, Backlog::Place place, bool small) {
+    backlog_.for_each(demand.line, [&](TaskId, CompactQueue::Place place, bool small) {
       if (small && backlog_.parent(place) == parent) children.push_back(place);
     });
   }
-  for (const auto place : children) make_whole(backlog_.take(place));
+  for (const auto place : children) expand(backlog_.take(place));
 }
 
 ObjectRow* ClientCore::find_object(ObjectId object) {
   if (const auto place = backlog_.find(object)) {
     mark_whole_early.hit();
-    make_whole(backlog_.take(*place));
+    expand(backlog_.take(*place));
   }
   return objects_.find(object);
 }
@@ -116,7 +116,7 @@ const ObjectRow* ClientCore::object(ObjectId object) const {
 
 void ClientCore::fail_queued(ClassId demand_class, ErrorKind kind, const std::string& why, const std::string& resource) {
   ClassRow& demand = classes_.at(demand_class);
-  for (bring_near(demand); !demand.queue.empty(); bring_near(demand)) {
+  for (refill(demand); !demand.queue.empty(); refill(demand)) {
     const TaskId task = demand.queue.front();
     demand.queue.pop_front();
     ErrorRecord error;

@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <array>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_unwanted_slot("client.slot_came_when_nothing_waited");
-const Mark mark_recalled_busy("client.recalled_while_busy");
-const Mark mark_preemption_refused("client.preemption_refused");
-const Mark mark_waits_there("client.call_waits_at_an_executor");
-const Mark mark_stolen("client.calls_taken_back_from_behind_another");
-const Mark mark_infeasible("client.class_infeasible");
-const Mark mark_unheard_end("client.later_executor_of_a_slot_ended");
+const CoverageMark mark_unwanted_slot("client.slot_came_when_nothing_waited");
+const CoverageMark mark_recalled_busy("client.recalled_while_busy");
+const CoverageMark mark_preemption_refused("client.preemption_refused");
+const CoverageMark mark_waits_there("client.call_waits_at_an_executor");
+const CoverageMark mark_stolen("client.calls_taken_back_from_behind_another");
+const CoverageMark mark_infeasible("client.class_infeasible");
+const CoverageMark mark_unheard_end("client.later_executor_of_a_slot_ended");
 
 // Bytes of tensor elements in the value that are stored in this process.
 std::int64_t tensor_bytes_of(const ValueRecord& value, ProcessId process) {
@@ -52,7 +52,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   row.dirty = wanted != row.told || (row.dirty && wanted > 0);
   if (!row.dirty) return;
   const bool edge = wanted == 0 || row.told <= 0;
-  if (!edge && now_ < row.demand_due(options_.tell_interval)) return;
+  if (!edge && now_ < row.demand_due(options_.demand_report_interval)) return;
   if (wanted > 0 && row.told <= 0 && wants_devices(row.spec.request)) return_idle_devices(row.spec.id);
   Demand demand;
   demand.demand_class = row.spec;
@@ -78,7 +78,7 @@ void ClientCore::tell_demand(ClassRow& row) {
   if (demand.report_plan) row.spread->demanded(demand.version, now_);
   row.told = wanted;
   row.dirty = false;
-  row.tell_after = now_ + options_.tell_interval;
+  row.tell_after = now_ + options_.demand_report_interval;
   tell_head(std::move(demand));
 }
 
@@ -210,7 +210,7 @@ void ClientCore::head_says(const RecallSlot& message) {
   auto* stream = streams_.find(slot->executor);
   if (stream && !stream->in_flight.empty()) {
     mark_recalled_busy.hit();
-    if (stream->in_flight.size() > 1) say(*stream, TakeBackCalls{});
+    if (stream->in_flight.size() > 1) say(*stream, ReturnCallsRequest{});
     if (message.running != RunningTask::finishes) preempt(message, *stream);
   }
   stale_.push_back(slot->demand_class);
@@ -332,7 +332,7 @@ void ClientCore::dispatch(ClassId demand_class) {
     row->spread->expire(now_);
     tell_demand(*row);  // before the first slot takes tasks meant for the others
   }
-  for (bring_near(*row); !row->queue.empty(); bring_near(*row)) {
+  for (refill(*row); !row->queue.empty(); refill(*row)) {
     if (row->spread && row->spread->keeps(row->waiting())) break;
     const TaskId task = row->queue.front();
     const auto slot = best_slot(*row, tasks_.at(task));
@@ -397,10 +397,10 @@ void ClientCore::take_back_stuck(const ClassRow& row) {
   for (const SlotId id : row.slots) {
     auto* stream = streams_.find(slots_.at(id).executor);
     if (stream == nullptr || stream->in_flight.size() < 2 || stream->taking_back) continue;
-    if (now_ - stream->last_reply < options_.steal_after) continue;
+    if (now_ - stream->last_reply < options_.rebalance_delay) continue;
     mark_stolen.hit();
     stream->taking_back = true;
-    say(*stream, TakeBackCalls{});
+    say(*stream, ReturnCallsRequest{});
   }
 }
 

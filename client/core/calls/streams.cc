@@ -1,19 +1,19 @@
 // Call streams: how calls leave for executors, and the consequences of an executor's end.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_drained_late("client.stream_believed_empty_at_the_bound");
-const Mark mark_death_before_data("client.death_notice_before_the_last_data");
-const Mark mark_reopened("client.stream_to_an_actor_reopened");
-const Mark mark_reconnected("client.stream_reconnected_for_answers");
-const Mark mark_actor_unreachable("client.unreachable_executor_of_an_actor_reported");
-const Mark mark_rejected("client.calls_of_an_actor_that_rejects_failed");
-const Mark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
+const CoverageMark mark_drained_late("client.stream_believed_empty_at_the_bound");
+const CoverageMark mark_death_before_data("client.death_notice_before_the_last_data");
+const CoverageMark mark_reopened("client.stream_to_an_actor_reopened");
+const CoverageMark mark_reconnected("client.stream_reconnected_for_answers");
+const CoverageMark mark_actor_unreachable("client.unreachable_executor_of_an_actor_reported");
+const CoverageMark mark_rejected("client.calls_of_an_actor_that_rejects_failed");
+const CoverageMark mark_unreachable("client.slot_of_an_unreachable_executor_given_up");
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void ClientCore::close_stream(ProcessId executor) {
   auto* stream = streams_.find(executor);
   if (stream == nullptr) return;
   if (stream->next_number > 1 && !stream->ending) {
-    say(*stream, ReplyHeld{0, false, true});  // acknowledges as well
+    say(*stream, ReplyClaimed{0, false, true});  // acknowledges as well
   } else {
     send_acknowledgement(*stream);
   }
@@ -65,14 +65,14 @@ void ClientCore::say(StreamRow& stream, CallerMessage message) {
 }
 
 void ClientCore::send_frames(StreamRow& stream, std::span<CallerFrame> frames) {
-  for (auto& frame : frames) emit(TellExecutor{stream.endpoint.process, std::move(frame)});
+  for (auto& frame : frames) emit(SendToExecutor{stream.endpoint.process, std::move(frame)});
 }
 
 void ClientCore::send_acknowledgement(StreamRow& stream) {
-  emit(TellExecutor{stream.endpoint.process, stream.session.acknowledgement()});
+  emit(SendToExecutor{stream.endpoint.process, stream.session.acknowledgement()});
 }
 
-void ClientCore::on(ExecutorSaid& event) {
+void ClientCore::on(ReceivedFromExecutor& event) {
   auto* stream = streams_.find(event.executor);
   if (stream == nullptr) return;
   stream->ended = false;
@@ -108,11 +108,11 @@ void ClientCore::call_left_stream(StreamRow& stream, std::uint64_t number) {
   stale_.push_back(tasks_.at(task).demand_class);
 }
 
-void ClientCore::executor_says(ProcessId executor, StreamRetires) {
+void ClientCore::executor_says(ProcessId executor, StreamClosing) {
   streams_.at(executor).retires = true;
 }
 
-void ClientCore::executor_says(ProcessId executor, HoldsResults message) {
+void ClientCore::executor_says(ProcessId executor, ResidentStateChanged message) {
   auto* slot = slots_.find(streams_.at(executor).slot);
   if (slot == nullptr || slot->executor != executor) return;
   slot->holds_results = message.on;

@@ -2,20 +2,20 @@
 // cancelled.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_argument_error("client.task_failed_by_its_argument");
-const Mark mark_retry("client.task_retried_after_a_crash");
-const Mark mark_exception_retry("client.task_retried_after_an_exception");
-const Mark mark_memory("client.task_waits_after_it_was_ended_for_memory");
-const Mark mark_exhausted("client.task_out_of_retries");
-const Mark mark_cancelled_unsent("client.cancelled_before_it_left");
-const Mark mark_no_room("client.an_actor_had_no_room_for_a_call");
-const Mark mark_preempted("client.task_preempted");
+const CoverageMark mark_argument_error("client.task_failed_by_its_argument");
+const CoverageMark mark_retry("client.task_retried_after_a_crash");
+const CoverageMark mark_exception_retry("client.task_retried_after_an_exception");
+const CoverageMark mark_memory("client.task_waits_after_it_was_ended_for_memory");
+const CoverageMark mark_exhausted("client.task_out_of_retries");
+const CoverageMark mark_cancelled_unsent("client.cancelled_before_it_left");
+const CoverageMark mark_no_room("client.an_actor_had_no_room_for_a_call");
+const CoverageMark mark_preempted("client.task_preempted");
 
 // Asymmetric moving average: fast attack, slow decay.
 void measure(ClassRow& row, Duration run_time) {
@@ -330,8 +330,8 @@ void ClientCore::resubmit_later(TaskId task) {
   mark_memory.hit();
   TaskRow& row = tasks_.at(task);
   const Duration pause = std::min(
-      options_.memory_retry_after * (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
-      options_.memory_retry_cap);
+      options_.memory_retry_backoff_initial * (1 << std::min<std::uint32_t>(row.memory_deaths++, 16)),
+      options_.memory_retry_backoff_max);
   row.awaits_owner = false;
   pause_task(task, pause);
 }
@@ -493,7 +493,7 @@ void ClientCore::executor_says(ProcessId executor, CallReply message) {
   if (now != nullptr && now->room != StreamRow::unlimited) advance_actor(now->actor);
 }
 
-void ClientCore::executor_says(ProcessId executor, CallHandedBack message) {
+void ClientCore::executor_says(ProcessId executor, CallReturned message) {
   auto& stream = streams_.at(executor);
   const TaskId* found = stream.in_flight.find(message.number);
   if (found == nullptr) return;

@@ -1,14 +1,14 @@
 // Tasks that move to another owner with the refs to their results.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_given_away("client.task_given_away");
-const Mark mark_handover("client.task_taken_over");
+const CoverageMark mark_given_away("client.task_given_away");
+const CoverageMark mark_handover("client.task_taken_over");
 
 }  // namespace
 

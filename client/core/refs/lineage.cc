@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <string>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_given_up("client.lineage_given_up");
-const Mark mark_remade("client.lost_elements_made_again");
+const CoverageMark mark_given_up("client.lineage_given_up");
+const CoverageMark mark_remade("client.lost_elements_made_again");
 
 }  // namespace
 

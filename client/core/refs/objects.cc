@@ -2,21 +2,21 @@
 // bytes.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_discarded("client.result_nobody_wants");
-const Mark mark_reconstructed("client.object_reconstructed");
-const Mark mark_lost("client.object_lost");
-const Mark mark_escaped_pending("client.pending_object_escaped");
-const Mark mark_stored_again("client.value_stored_again_for_a_new_agent");
-const Mark mark_stored_before("client.value_stored_by_an_earlier_attempt");
-const Mark mark_returned("client.place_returned");
-const Mark mark_abandoned("client.write_abandoned_before_it_had_a_place");
-const Mark mark_store_retry("client.escaped_value_found_store_full");
+const CoverageMark mark_discarded("client.result_nobody_wants");
+const CoverageMark mark_reconstructed("client.object_reconstructed");
+const CoverageMark mark_lost("client.object_lost");
+const CoverageMark mark_escaped_pending("client.pending_object_escaped");
+const CoverageMark mark_stored_again("client.value_stored_again_for_a_new_agent");
+const CoverageMark mark_stored_before("client.value_stored_by_an_earlier_attempt");
+const CoverageMark mark_returned("client.place_returned");
+const CoverageMark mark_abandoned("client.write_abandoned_before_it_had_a_place");
+const CoverageMark mark_store_retry("client.escaped_value_found_store_full");
 
 void forget_failure(ObjectRow& row) {
   if (row.reading->failure) row.reading.edit().failure.reset();
@@ -59,7 +59,7 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
     // A released object is used here again: the home must count this process again.
     if (row.released) {
       row.released = false;
-      tell_agent(HoldObject{ref_of(object)});
+      tell_agent(HoldObjectRequest{ref_of(object)});
     }
     return;
   }
@@ -67,7 +67,7 @@ void ClientCore::ensure_hold(ObjectId object, ObjectRow& row) {
   const bool lent = !replies_.empty() && row.ref->owner == replies_ && !row.ref->tensor.is_empty();
   if (lent) return put_off_hold(object, row);
   row.hold = HoldState::asked;
-  tell_agent(HoldObject{ref_of(object)});
+  tell_agent(HoldObjectRequest{ref_of(object)});
 }
 
 // A ref leaves for another process, which relies on the home from now on.
@@ -97,7 +97,7 @@ void ClientCore::store_inline(ObjectId object, ObjectRow& row) {
   row.storing = true;
   writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
                                      .home = node_, .escaping = true, .retry_at = {}};
-  tell_agent(ReserveObject{object, row.value->size_bytes});
+  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
 }
 
 // The store that held the value is lost, but its bytes are still mapped here. Only that store may
@@ -108,7 +108,7 @@ void ClientCore::store_again(ObjectId object, ObjectRow& row) {
   row.storing = true;
   writes_[object] = WriteRow{.size_bytes = row.value->size_bytes, .owner = options_.process,
                              .home = node_, .escaping = true, .copy_of = row.reading->place, .retry_at = {}};
-  tell_agent(ReserveObject{object, row.value->size_bytes});
+  tell_agent(ReserveObjectRequest{object, row.value->size_bytes});
   const auto contained = row.value->contained;
   for (const auto& ref : contained) pin(ref);
 }
@@ -213,7 +213,7 @@ void ClientCore::fetch(ObjectId object, ObjectRow& row, bool argument) {
   forget_failure(row);
   if (!row.owned && row.hold != HoldState::confirmed) row.hold = HoldState::asked;
   const std::uint64_t number = row.reading.edit().fetch = ++fetches_;
-  tell_agent(FetchObject{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
+  tell_agent(FetchObjectRequest{ref_of(object), row.ready ? row.value->location : NodeId(), number, argument});
 }
 
 // No thread of this process reads the bytes, so they may leave memory. A later reader fetches them
@@ -222,7 +222,7 @@ void ClientCore::return_place(ObjectId object, ObjectRow& row) {
   mark_returned.hit();
   row.readable = row.written = row.return_asked = false;
   emit(DropPlace{object, row.reading->place});
-  tell_agent(PlaceReturned{object, row.reading->place_fetch});
+  tell_agent(UnpinReply{object, row.reading->place_fetch});
 }
 
 // ---- events ------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ void ClientCore::on(const KeepTensor& event) {
 void ClientCore::on(const ReserveRoom& event) {
   writes_[event.object] = WriteRow{.size_bytes = event.size_bytes, .owner = event.owner,
                                    .home = event.home, .escaping = false, .retry_at = {}};
-  tell_agent(ReserveObject{event.object, event.size_bytes});
+  tell_agent(ReserveObjectRequest{event.object, event.size_bytes});
 }
 
 // A reply on its way finds no write row. The agent has released the memory by then.
@@ -254,16 +254,16 @@ void ClientCore::on(const AbandonWrite& event) {
   tell_agent(ReleaseObject{event.object, true});
 }
 
-void ClientCore::heard(const ObjectReserved& message) {
+void ClientCore::heard(const ReserveObjectReply& message) {
   auto* write = writes_.find(message.object);
   if (write == nullptr) return;
-  write->place = message.failure ? PlaceRecord{} : message.place;
+  write->place = message.failure ? SlabRange{} : message.place;
   if (message.failure && message.failure->code == ErrorCode::already_exists) {
     // An earlier attempt stored the value, perhaps for a home that died since. The present home
     // must accept it before its existence is reported.
     mark_stored_before.hit();
     write->there = message.failure;
-    return tell_agent(SealObject{message.object, write->owner, write->home, false, {}});
+    return tell_agent(SealObjectRequest{message.object, write->owner, write->home, false, {}});
   }
   if (!write->escaping) {
     emit(RoomMade{message.object, message.place, {}, {}, false, message.failure, {}});
@@ -305,7 +305,7 @@ void ClientCore::on(const ValueWritten& event) {
   const WriteRow write = *found;
   for (const auto& ref : event.contained) escape(ref.object);
   if (!write.lost) {
-    tell_agent(SealObject{event.object, write.owner, write.home, event.is_error, event.contained});
+    tell_agent(SealObjectRequest{event.object, write.owner, write.home, event.is_error, event.contained});
   } else {
     writes_.erase(event.object);
   }
@@ -336,7 +336,7 @@ void ClientCore::on(const ValueUnreadable& event) {
   for (const auto& ref : contained) unpin(ref.object);
 }
 
-void ClientCore::heard(const ObjectSealed& message) {
+void ClientCore::heard(const SealObjectReply& message) {
   const auto* write = writes_.find(message.object);
   if (write == nullptr) return;
   const WriteRow done = *write;
@@ -439,14 +439,14 @@ void ClientCore::on(const UnwantObject& event) {
 
 // ---- messages of the agent ----------------------------------------------------------------------
 
-void ClientCore::heard(const HoldConfirmed& message) {
+void ClientCore::heard(const HoldObjectReply& message) {
   auto* row = objects_.find(message.object);
   if (row && !row->owned && row->hold == HoldState::asked) row->hold = HoldState::confirmed;
   changed(message.object);
   content_settled(message.object, true);
 }
 
-void ClientCore::heard(const ObjectReadable& message) {
+void ClientCore::heard(const FetchObjectReply& message) {
   auto* row = objects_.find(message.object);
   // the object was dropped in between
   if (row == nullptr || message.fetch != row->reading->fetch) return;
@@ -475,10 +475,10 @@ void ClientCore::heard(const ObjectReadable& message) {
   changed(message.object);
   if (first) argument_ready(message.object);
   end_doubt(message.object);
-  heard(HoldConfirmed{message.object});
+  heard(HoldObjectReply{message.object});
 }
 
-void ClientCore::heard(const ReturnPlace& message) {
+void ClientCore::heard(const UnpinRequest& message) {
   auto* row = objects_.find(message.object);
   const bool has_it = row != nullptr && row->readable && row->reading->place_fetch == message.fetch;
   if (has_it && row->wants > 0) {
@@ -489,10 +489,10 @@ void ClientCore::heard(const ReturnPlace& message) {
   // This process may keep reading a value that it wrote through another fetch, but cannot find it
   // there again.
   if (row != nullptr && message.fetch == 0) row->written = false;
-  tell_agent(PlaceReturned{message.object, message.fetch});
+  tell_agent(UnpinReply{message.object, message.fetch});
 }
 
-void ClientCore::heard(const ExportUnheld& message) {
+void ClientCore::heard(const ExportReleased& message) {
   auto* row = objects_.find(message.object);
   if (row == nullptr || !row->released) return;
   row->released = false;
@@ -571,7 +571,7 @@ void ClientCore::lose_store() {
     if (write.owner == options_.process) write.home = node_;
     write.there.reset();
     write.lost = !write.escaping && write.place.slab != 0;
-    if (!write.lost) tell_agent(ReserveObject{object, write.size_bytes});
+    if (!write.lost) tell_agent(ReserveObjectRequest{object, write.size_bytes});
   }
   for (const ObjectId object : lost) {
     auto* row = objects_.find(object);

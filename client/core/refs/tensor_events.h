@@ -32,25 +32,25 @@ struct ElementsLost {
 };
 
 // Elements to which the arguments of a call refer: one more ref on each for the call. Its caller
-// holds them for this process until EndLoans.
-struct LendRefs {
+// holds them for this process until EndBorrow.
+struct BorrowRefs {
   RefRecords refs;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("refs", &LendRefs::refs));
+    return visit(field("refs", &BorrowRefs::refs));
   }
-  friend bool operator==(const LendRefs&, const LendRefs&) = default;
+  friend bool operator==(const BorrowRefs&, const BorrowRefs&) = default;
 };
 
 // The call has finished and released its own refs. This process holds the elements that are still
 // referenced, and the home confirms that before the reply is sent.
-struct EndLoans {
-  RecycledVector<ObjectId> objects;
+struct EndBorrow {
+  PooledVector<ObjectId> objects;
   template <class Visit>
   static constexpr auto fields(Visit visit) {
-    return visit(field("objects", &EndLoans::objects));
+    return visit(field("objects", &EndBorrow::objects));
   }
-  friend bool operator==(const EndLoans&, const EndLoans&) = default;
+  friend bool operator==(const EndBorrow&, const EndBorrow&) = default;
 };
 
 // Results of a finished call leave with refs in them. The refs stay held until the caller holds

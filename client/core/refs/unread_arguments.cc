@@ -5,16 +5,16 @@
 // again later, because the owner of an object outlives the agent of its node.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/core/client_core.h"
 
 namespace mobula::internal::client {
 namespace {
 
-const Mark mark_charged("client.argument_lost_on_its_way");
-const Mark mark_doubted("client.unread_argument_is_verified");
-const Mark mark_owner_awaited("client.call_awaits_owner_of_an_argument");
-const Mark mark_unread_often("client.argument_is_readable_here_alone");
+const CoverageMark mark_charged("client.argument_lost_on_its_way");
+const CoverageMark mark_doubted("client.unread_argument_is_verified");
+const CoverageMark mark_owner_awaited("client.call_awaits_owner_of_an_argument");
+const CoverageMark mark_unread_often("client.argument_is_readable_here_alone");
 
 // After this number of successive returns with arguments that are readable here, returns are
 // charged as crashes.

@@ -2,27 +2,27 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "base/model/error_record.h"
 #include "protocol/codec/codec.h"
 
 namespace mobula::internal::executor {
 namespace {
 
-const Mark mark_foreign_caller("executor.call_from_somebody_else_refused");
-const Mark mark_cancel_queued("executor.cancelled_before_start");
-const Mark mark_cancel_running("executor.cancelled_while_running");
-const Mark mark_forced("executor.forced_cancel");
-const Mark mark_handed_back("executor.queue_handed_back");
-const Mark mark_lent("executor.lent_its_cpu");
-const Mark mark_no_room("executor.handed_back_for_want_of_room");
-const Mark mark_argument_lost("executor.argument_lost");
-const Mark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
-const Mark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
-const Mark mark_round_over("executor.call_of_a_round_that_is_over");
-const Mark mark_stays("executor.stays_for_its_results");
-const Mark mark_resident("executor.resident");
-const Mark mark_over_share("executor.call_over_its_share");
+const CoverageMark mark_foreign_caller("executor.call_from_somebody_else_refused");
+const CoverageMark mark_cancel_queued("executor.cancelled_before_start");
+const CoverageMark mark_cancel_running("executor.cancelled_while_running");
+const CoverageMark mark_forced("executor.forced_cancel");
+const CoverageMark mark_handed_back("executor.queue_handed_back");
+const CoverageMark mark_lent("executor.lent_its_cpu");
+const CoverageMark mark_no_room("executor.handed_back_for_want_of_room");
+const CoverageMark mark_argument_lost("executor.argument_lost");
+const CoverageMark mark_round("executor.later_calls_go_back_with_one_whose_elements_are_lost");
+const CoverageMark mark_queue_full("executor.call_of_an_actor_finds_its_queue_full");
+const CoverageMark mark_round_over("executor.call_of_a_round_that_is_over");
+const CoverageMark mark_stays("executor.stays_for_its_results");
+const CoverageMark mark_resident("executor.resident");
+const CoverageMark mark_over_share("executor.call_over_its_share");
 
 ValueRecord error_value(ErrorKind kind, std::string text, const CallRecord& call) {
   ErrorRecord error;
@@ -78,7 +78,7 @@ std::optional<Time> ExecutorCore::next_deadline() const {
     if (!row.told_started) consider(row.started + options_.tell_started_after);
   }
   if (!orphans_.empty()) consider(orphans_.front().first);
-  if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.lend_after);
+  if (blocked_since_ && !lent_) consider(*blocked_since_ + assignment_.cpu_release_delay);
   consider(tell_residence_at_);
   consider(leave_deadline());
   return earliest;
@@ -98,13 +98,13 @@ void ExecutorCore::on(const Assigned& event) {
 
 bool ExecutorCore::accepts_calls() const { return !leaving_ && !(lent_ && !is_actor()); }
 
-void ExecutorCore::on(CallerSaid& event) {
+void ExecutorCore::on(ReceivedFromCaller& event) {
   if (!is_actor() && event.caller != assignment_.lessee) return mark_foreign_caller.hit();
   CallerRow& caller = callers_[event.caller];
   frames_.clear();
   auto message = caller.session.receive(now_, std::move(event.frame), frames_);
   caller_deadlines_.watch(event.caller, caller.session.next_deadline(), caller.armed);
-  for (auto& frame : frames_) emit(TellCaller{event.caller, std::move(frame)});
+  for (auto& frame : frames_) emit(SendToCaller{event.caller, std::move(frame)});
   if (message) std::visit([&](auto& each) { caller_says(event.caller, each); }, *message);
 }
 
@@ -122,7 +122,7 @@ void ExecutorCore::caller_says(ProcessId caller, PushCall& message) {
   if (round_over || !accepts_calls()) return hand_back(row, "");
   if (queue_.size() < options_.max_queue || row.call.form->beside) return admit(std::move(row));
   mark_queue_full.hit();
-  say(caller, CallHandedBack{row.number, row.call.task, "", is_actor()});
+  say(caller, CallReturned{row.number, row.call.task, "", is_actor()});
   begin_round(row);
 }
 
@@ -229,7 +229,7 @@ void ExecutorCore::start(CallRow row) {
 // caller.
 void ExecutorCore::start_ready() {
   if (leaving_) return;
-  RecycledVector<ProcessId> held_up;
+  PooledVector<ProcessId> held_up;
   for (auto at = queue_.begin(); at != queue_.end() && running_.size() - beside_ < max_running();) {
     const CallRow& next = at->second;
     const bool constructor = next.call.form->kind == CallKind::construct_actor;
@@ -273,7 +273,7 @@ void ExecutorCore::on(CallFinished& event) {
     constructed_ = true;
     ValueRecord error;
     if (event.outcome != CallOutcome::value && !event.results.empty()) error = event.results.front();
-    return emit(TellAgent{ConstructorFinished{std::move(error)}});
+    return emit(SendToAgent{ConstructorFinished{std::move(error)}});
   }
   CallReply answer;
   answer.outcome = row.cancelled ? CallOutcome::cancelled : event.outcome;
@@ -310,7 +310,7 @@ void ExecutorCore::on(CallFinished& event) {
 void ExecutorCore::reply(const CallRow& row, CallReply answer) {
   if (row.call.form->kind == CallKind::construct_actor) {
     ValueRecord error = answer.results.empty() ? ValueRecord{} : answer.results.front();
-    return emit(TellAgent{ConstructorFinished{std::move(error)}});
+    return emit(SendToAgent{ConstructorFinished{std::move(error)}});
   }
   answer.number = row.number;
   answer.task = row.call.task;
@@ -320,7 +320,7 @@ void ExecutorCore::reply(const CallRow& row, CallReply answer) {
 
 void ExecutorCore::hand_back(const CallRow& row, std::string why) {
   if (row.token != 0) emit(DropCall{row.token});
-  say(row.caller, CallHandedBack{row.number, row.call.task, std::move(why), false});
+  say(row.caller, CallReturned{row.number, row.call.task, std::move(why), false});
 }
 
 void ExecutorCore::hand_back_queue() {
@@ -337,14 +337,14 @@ void ExecutorCore::say(ProcessId caller, ExecutorMessage message) {
   frames_.clear();
   row->session.send(now_, std::move(message), frames_);
   caller_deadlines_.watch(caller, row->session.next_deadline(), row->armed);
-  for (auto& frame : frames_) emit(TellCaller{caller, std::move(frame)});
+  for (auto& frame : frames_) emit(SendToCaller{caller, std::move(frame)});
 }
 
-void ExecutorCore::caller_says(ProcessId, TakeBackCalls&) {
+void ExecutorCore::caller_says(ProcessId, ReturnCallsRequest&) {
   if (!is_actor()) hand_back_queue();
 }
 
-void ExecutorCore::caller_says(ProcessId caller, ReplyHeld& message) {
+void ExecutorCore::caller_says(ProcessId caller, ReplyClaimed& message) {
   callers_.at(caller).closed |= message.closes;
   auto& pinned = callers_.at(caller).pinned;
   const auto at = pinned.find(message.number);
@@ -423,7 +423,7 @@ void ExecutorCore::on(const Tick&) {
     CallerRow& caller = callers_.at(id);
     frames_.clear();
     caller.session.tick(now_, frames_);
-    for (auto& frame : frames_) emit(TellCaller{id, std::move(frame)});
+    for (auto& frame : frames_) emit(SendToCaller{id, std::move(frame)});
     caller_deadlines_.watch(id, caller.session.next_deadline(), caller.armed);
   }
 }
@@ -438,16 +438,16 @@ void ExecutorCore::update_lending() {
     blocked_since_.reset();
     if (lent_) {
       lent_ = false;
-      emit(TellAgent{ExecutorBlocked{false}});
+      emit(SendToAgent{ExecutorBlocked{false}});
     }
     return;
   }
   if (!blocked_since_) blocked_since_ = now_;
   if (!is_actor()) hand_back_queue();
-  if (!lent_ && now_ - *blocked_since_ >= assignment_.lend_after) {
+  if (!lent_ && now_ - *blocked_since_ >= assignment_.cpu_release_delay) {
     mark_lent.hit();
     lent_ = true;
-    emit(TellAgent{ExecutorBlocked{true}});
+    emit(SendToAgent{ExecutorBlocked{true}});
   }
 }
 
@@ -458,7 +458,7 @@ void ExecutorCore::on(const ResultsHeld& event) {
   held_ = event.residence;
   if (is_actor()) return;
   if (!leaving_ && std::exchange(holds_said_, held_.any()) != held_.any()) {
-    for (auto& [id, caller] : callers_) say(id, HoldsResults{held_.any()});
+    for (auto& [id, caller] : callers_) say(id, ResidentStateChanged{held_.any()});
   }
   if (running_.empty()) leave_if_spent();
 }
@@ -483,14 +483,14 @@ void ExecutorCore::update_residence() {
     idle_since_.reset();
     if (residence_said_.any() && !leaving_) {
       residence_said_ = {};
-      emit(TellAgent{ExecutorResides{}});
+      emit(SendToAgent{ExecutorResident{}});
     }
     return;
   }
   if (!idle_since_) idle_since_ = now_;
   if (residence_said_ == held_) return;
   const bool first = !residence_said_.any();
-  const Time due = first ? *idle_since_ + assignment_.lend_after
+  const Time due = first ? *idle_since_ + assignment_.cpu_release_delay
                          : residence_told_ + options_.tell_residence_after;
   if (now_ < due) {
     tell_residence_at_ = due;
@@ -499,7 +499,7 @@ void ExecutorCore::update_residence() {
   mark_resident.hit();
   residence_said_ = held_;
   residence_told_ = now_;
-  emit(TellAgent{ExecutorResides{held_}});
+  emit(SendToAgent{ExecutorResident{held_}});
 }
 
 // User code runs until it returns, unless it checks for cancellation, and its result is discarded.

@@ -16,10 +16,10 @@
 
 #include "base/copy_on_write.h"
 #include "base/deadline_heap.h"
-#include "base/latest.h"
+#include "base/ring_buffer.h"
 #include "base/table.h"
 #include "base/time.h"
-#include "client/executor/core/executor_words.h"
+#include "client/executor/core/executor_events.h"
 #include "protocol/session/session.h"
 
 namespace mobula::internal::executor {
@@ -32,7 +32,7 @@ struct RanCallSpan {
   Time ended;
   bool failed = false;
 };
-using RanCalls = Latest<RanCallSpan, 4096>;
+using RanCalls = RingBuffer<RanCallSpan, 4096>;
 
 class ExecutorCore {
  public:
@@ -60,7 +60,7 @@ class ExecutorCore {
     // True until the caller sends a call, and after it has released its last handle: it sends no
     // acknowledgements.
     bool closed = true;
-    RecycledMap<std::uint64_t, RefRecords> pinned;  // refs in replies, until the caller holds them
+    PooledMap<std::uint64_t, RefRecords> pinned;  // refs in replies, until the caller holds them
   };
   struct CallRow {
     std::uint64_t token = 0;
@@ -76,7 +76,7 @@ class ExecutorCore {
   };
 
   void on(const Assigned& event);
-  void on(CallerSaid& event);
+  void on(ReceivedFromCaller& event);
   void on(const CallerGone& event);
   void on(const ArgumentsFetched& event);
   void on(CallFinished& event);
@@ -91,8 +91,8 @@ class ExecutorCore {
   void on(const SubmittedDone&) { submitted_ = Submitted::done; }
   void caller_says(ProcessId caller, PushCall& message);
   void caller_says(ProcessId caller, CancelCall& message);
-  void caller_says(ProcessId caller, TakeBackCalls& message);
-  void caller_says(ProcessId caller, ReplyHeld& message);
+  void caller_says(ProcessId caller, ReturnCallsRequest& message);
+  void caller_says(ProcessId caller, ReplyClaimed& message);
 
   void admit(CallRow row);
   void start_ready();
@@ -136,14 +136,14 @@ class ExecutorCore {
   std::vector<ExecutorFrame> frames_;      // outgoing frames; member only to reuse its memory
   std::optional<Time> blocked_since_;  // set while every running call waits
   bool lent_ = false;
-  Residence held_;                   // results of its calls that other processes may need
+  ResidentResults held_;                   // results of its calls that other processes may need
   bool holds_said_ = false;          // state reported to the lessee
-  Residence residence_said_;         // state reported to the agent
+  ResidentResults residence_said_;         // state reported to the agent
   std::optional<Time> idle_since_;   // set while no call runs or waits here, and results are held
   Time residence_told_;
   std::optional<Time> tell_residence_at_;
   std::optional<EndKind> leaving_;  // set: no further call starts
-  bool farewell_said_ = false;      // StreamRetires was sent
+  bool farewell_said_ = false;      // StreamClosing was sent
   Time leave_by_;
   enum class Object { lives, being_destroyed, destroyed };
   Object object_ = Object::lives;  // state of the actor object

@@ -2,17 +2,17 @@
 // ExecutorCore.
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "client/executor/core/executor_core.h"
 
 namespace mobula::internal::executor {
 namespace {
 
-const Mark mark_left_unevacuated("executor.left_with_what_others_refer_to");
-const Mark mark_left_unacknowledged("executor.left_at_the_bound");
-const Mark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
-const Mark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
-const Mark mark_departed("executor.awaits_submitted_calls_without_its_resources");
+const CoverageMark mark_left_unevacuated("executor.left_with_what_others_refer_to");
+const CoverageMark mark_left_unacknowledged("executor.left_at_the_bound");
+const CoverageMark mark_awaits_submitted("executor.awaits_calls_that_it_has_submitted");
+const CoverageMark mark_hurries("executor.destroys_its_actor_at_the_end_of_the_job");
+const CoverageMark mark_departed("executor.awaits_submitted_calls_without_its_resources");
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void ExecutorCore::on(const EndAsked& event) {
   // The lessee has returned the slot, or is dead: no acknowledgement is awaited.
   say_farewell();
   leave_by_ = now_;
-  if (std::exchange(residence_said_, held_) != held_) emit(TellAgent{ExecutorResides{held_}});
+  if (std::exchange(residence_said_, held_) != held_) emit(SendToAgent{ExecutorResident{held_}});
 }
 
 // The job has ended: running calls are cancelled, and the agent kills this process if they do not
@@ -70,9 +70,9 @@ void ExecutorCore::leave_when_done(EndKind kind) {
 
 void ExecutorCore::say_farewell() {
   if (std::exchange(farewell_said_, true)) return;
-  leave_by_ = now_ + options_.leave_bound;
+  leave_by_ = now_ + options_.leave_timeout;
   for (auto& [id, caller] : callers_) {
-    if (!caller.closed) say(id, StreamRetires{caller.last_number});
+    if (!caller.closed) say(id, StreamClosing{caller.last_number});
   }
 }
 
@@ -107,7 +107,7 @@ void ExecutorCore::tell_departing(bool released) {
   message.kind = *leaving_;
   message.submitted = pending_.calls;
   message.example = pending_.example;
-  emit(TellAgent{std::move(message)});
+  emit(SendToAgent{std::move(message)});
 }
 
 // Exits once no call runs, every caller has all replies and holds their contents, and the calls
@@ -128,14 +128,14 @@ void ExecutorCore::try_leave() {
   if ((*leaving_ != EndKind::killed || held_.any()) && evacuation_ != Evacuation::over) {
     if (std::exchange(evacuation_, Evacuation::asked) == Evacuation::due) {
       emit(Evacuate{});
-      evacuate_by_ = now_ + options_.evacuation_bound;
+      evacuate_by_ = now_ + options_.evacuation_timeout;
     }
     if (now_ < evacuate_by_) return;
     mark_left_unevacuated.hit();
   }
   if (!settled) mark_left_unacknowledged.hit();
   left_ = true;
-  emit(TellAgent{ExecutorRetires{*leaving_}});
+  emit(SendToAgent{ExecutorRetires{*leaving_}});
   emit(Leave{*leaving_, *leaving_ != EndKind::killed});
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 
@@ -12,7 +12,7 @@ bool is_id_prefix(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f'); });
 }
 
-std::set<std::string> known_ids(const Parts& parts, std::string_view given) {
+std::set<std::string> known_ids(const HeadTables& parts, std::string_view given) {
   std::set<std::string> found;
   const auto add = [&](const auto& id) {
     const std::string hex = id.hex();

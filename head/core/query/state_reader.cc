@@ -7,9 +7,9 @@
 
 #include "head/core/view/event_json.h"
 #include "head/core/view/explain_json.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 #include "head/core/view/planner_json.h"
-#include "head/core/requests.h"
+#include "head/core/message_dispatch.h"
 #include "head/core/view/state_json.h"
 #include "head/core/view/submission_json.h"
 #include "head/core/view/documents.h"
@@ -25,7 +25,7 @@ bool is_order(const std::string& verb) {
 }
 
 // Returns the purpose of a query about single tasks, or nothing for other queries.
-std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& verb,
+std::optional<TaskPurpose> task_purpose(const HeadTables& parts, const std::string& verb,
                                         const std::string& kind, const std::string& argument) {
   if (verb == "explain" && may_be_task(parts, argument)) return TaskPurpose::explain;
   if (kind == "task-counts" && verb == "list") return TaskPurpose::count;
@@ -37,17 +37,17 @@ std::optional<TaskPurpose> task_purpose(const Parts& parts, const std::string& v
 
 }  // namespace
 
-std::optional<StateRead> StateReader::read(const ReadState& message, JobId job,
+std::optional<ReadStateReply> StateReader::read(const ReadState& message, JobId job,
                                            ProcessId process) {
   if (message.kind == "objects" || message.kind == "object") {
-    const auto about = message.argument.empty() ? ObjectLists::About::objects
-                                                : ObjectLists::About::one_object;
+    const auto about = message.argument.empty() ? ObjectQuery::About::objects
+                                                : ObjectQuery::About::one_object;
     const auto asked = parts_.objects.ask({process, message.request}, about, message.argument);
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
   if (message.kind == "holders") {
-    const auto asked = parts_.objects.ask({process, message.request}, ObjectLists::About::holders, message.argument);
+    const auto asked = parts_.objects.ask({process, message.request}, ObjectQuery::About::holders, message.argument);
     if (asked) return std::nullopt;
     return state_read(message.request, asked.error());
   }
@@ -152,18 +152,18 @@ namespace {
 // Prefers names of this user's jobs in lookups during its lifetime.
 class AskingUser {
  public:
-  AskingUser(Parts& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
+  AskingUser(HeadTables& parts, const std::string& user_id) : parts_(parts) { parts_.asking_user = user_id; }
   ~AskingUser() { parts_.asking_user.clear(); }
   AskingUser(const AskingUser&) = delete;
   AskingUser& operator=(const AskingUser&) = delete;
 
  private:
-  Parts& parts_;
+  HeadTables& parts_;
 };
 
 }  // namespace
 
-void StateReader::said(const ToolSaid& event) {
+void StateReader::said(const ReceivedFromTool& event) {
   const ToolRequest& request = event.request;
   const Speaker speaker(parts_, event.principal);
   const AskingUser asking(parts_, event.user_id);
@@ -183,16 +183,16 @@ void StateReader::said(const ToolSaid& event) {
                     event.principal.name, parts_.options.questions_per_second, *again / 1ms)));
     refusal.retry_after = *again;
     (void)note_refusal(parts_, event.principal, refusal.text);
-    return parts_.commands.push_back(ReplyTool{event.link, std::move(refusal)});
+    return parts_.commands.push_back(ReplyToTool{event.link, std::move(refusal)});
   }
   if (const auto unreadable = why_unreadable(request)) return reply(event, *unreadable);
   const bool objects = request.kind == "objects" || request.kind == "object";
   const bool memory = request.kind == "memory" && request.verb == "list";
   if (memory || (objects && (request.verb == "list" || request.verb == "get"))) {
     const bool one = request.verb == "get";
-    const auto about = memory ? ObjectLists::About::memory
-                       : one  ? ObjectLists::About::one_object
-                              : ObjectLists::About::objects;
+    const auto about = memory ? ObjectQuery::About::memory
+                       : one  ? ObjectQuery::About::one_object
+                              : ObjectQuery::About::objects;
     const auto asked =
         parts_.objects.ask({event.link, request.request}, about, one ? request.argument : "");
     if (!asked) reply(event, asked.error());
@@ -232,20 +232,20 @@ void StateReader::said(const ToolSaid& event) {
 }
 
 // Operators have no rate limit, because they may stop the cluster anyway.
-std::optional<Duration> StateReader::too_often(const ToolSaid& event) {
+std::optional<Duration> StateReader::too_often(const ReceivedFromTool& event) {
   if (event.principal.role == Role::operator_) return std::nullopt;
   return parts_.rates.ask(parts_.now, event.user_id, cost_of(event.request.verb, event.request.kind));
 }
 
-void StateReader::reply(const ToolSaid& event, const Result<std::string>& answer) {
+void StateReader::reply(const ReceivedFromTool& event, const Result<std::string>& answer) {
   if (answer && event.principal.role != Role::operator_) {
     parts_.rates.charge(parts_.now, event.user_id, cost_of_answer(answer->size()));
   }
-  parts_.commands.push_back(ReplyTool{event.link, tool_reply(event.request.request, answer)});
+  parts_.commands.push_back(ReplyToTool{event.link, tool_reply(event.request.request, answer)});
 }
 
 // Orders that change durable state are answered after the journal has confirmed it.
-Result<std::string> StateReader::order(const ToolSaid& event, bool& waits) {
+Result<std::string> StateReader::order(const ReceivedFromTool& event, bool& waits) {
   const ToolRequest& request = event.request;
   if (request.verb == "token_create" || request.verb == "token_revoke" || request.verb == "join") {
     waits = true;
@@ -361,7 +361,7 @@ Result<std::string> StateReader::undrain(const ToolRequest& request) {
 
 // The holder of a driver's token may stop jobs that it submitted with the token, and jobs of
 // drivers on nodes that joined with the token.
-std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id, const std::string& owner) {
+std::optional<Failure> StateReader::why_not_stop(const ReceivedFromTool& event, JobId id, const std::string& owner) {
   if (event.principal.role != Role::driver || (!owner.empty() && owner == event.user_id)) return std::nullopt;
   const std::string why = fmt::format(
       "job_stop: job {} is not of '{}'; a driver's token ends its own jobs alone, and an operator's key any", id.hex(),
@@ -372,7 +372,7 @@ std::optional<Failure> StateReader::why_not_stop(const ToolSaid& event, JobId id
   return failure(ErrorCode::permission_denied, why);
 }
 
-Result<std::string> StateReader::stop_job(const ToolSaid& event) {
+Result<std::string> StateReader::stop_job(const ReceivedFromTool& event) {
   const std::string& argument = event.request.argument;
   const auto bits = bits_from_hex(argument);
   const Job* driven = bits ? parts_.jobs.find(JobId(*bits)) : nullptr;

@@ -9,35 +9,35 @@
 
 #include "base/id.h"
 #include "base/result.h"
-#include "head/core/inputs.h"
+#include "head/core/head_events.h"
 #include "protocol/messages/process_control.h"
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 class StateReader {
  public:
-  explicit StateReader(Parts& parts) : parts_(parts) {}
+  explicit StateReader(HeadTables& parts) : parts_(parts) {}
 
-  void said(const ToolSaid& event);
+  void said(const ReceivedFromTool& event);
   // Answers a query of a process of `job`. "named_actors" without an argument lists the name space
   // of the job. Returns nothing if agents must be queried first: `process` then receives the reply
   // later.
-  std::optional<StateRead> read(const ReadState& message, JobId job, ProcessId process);
+  std::optional<ReadStateReply> read(const ReadState& message, JobId job, ProcessId process);
 
  private:
   Result<std::string> answer(const std::string& verb, const std::string& kind,
                              const std::string& argument) const;
-  Result<std::string> order(const ToolSaid& event, bool& waits);
+  Result<std::string> order(const ReceivedFromTool& event, bool& waits);
   Result<std::string> drain(const ToolRequest& request);
   Result<std::string> undrain(const ToolRequest& request);
-  Result<std::string> stop_job(const ToolSaid& event);
-  std::optional<Failure> why_not_stop(const ToolSaid& event, JobId id, const std::string& owner);
-  std::optional<Duration> too_often(const ToolSaid& event);
-  void reply(const ToolSaid& event, const Result<std::string>& answer);
+  Result<std::string> stop_job(const ReceivedFromTool& event);
+  std::optional<Failure> why_not_stop(const ReceivedFromTool& event, JobId id, const std::string& owner);
+  std::optional<Duration> too_often(const ReceivedFromTool& event);
+  void reply(const ReceivedFromTool& event, const Result<std::string>& answer);
 
-  Parts& parts_;
+  HeadTables& parts_;
 };
 
 }  // namespace mobula::internal::head

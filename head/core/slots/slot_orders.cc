@@ -1,15 +1,15 @@
 // Start orders. Orders for tasks and actors are sent at once, because they may run again. A command
 // runs at most once unless retries were requested, so its order is durable before it is sent
 // (ActorRow::order). Part of SlotTable.
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "head/core/slots/slot_table.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_stopped_in_time("head.command_stopped_before_its_order_went_out");
-const Mark mark_order_not_durable("head.order_not_durable");
+const CoverageMark mark_stopped_in_time("head.command_stopped_before_its_order_went_out");
+const CoverageMark mark_order_not_durable("head.order_not_durable");
 
 }  // namespace
 

@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "head/core/slots/slot_table.h"
 #include "base/model/start_identity.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_grant_unwanted("head.grant_nobody_wants_any_more");
+const CoverageMark mark_grant_unwanted("head.grant_nobody_wants_any_more");
 
 }  // namespace
 

@@ -4,18 +4,18 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "base/model/start_identity.h"
 #include "head/core/slots/slot_table.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_unknown_slot("head.stated_slot_may_not_go_on");
-const Mark mark_facts_lack("head.facts_lack_a_slot");
-const Mark mark_missed_news("head.facts_make_up_for_missed_news");
-const Mark mark_held_back("head.infeasible_held_back_while_recovering");
+const CoverageMark mark_unknown_slot("head.stated_slot_may_not_go_on");
+const CoverageMark mark_facts_lack("head.facts_lack_a_slot");
+const CoverageMark mark_missed_news("head.facts_make_up_for_missed_news");
+const CoverageMark mark_held_back("head.infeasible_held_back_while_recovering");
 
 scheduler::NodeState scheduler_state(const Node& node) {
   if (node.state == NodeState::suspect) return scheduler::NodeState::suspect;
@@ -86,7 +86,7 @@ void SlotTable::add_stranger(NodeId node, const SlotFact& fact, std::uint64_t en
     booked.allocation.bundle = -1;
     parts_.scheduler.restore_leaving(booked);
   }
-  if (fact.lent) parts_.scheduler.lend(fact.slot);
+  if (fact.lent) parts_.scheduler.release_cpu(fact.slot);
 }
 
 void SlotTable::stranger_gone(NodeId node, SlotId slot) {
@@ -114,7 +114,7 @@ bool SlotTable::restore(NodeId node, const SlotFact& fact) {
   booked.actor = fact.actor.actor;
   booked.allocation = fact.allocation;
   if (!fact.departed && !parts_.scheduler.restore(booked)) return false;
-  if (fact.lent) parts_.scheduler.lend(fact.slot);
+  if (fact.lent) parts_.scheduler.release_cpu(fact.slot);
 
   Slot slot;
   slot.id = fact.slot;
@@ -252,8 +252,8 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
   Slot* slot = &rows_.at(fact.slot);
   EndCause departed_as;
   departed_as.kind = EndKind::retired;
-  lent(node, SlotLent{fact.slot, fact.lent, fact.departed, departed_as});
-  resides(node, SlotResides{fact.slot, fact.residence});
+  lent(node, SlotCpuReleased{fact.slot, fact.lent, fact.departed, departed_as});
+  resides(node, SlotResident{fact.slot, fact.residence});
   if (slot->ready && fact.generation > slot->generation) {
     mark_missed_news.hit();
     generation_ended(node, {fact.slot, slot->generation, slot->endpoint.process,
@@ -268,7 +268,7 @@ void SlotTable::catch_up(NodeId node, const SlotFact& fact, std::uint64_t applie
     slot->ends_there = true;
   } else if (slot->stopping && !slot->ends_there && slot->stopped_by <= applied_through) {
     mark_missed_news.hit();
-    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_within});
+    slot->stopped_by = parts_.nodes.send(node, StopSlot{fact.slot, false, "it was to end", parts_.options.store_results_timeout});
   }
 }
 

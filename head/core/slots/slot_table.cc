@@ -4,19 +4,19 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
-#include "head/core/parts.h"
+#include "base/coverage_mark.h"
+#include "head/core/head_tables.h"
 #include "base/model/start_identity.h"
 #include "protocol/messages/slot_digest.h"
 
 namespace mobula::internal::head {
 namespace {
 
-const Mark mark_old_demand("head.demand_out_of_date");
-const Mark mark_old_generation("head.news_of_an_earlier_generation");
-const Mark mark_gone_unasked("head.slot_gone_unasked");
-const Mark mark_hold_unknown("head.hold_of_unknown_slot");
-const Mark mark_departed("head.slot_without_resources_awaits_submitted_calls");
+const CoverageMark mark_old_demand("head.demand_out_of_date");
+const CoverageMark mark_old_generation("head.news_of_an_earlier_generation");
+const CoverageMark mark_gone_unasked("head.slot_gone_unasked");
+const CoverageMark mark_hold_unknown("head.hold_of_unknown_slot");
+const CoverageMark mark_departed("head.slot_without_resources_awaits_submitted_calls");
 
 // Limits of the wanted slots and the waiting time of a demand. A larger value is forged.
 constexpr std::int64_t most_wanted_slots = 1'000'000'000;
@@ -89,7 +89,7 @@ void SlotTable::remove(SlotId id, const EndCause& cause, bool tell_lessee) {
   if (tell_lessee) parts_.processes.tell(slot.lessee, SlotLost{id, cause});
 }
 
-void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_within, bool orderly) {
+void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration store_timeout, bool orderly) {
   Slot* slot = rows_.find(id);
   if (slot == nullptr) return;
   slot->stopping = true;
@@ -98,7 +98,7 @@ void SlotTable::stop(SlotId id, bool graceful, const std::string& why, Duration 
     held->second.stop_why = why;
     return;
   }
-  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_within, orderly});
+  const std::uint64_t number = parts_.nodes.send(slot->node, StopSlot{id, graceful, why, store_timeout, orderly});
   if (slot->stopped_by == 0 && !slot->ends_there) slot->stopped_by = number;
 }
 
@@ -196,7 +196,7 @@ void SlotTable::returned(ProcessId lessee, SlotId id) {
   const Slot* slot = rows_.find(id);
   if (slot == nullptr || slot->lessee != lessee || slot->stopping) return;
   parts_.scheduler.ends(id, parts_.now);
-  stop(id, false, "returned by its lessee", parts_.options.store_results_within);
+  stop(id, false, "returned by its lessee", parts_.options.store_results_timeout);
 }
 
 void SlotTable::link_lost(ProcessId lessee, const ReturnSlot& message) {
@@ -235,9 +235,9 @@ void SlotTable::lessee_ended(ProcessId lessee, const EndCause& cause) {
   const std::set<SlotId> slots = at->second;
   // Other processes may refer to results of the lessee, so they are stored. If a driver ended, the
   // end of its job follows.
-  const Duration store_within = parts_.options.store_results_within;
+  const Duration store_timeout = parts_.options.store_results_timeout;
   for (const auto id : slots) {
-    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_within);
+    if (!rows_.at(id).stopping) stop(id, false, "its lessee " + to_string(cause), store_timeout);
   }
 }
 
@@ -384,16 +384,16 @@ void SlotTable::tick() {
   }
 }
 
-void SlotTable::lent(NodeId node, const SlotLent& message) {
+void SlotTable::lent(NodeId node, const SlotCpuReleased& message) {
   Slot* slot = on_node(node, message.slot);
   if (slot == nullptr) return;
   if (message.departed) return departed(*slot, message.cause);
   if (slot->lent == message.on || slot->departed) return;
   slot->lent = message.on;
   if (message.on) {
-    parts_.scheduler.lend(message.slot);
+    parts_.scheduler.release_cpu(message.slot);
   } else {
-    parts_.scheduler.resume(message.slot);
+    parts_.scheduler.reacquire_cpu(message.slot);
   }
 }
 
@@ -416,7 +416,7 @@ void SlotTable::departed(Slot& slot, const EndCause& cause) {
   if (unasked) relay(slot, SlotLost{id, cause});
 }
 
-void SlotTable::resides(NodeId node, const SlotResides& message) {
+void SlotTable::resides(NodeId node, const SlotResident& message) {
   Slot* slot = on_node(node, message.slot);
   if (slot == nullptr || slot->lessee.empty() || slot->residence == message.residence) return;
   if (!slot->residence.any()) slot->resident_since = parts_.now;
@@ -427,7 +427,7 @@ void SlotTable::resides(NodeId node, const SlotResides& message) {
   parts_.processes.tell(slot->lessee, RecallSlot{message.slot, "it was wanted back before"});
 }
 
-void SlotTable::over_share(NodeId node, const SlotOverShare& message) {
+void SlotTable::over_share(NodeId node, const SlotShareExceeded& message) {
   Slot* slot = on_node(node, message.slot);
   if (slot == nullptr || message.generation < slot->generation) return;
   slot->over_share = message.on ? message.text : std::string();

@@ -21,7 +21,7 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // One slot. The scheduler accounts its resources.
 struct Slot {
@@ -48,7 +48,7 @@ struct Slot {
   bool ends_there = false;  // its agent ends it without a command
   bool recalled = false;
   bool preempting = false;  // its lessee received a preemption request and has not refused
-  Residence residence;     // results that its idle executor holds
+  ResidentResults residence;     // results that its idle executor holds
   Time resident_since;     // start of its residence
   std::string over_share;  // report that its executor exceeds its share of a device
   Endpoint endpoint;
@@ -89,7 +89,7 @@ class SlotTable {
  public:
   using DemandKey = std::pair<ProcessId, ClassId>;
 
-  explicit SlotTable(Parts& parts) : parts_(parts) {}
+  explicit SlotTable(HeadTables& parts) : parts_(parts) {}
 
   // Changes of nodes. node_joined() returns the reported slots that may not continue.
   std::vector<SlotId> node_joined(const Node& node, const Facts& facts);
@@ -122,15 +122,15 @@ class SlotTable {
   void started(NodeId node, const SlotStarted& message);
   void generation_ended(NodeId node, const SlotGenerationEnded& message);
   void gone(NodeId node, const SlotGone& message);
-  void lent(NodeId node, const SlotLent& message);
-  void resides(NodeId node, const SlotResides& message);
-  void over_share(NodeId node, const SlotOverShare& message);
+  void lent(NodeId node, const SlotCpuReleased& message);
+  void resides(NodeId node, const SlotResident& message);
+  void over_share(NodeId node, const SlotShareExceeded& message);
   // Reconciles the head with the agent's facts after the command `applied_through`. Slots that only
   // one side knows end, and missed reports are applied.
   void reconcile(NodeId node, const Facts& facts, std::uint64_t applied_through);
 
   // Terminates the processes in the slot. Its allocation stays until its agent reports its removal.
-  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_within = {}, bool orderly = false);
+  void stop(SlotId slot, bool graceful, const std::string& why, Duration store_timeout = {}, bool orderly = false);
   // Terminates `users`, which run in bundles of the group, and rejects demands for its bundles.
   void group_removed(GroupId group, const std::set<SlotId>& users, const std::string& why);
   // Results of the journal for start orders, which are sent only when they are durable.
@@ -183,7 +183,7 @@ class SlotTable {
   void stranger_gone(NodeId node, SlotId slot);
   void forget_strangers(NodeId node);
 
-  Parts& parts_;
+  HeadTables& parts_;
   Table<SlotId, Slot> rows_;
   std::map<ProcessId, std::set<SlotId>> by_lessee_;
   std::map<NodeId, std::set<SlotId>> by_node_;

@@ -150,7 +150,7 @@ std::string utc_text(std::int64_t wall_ms) {
                      ms / 60'000 % 60, ms / 1000 % 60, ms % 1000);
 }
 
-Result<std::string> events_json(const Parts& parts, const std::string& text) {
+Result<std::string> events_json(const HeadTables& parts, const std::string& text) {
   const auto filters = filters_of(text);
   if (!filters) return filters.error();
   const EventLog& events = parts.events;

@@ -24,7 +24,7 @@ Json reason_json(const NodeReason& each) {
 }
 
 // Holder of a blocking slot.
-Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
+Json holder_json(const HeadTables& parts, const scheduler::Slot& slot) {
   Json json = {{"slot_id", slot.id.hex()}, {"node_id", slot.node.hex()}, {"job_id", id_json(slot.job)}};
   const auto is = [&](const char* kind, const std::string& name, const std::string& id) {
     json["held_by"] = kind;
@@ -54,7 +54,7 @@ Json holder_json(const Parts& parts, const scheduler::Slot& slot) {
 }
 
 // Slots that must end before the request fits.
-Json holders_json(const Parts& parts, const std::vector<SlotId>& slots) {
+Json holders_json(const HeadTables& parts, const std::vector<SlotId>& slots) {
   Json holders = Json::array();
   for (const auto id : slots) {
     if (holders.size() >= parts.options.max_listed) break;
@@ -69,7 +69,7 @@ std::string leases_text(std::size_t count, const char* where) {
 
 // Text about blocking slots that only hold results: their owners and their future. Empty if no such
 // slot exists.
-std::string residents_text(const Parts& parts, const std::vector<SlotId>& slots) {
+std::string residents_text(const HeadTables& parts, const std::vector<SlotId>& slots) {
   std::string text;
   for (const auto id : slots) {
     const Slot* row = parts.slots.find(id);
@@ -183,7 +183,7 @@ std::string reason_of(const scheduler::GroupExplanation& explanation) {
 namespace {
 
 // Requested resources summed over all nodes, without dead ones.
-Json sums_json(const Parts& parts, const ResourceSet& asked) {
+Json sums_json(const HeadTables& parts, const ResourceSet& asked) {
   const auto use = parts.scheduler.cluster_use();
   Json sums = Json::object();
   for (const auto& [name, needed] : asked.amounts()) {
@@ -195,7 +195,7 @@ Json sums_json(const Parts& parts, const ResourceSet& asked) {
 }
 
 // Requests that would precede this one if enough resources for all of them were free.
-Json queue_json(const scheduler::QueuePlace& place) {
+Json queue_json(const scheduler::QueuePosition& place) {
   std::string text;
   const auto add = [&](std::int64_t count, const char* one, const char* many) {
     if (count > 0)
@@ -219,14 +219,14 @@ Json queue_json(const scheduler::QueuePlace& place) {
 }
 
 // Checks the job of a request. An empty id means a job without terms.
-Result<void> check_job(const Parts& parts, JobId job) {
+Result<void> check_job(const HeadTables& parts, JobId job) {
   if (job.empty() || parts.jobs.works(job)) return {};
   return failure(
       ErrorCode::not_found,
       fmt::format("request: job_id {}: no such job runs; `mobula list jobs` has them", job.hex()));
 }
 
-void add_warnings(const Parts& parts, Json& json) {
+void add_warnings(const HeadTables& parts, Json& json) {
   if (!json.contains("warnings")) json["warnings"] = Json::array();
   if (parts.nodes.recovering()) {
     json["warnings"].push_back("the head is recovering: more nodes may come");
@@ -235,7 +235,7 @@ void add_warnings(const Parts& parts, Json& json) {
 
 // Explains a group, whether it exists or is hypothetical: for each unplaced bundle, the first rule
 // that rejects it on each node. Equal bundles are listed once, under the index of the first.
-Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subject) {
+Json group_explanation_of(const HeadTables& parts, const GroupSpec& spec, Json subject) {
   const auto explanation = parts.scheduler.explain(spec);
   Json json = document("Explanation");
   json["subject"] = std::move(subject);
@@ -278,7 +278,7 @@ Json group_explanation_of(const Parts& parts, const GroupSpec& spec, Json subjec
 
 }  // namespace
 
-Json explanation_of(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant,
+Json explanation_of(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant,
                     Json subject, const std::vector<NodeId>& callers) {
   const auto explanation = parts.scheduler.explain(demand, tenant, callers);
   const auto fits = [](const NodeReason& each) { return each.reason.code == ReasonCode::fits; };
@@ -348,7 +348,7 @@ std::string asks_text(const Request& request, const std::string& typed) {
 }
 
 // Explanation for an actor that does not wait.
-Json settled_actor_json(const Parts& parts, const Actor& actor) {
+Json settled_actor_json(const HeadTables& parts, const Actor& actor) {
   Json json = document("Explanation");
   json["subject"] = actor_json(actor);
   json["feasible"] = true;
@@ -376,7 +376,7 @@ std::string course_of(const SubmissionRow& row) {
 }
 
 // Explanation for a submitted job: if it waits, that of its actor.
-Json submission_explanation(const Parts& parts, const SubmissionRow& row) {
+Json submission_explanation(const HeadTables& parts, const SubmissionRow& row) {
   const Actor* actor = parts.actors.find(SubmissionTable::entry_of(row.job));
   if (row.state == SubmissionState::pending && actor != nullptr && actor->waits) {
     return explanation_of(parts, actor->spec().demand, scheduler::Tenant::actor, submission_json(row),
@@ -399,7 +399,7 @@ bool is_name(const std::string& argument) {
 
 }  // namespace
 
-Result<std::string> explain_json(const Parts& parts, const std::string& argument) {
+Result<std::string> explain_json(const HeadTables& parts, const std::string& argument) {
   if (const auto job = parts.submissions.resolve(argument)) {
     return text_of(submission_explanation(parts, *parts.submissions.find(*job)));
   } else if (job.error().code == ErrorCode::invalid_argument) {

@@ -61,8 +61,8 @@ std::string state_of(const ObjectFact& object) {
   return object.spilled ? "SPILLED" : "SEALED";
 }
 
-std::string memory_json(std::vector<ObjectLists::Item> items,
-                        const std::vector<ObjectLists::Store>& stores,
+std::string memory_json(std::vector<ObjectQuery::Item> items,
+                        const std::vector<ObjectQuery::Store>& stores,
                         std::vector<std::string> warnings, std::size_t limit) {
   std::ranges::stable_sort(items, std::greater{},
                            [](const auto& each) { return each.object.size_bytes; });

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "head/core/query/object_lists.h"
+#include "head/core/query/object_query.h"
 
 namespace mobula::internal::head {
 
@@ -13,8 +13,8 @@ namespace mobula::internal::head {
 std::string state_of(const ObjectFact& object);
 
 // Lists the stores of the nodes and at most `limit` objects, the largest first.
-std::string memory_json(std::vector<ObjectLists::Item> items,
-                        const std::vector<ObjectLists::Store>& stores,
+std::string memory_json(std::vector<ObjectQuery::Item> items,
+                        const std::vector<ObjectQuery::Store>& stores,
                         std::vector<std::string> warnings, std::size_t limit);
 
 }  // namespace mobula::internal::head

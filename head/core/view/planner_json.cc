@@ -65,13 +65,13 @@ Json shape_json(const NodeShape& shape) {
 }
 
 // Bundles of an incomplete group are listed with the group.
-bool waits(const Parts& parts, GroupId group) {
+bool waits(const HeadTables& parts, GroupId group) {
   const auto* row = parts.scheduler.groups().find(group);
   return row != nullptr && !row->complete();
 }
 
 // Sums of the allocations on the node.
-void add_use(const Parts& parts, const scheduler::Node& node, Json& json) {
+void add_use(const HeadTables& parts, const scheduler::Node& node, Json& json) {
   using Key = std::pair<std::string, std::uint32_t>;
   std::map<Key, std::pair<Quantity, std::int64_t>> held;
   std::int64_t tasks = 0, blocked = 0, actors = 0;
@@ -142,7 +142,7 @@ class Writer {
   std::size_t count_ = 0;
 };
 
-void write_nodes(const Parts& parts, Writer& out) {
+void write_nodes(const HeadTables& parts, Writer& out) {
   for (const auto& [id, row] : parts.nodes.rows()) {
     if (out.is_too_long()) return;
     const auto* node = parts.scheduler.cluster().nodes().find(id);
@@ -174,7 +174,7 @@ void add(MissingByClass& missing, const DemandClass& demand, const std::string& 
   row.count += count;
 }
 
-void write_slots(const Parts& parts, Writer& out) {
+void write_slots(const HeadTables& parts, Writer& out) {
   MissingByClass missing;
   std::map<SlotTable::DemandKey, std::int64_t> held;
   for (const auto& [id, slot] : parts.slots.rows()) ++held[{slot.lessee, slot.class_id}];
@@ -201,7 +201,7 @@ void write_slots(const Parts& parts, Writer& out) {
 }
 
 // Order: groups that lost bundles, then by priority, then by arrival.
-void write_groups(const Parts& parts, Writer& out) {
+void write_groups(const HeadTables& parts, Writer& out) {
   std::vector<const scheduler::Groups::Row*> waiting;
   for (const auto& [id, row] : parts.scheduler.groups().rows()) {
     if (!row.complete() && !row.removing) waiting.push_back(&row);
@@ -230,7 +230,7 @@ void write_groups(const Parts& parts, Writer& out) {
 
 }  // namespace
 
-Result<std::string> planner_json(const Parts& parts) {
+Result<std::string> planner_json(const HeadTables& parts) {
   Writer out(parts.options.max_planner_bytes);
   const auto write = [&](const char* list, const auto& items) {
     if (out.is_too_long()) return;
@@ -241,7 +241,7 @@ Result<std::string> planner_json(const Parts& parts) {
   write("nodes", write_nodes);
   write("slots", write_slots);
   write("groups", write_groups);
-  write("warnings", [](const Parts& of, Writer& to) {
+  write("warnings", [](const HeadTables& of, Writer& to) {
     if (!of.nodes.recovering()) return;
     to.add(fmt::format("the head is recovering and waits for {} nodes", of.nodes.expected()));
   });

@@ -13,10 +13,10 @@
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // Errors: resource_exhausted, with the largest list, if the document would exceed
 // HeadOptions::max_planner_bytes. A truncated document would describe another cluster.
-Result<std::string> planner_json(const Parts& parts);
+Result<std::string> planner_json(const HeadTables& parts);
 
 }  // namespace mobula::internal::head

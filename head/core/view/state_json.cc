@@ -34,7 +34,7 @@ std::string state_of(const Node& node) {
 
 std::string pressure_text(const Node& node) { return "short of memory: " + node.pressure.text; }
 
-Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, const PathCounts& transfers) {
+Json node_json(const HeadTables& parts, const Node& node, const scheduler::Use& use, const PathCounts& transfers) {
   Json json = {{"node_id", node.id.hex()},
                {"state", state_of(node)},
                {"address", node.address.control},
@@ -76,7 +76,7 @@ Json node_json(const Parts& parts, const Node& node, const scheduler::Use& use, 
   return json;
 }
 
-std::string state_of(const Parts& parts, const Job& job) {
+std::string state_of(const HeadTables& parts, const Job& job) {
   if (const auto* row = parts.submissions.find(job.start.job)) return std::string(to_string(row->state));
   switch (job.end) {
     case JobEnd::runs: return job.durable ? "RUNNING" : "PENDING";
@@ -88,13 +88,13 @@ std::string state_of(const Parts& parts, const Job& job) {
 }
 
 // Reason in one word for an actor without a slot; otherwise empty.
-std::string waiting_reason(const Parts& parts, const Actor* actor) {
+std::string waiting_reason(const HeadTables& parts, const Actor* actor) {
   if (actor == nullptr || !actor->waits || !actor->slot.empty()) return {};
   return waits_for(parts, actor->spec().demand, scheduler::Tenant::actor);
 }
 
 // Adds the times of a submitted job, or the start of a driver's job.
-void add_course(Json& json, const Parts& parts, const Job& job) {
+void add_course(Json& json, const HeadTables& parts, const Job& job) {
   const auto* row = parts.submissions.find(job.start.job);
   json["started_ms"] = row == nullptr ? Json(job.start.started_ms) : row->started_ms == 0 ? Json(nullptr) : Json(row->started_ms);
   json["started_at"] = utc_or_null(row == nullptr ? job.start.started_ms : row->started_ms);
@@ -108,7 +108,7 @@ void add_course(Json& json, const Parts& parts, const Job& job) {
   json["reason"] = waiting_reason(parts, parts.actors.find(SubmissionTable::entry_of(row->job)));
 }
 
-Json job_json(const Parts& parts, const Job& job) {
+Json job_json(const HeadTables& parts, const Job& job) {
   Json quota = Json::object();
   for (const auto& [name, most] : job.start.terms.quota) quota[name] = number(most);
   Json json = {{"priority", job.start.terms.priority},
@@ -124,7 +124,7 @@ Json job_json(const Parts& parts, const Job& job) {
 
 // Includes submitted jobs that only the history knows, as after a restart of the head.
 template <class Visit>
-void for_each_job(const Parts& parts, Visit visit) {
+void for_each_job(const HeadTables& parts, Visit visit) {
   for (const auto& [id, job] : parts.jobs.rows()) visit(job);
   for (const auto& [id, row] : parts.submissions.rows()) {
     if (parts.jobs.find(id) != nullptr) continue;
@@ -173,7 +173,7 @@ Json actor_json(const Actor& actor) {
 namespace {
 
 // Results that the executor of a resident slot holds, and their age.
-Json residence_json(const Parts& parts, const Slot& slot) {
+Json residence_json(const HeadTables& parts, const Slot& slot) {
   const auto age = std::chrono::duration<double>(parts.now - slot.resident_since);
   return {{"results", slot.residence.results},
           {"bytes", slot.residence.bytes},
@@ -182,7 +182,7 @@ Json residence_json(const Parts& parts, const Slot& slot) {
           {"evacuating", slot.recalled || slot.stopping}};
 }
 
-Json lease_json(const Parts& parts, const Slot& slot) {
+Json lease_json(const HeadTables& parts, const Slot& slot) {
   const Node* node = parts.nodes.find(slot.node);
   static const NodeShape gone;
   const NodeShape& shape = node == nullptr ? gone : node->shape;
@@ -211,7 +211,7 @@ Json lease_json(const Parts& parts, const Slot& slot) {
   return json;
 }
 
-Json executor_json(const Parts& parts, const Slot& slot) {
+Json executor_json(const HeadTables& parts, const Slot& slot) {
   const ProcessId process = slot.endpoint.process;
   const Process* row = parts.processes.find(process);
   return {{"process_id", process.hex()},
@@ -225,7 +225,7 @@ Json executor_json(const Parts& parts, const Slot& slot) {
 
 }  // namespace
 
-Json demand_json(const Parts& parts, const DemandRow& row) {
+Json demand_json(const HeadTables& parts, const DemandRow& row) {
   const Demand& demand = row.demand;
   Json json = {{"class_id", demand.demand_class.id.hex()},
                {"name", demand.example_name},
@@ -249,7 +249,7 @@ struct Listing {
   std::vector<std::string> warnings;
 };
 
-Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
+Result<Listing> listing_of(const HeadTables& parts, const std::string& kind) {
   Listing list;
   const auto add = [&list](const auto& id, Json item) {
     list.items.emplace_back(id.hex(), std::move(item));
@@ -311,7 +311,7 @@ Result<Listing> listing_of(const Parts& parts, const std::string& kind) {
   return list;
 }
 
-std::string list_text(const Parts& parts, Listing list) {
+std::string list_text(const HeadTables& parts, Listing list) {
   Json json = document(list.kind);
   Json items = Json::array();
   const std::size_t limit = parts.options.max_listed;
@@ -333,13 +333,13 @@ std::string plural(const std::string& kind) {
 
 }  // namespace
 
-Result<std::string> list_json(const Parts& parts, const std::string& kind) {
+Result<std::string> list_json(const HeadTables& parts, const std::string& kind) {
   auto list = listing_of(parts, kind);
   if (!list) return list.error();
   return list_text(parts, std::move(*list));
 }
 
-Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id) {
+Result<std::string> get_json(const HeadTables& parts, const std::string& kind, const std::string& id) {
   auto list = listing_of(parts, plural(kind));
   if (!list) return list.error();
   const Json* found = nullptr;
@@ -362,7 +362,7 @@ Result<std::string> get_json(const Parts& parts, const std::string& kind, const 
   return text_of(json);
 }
 
-Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLists::Item>& items,
+Result<std::string> objects_json(const HeadTables& parts, const std::vector<ObjectQuery::Item>& items,
                                  const std::string& id, std::vector<std::string> warnings) {
   Listing list;
   list.kind = "ObjectList";
@@ -389,7 +389,7 @@ Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLis
   return list_text(parts, std::move(list));
 }
 
-std::string status_json(const Parts& parts) {
+std::string status_json(const HeadTables& parts) {
   Json json = document("Status");
   const auto& options = parts.options;
   json["cluster_name"] = options.settings.cluster_name;
@@ -452,7 +452,7 @@ std::string status_json(const Parts& parts) {
   return text_of(json);
 }
 
-std::string named_actors_json(const Parts& parts, const std::string& name_space) {
+std::string named_actors_json(const HeadTables& parts, const std::string& name_space) {
   Listing list;
   list.kind = "NamedActorList";
   for (const auto& [id, actor] : parts.actors.rows()) {
@@ -467,7 +467,7 @@ std::string named_actors_json(const Parts& parts, const std::string& name_space)
   return list_text(parts, std::move(list));
 }
 
-std::string pong_json(const Parts& parts) {
+std::string pong_json(const HeadTables& parts) {
   const auto now_ms = wall_ms(parts, parts.now);
   Json json = document("Pong");
   json["version"] = parts.options.version;

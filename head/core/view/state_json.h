@@ -9,27 +9,27 @@
 
 #include "base/id.h"
 #include "base/result.h"
-#include "head/core/query/object_lists.h"
+#include "head/core/query/object_query.h"
 #include "base/model/request.h"
 #include "scheduler/queues/need.h"
 
 namespace mobula::internal::head {
 
-struct Parts;
+struct HeadTables;
 
 // `kind` is "nodes", "jobs", "actors", "leases", "executors", "placement-groups", or "demands".
 // Errors: not_found for another kind.
-Result<std::string> list_json(const Parts& parts, const std::string& kind);
+Result<std::string> list_json(const HeadTables& parts, const std::string& kind);
 // Returns one item by its id, or by a unique prefix of at least four digits.
-Result<std::string> get_json(const Parts& parts, const std::string& kind, const std::string& id);
+Result<std::string> get_json(const HeadTables& parts, const std::string& kind, const std::string& id);
 // Formats the replies of agents, restricted to objects whose id begins with `id`. Errors: not_found
 // if none matches.
-Result<std::string> objects_json(const Parts& parts, const std::vector<ObjectLists::Item>& items,
+Result<std::string> objects_json(const HeadTables& parts, const std::vector<ObjectQuery::Item>& items,
                                  const std::string& id, std::vector<std::string> warnings);
-std::string status_json(const Parts& parts);
-std::string named_actors_json(const Parts& parts, const std::string& name_space);
+std::string status_json(const HeadTables& parts);
+std::string named_actors_json(const HeadTables& parts, const std::string& name_space);
 // Returns the clock and the release of the head, which tools compare with their own.
-std::string pong_json(const Parts& parts);
+std::string pong_json(const HeadTables& parts);
 // Returns the reply to a successful order.
 std::string done_json(const std::string& kind, const std::vector<std::string>& warnings);
 

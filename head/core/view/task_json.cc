@@ -83,12 +83,12 @@ std::string preempted_text(const TaskFact& fact) {
 }
 
 // The owner may know only the executor.
-NodeId node_of(const Parts& parts, const TaskFact& fact) {
+NodeId node_of(const HeadTables& parts, const TaskFact& fact) {
   return fact.node.empty() ? parts.processes.node_of(fact.executor) : fact.node;
 }
 
 // Returns one sentence for users.
-std::string words_of(const Parts& parts, const Item& item) {
+std::string words_of(const HeadTables& parts, const Item& item) {
   const TaskFact& fact = item.fact;
   const std::string since = ", since " + span_text(fact.since);
   const std::string reason = fact.reason.empty() ? "" : "; " + fact.reason;
@@ -139,7 +139,7 @@ void write_waits(JsonText& json, const TaskFact& fact) {
   json.close_array();
 }
 
-void write_item(JsonText& json, const Parts& parts, const Item& item) {
+void write_item(JsonText& json, const HeadTables& parts, const Item& item) {
   const TaskFact& fact = item.fact;
   json.open_object();
   json.member("task_id", fact.task.hex()).member("state", state_of(fact.phase)).member("name", fact.name);
@@ -168,7 +168,7 @@ void write_item(JsonText& json, const Parts& parts, const Item& item) {
   json.member("reason", words_of(parts, item)).close_object();
 }
 
-Json item_json(const Parts& parts, const Item& item) {
+Json item_json(const HeadTables& parts, const Item& item) {
   JsonText text;
   write_item(text, parts, item);
   return Json::parse(text.take());
@@ -256,7 +256,7 @@ Result<TaskFilters> task_filters(const std::string& text) {
   return filters;
 }
 
-bool may_be_task(const Parts& parts, const std::string& text) {
+bool may_be_task(const HeadTables& parts, const std::string& text) {
   if (!is_id_prefix(text)) return false;
   const auto job = parts.submissions.resolve(text);
   // Several jobs match. The explanation of jobs reports it.
@@ -266,7 +266,7 @@ bool may_be_task(const Parts& parts, const std::string& text) {
 
 namespace {
 
-std::string task_list(const Parts& parts, const TaskAnswers& answers, const char* kind, bool rows) {
+std::string task_list(const HeadTables& parts, const TaskAnswers& answers, const char* kind, bool rows) {
   JsonText json;
   json.open_object().member("apiVersion", "mobula/v1").member("kind", kind);
   if (rows) {
@@ -294,13 +294,13 @@ std::string task_list(const Parts& parts, const TaskAnswers& answers, const char
 
 }  // namespace
 
-std::string tasks_json(const Parts& parts, const TaskAnswers& answers) { return task_list(parts, answers, "TaskList", true); }
+std::string tasks_json(const HeadTables& parts, const TaskAnswers& answers) { return task_list(parts, answers, "TaskList", true); }
 
-std::string task_counts_json(const Parts& parts, const TaskAnswers& answers) {
+std::string task_counts_json(const HeadTables& parts, const TaskAnswers& answers) {
   return task_list(parts, answers, "TaskCounts", false);
 }
 
-Result<std::string> task_json(const Parts& parts, const std::string& id,
+Result<std::string> task_json(const HeadTables& parts, const std::string& id,
                               const TaskAnswers& answers) {
   const auto found = only_one("get task", id, answers);
   if (!found) return found.error();
@@ -310,7 +310,7 @@ Result<std::string> task_json(const Parts& parts, const std::string& id,
   return text_of(json);
 }
 
-Result<std::string> explain_task_json(const Parts& parts, const std::string& id,
+Result<std::string> explain_task_json(const HeadTables& parts, const std::string& id,
                                       const TaskAnswers& answers) {
   const auto found = only_one("explain", id, answers);
   if (!found) return found.error();

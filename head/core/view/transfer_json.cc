@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "head/core/view/event_json.h"
-#include "head/core/parts.h"
+#include "head/core/head_tables.h"
 
 namespace mobula::internal::head {
 namespace {
@@ -20,7 +20,7 @@ const char* state_of(const TransferFact& fact) {
   return fact.failed ? "FAILED" : "FINISHED";
 }
 
-Json transfer_json(const Parts& parts, const TransferItem& item) {
+Json transfer_json(const HeadTables& parts, const TransferItem& item) {
   const TransferFact& fact = item.fact;
   Json refusals = Json::array();
   for (const auto& each : fact.refusals) refusals.push_back(each);
@@ -113,7 +113,7 @@ Result<TransferFilters> transfer_filters(const std::string& text) {
   return filters;
 }
 
-std::string transfers_json(const Parts& parts, const TransferAnswers& answers) {
+std::string transfers_json(const HeadTables& parts, const TransferAnswers& answers) {
   Json json = document("TransferList");
   Json items = Json::array();
   for (const auto& item : answers.items) items.push_back(transfer_json(parts, item));
@@ -147,7 +147,7 @@ Json counts_json(const PathCounts& counts) {
   return items;
 }
 
-std::string fabric_of(const Parts& parts, const Node& node) {
+std::string fabric_of(const HeadTables& parts, const Node& node) {
   if (!node.shape.fabric.empty()) return node.shape.fabric;
   return parts.options.settings.trusted_fabric ? std::string(cluster_fabric) : std::string();
 }

@@ -14,7 +14,7 @@ Json bytes_json(const std::vector<DeviceTaken>& devices) {
 }
 
 // The devices of the node, with the memory in use if the agent reports it.
-Json gpu_use_json(const Node& node, const UsageTold& usage) {
+Json gpu_use_json(const Node& node, const UsageReply& usage) {
   Json gpus = Json::array();
   for (const auto& resource : node.shape.resources) {
     if (resource.name != "GPU") continue;
@@ -30,7 +30,7 @@ Json gpu_use_json(const Node& node, const UsageTold& usage) {
 }
 
 Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
-  const UsageTold& usage = of.usage;
+  const UsageReply& usage = of.usage;
   return {{"node_id", id.hex()},
           {"host", node == nullptr ? "" : node->host},
           {"at_s", in_seconds(usage.at)},
@@ -46,7 +46,7 @@ Json node_usage_json(NodeId id, const Node* node, const NodeUsage& of) {
           {"gpus", node == nullptr ? Json::array() : gpu_use_json(*node, usage)}};
 }
 
-Json executor_usage_json(const Parts& parts, NodeId node, const UsageTold& usage, const ExecutorUsage& each) {
+Json executor_usage_json(const HeadTables& parts, NodeId node, const UsageReply& usage, const ExecutorUsage& each) {
   const auto* slot = parts.slots.find(each.slot);
   const Actor* actor = slot == nullptr || slot->actor.empty() ? nullptr : parts.actors.find(slot->actor);
   return {{"process_id", slot == nullptr ? Json(nullptr) : id_json(slot->endpoint.process)},
@@ -68,14 +68,14 @@ Json executor_usage_json(const Parts& parts, NodeId node, const UsageTold& usage
 
 }  // namespace
 
-Json usage_json(const Parts& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
+Json usage_json(const HeadTables& parts, const std::map<NodeId, NodeUsage>& usages, std::uint64_t limit,
                 std::vector<std::string> warnings) {
   Json json = document("Usage");
   json["nodes"] = Json::array();
   json["items"] = Json::array();
   std::uint64_t left_out = 0, partial = 0;
   for (const auto& [id, of] : usages) {
-    const UsageTold& usage = of.usage;
+    const UsageReply& usage = of.usage;
     json["nodes"].push_back(node_usage_json(id, parts.nodes.find(id), of));
     left_out += usage.left_out;
     for (const auto& each : usage.executors) {

@@ -90,7 +90,7 @@ std::string rules_text(const std::vector<NodeReason>& nodes) {
 
 class Waiting {
  public:
-  explicit Waiting(const Parts& parts) : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
+  explicit Waiting(const HeadTables& parts) : parts_(parts), nodes_(parts.scheduler.cluster().nodes().size()) {}
 
   // Adds `count` requests of the class.
   void add(const char* kind, const DemandClass& demand, scheduler::Tenant tenant, std::int64_t count,
@@ -171,7 +171,7 @@ class Waiting {
     return {word, reason_of(explanation)};
   }
 
-  const Parts& parts_;
+  const HeadTables& parts_;
   std::size_t nodes_;
   std::size_t looks_ = 0;
   std::map<std::tuple<std::string, std::string, std::string>, Shape> shapes_;
@@ -179,7 +179,7 @@ class Waiting {
 
 }  // namespace
 
-std::string waits_for(const Parts& parts, const DemandClass& demand, scheduler::Tenant tenant) {
+std::string waits_for(const HeadTables& parts, const DemandClass& demand, scheduler::Tenant tenant) {
   const auto group = demand.request.placement.group;
   if (!group.empty()) {
     const Group* row = parts.groups.find(group);
@@ -193,7 +193,7 @@ std::string waits_for(const Parts& parts, const DemandClass& demand, scheduler::
   return "(" + std::string(to_string(held_back->code)) + ")";
 }
 
-Json waiting_json(const Parts& parts) {
+Json waiting_json(const HeadTables& parts) {
   Waiting waiting(parts);
   // Many lessees of one class have the same request.
   struct Counted {

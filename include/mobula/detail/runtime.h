@@ -90,7 +90,7 @@ struct ContextRecord {
 };
 
 // Internal to the library.
-class CollectiveDesk;
+class CollectiveGroups;
 
 class MOBULA_API Runtime {
  public:
@@ -143,7 +143,7 @@ class MOBULA_API Runtime {
   virtual std::vector<Transfer> transfers() = 0;
   virtual Done wait_tensor_freed(const Tensor& tensor, const Deadline& deadline) = 0;
   // Returns the collective groups of this process, or null if it can have none.
-  virtual std::shared_ptr<CollectiveDesk> collectives() { return nullptr; }
+  virtual std::shared_ptr<CollectiveGroups> collectives() { return nullptr; }
   // Logs the bytes that this process moved in an operation of a group.
   virtual void note_of_group(internal::transfer::TransferRecord&&) {}
   // Reads the values of the first objects, as many as fit into the node's store together, at least

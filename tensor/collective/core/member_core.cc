@@ -7,16 +7,16 @@
 #include <string_view>
 #include <utility>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 
 namespace mobula::internal::collective {
 namespace {
 
-const Mark mark_mismatch("collective.members_want_different_things");
-const Mark mark_later_end("collective.end_of_a_later_operation");
-const Mark mark_crossing("collective.two_send_to_each_other");
-const Mark mark_explained("collective.library_failed_and_words_say_why");
-const Mark mark_unexplained("collective.library_failed_and_nobody_says_why");
+const CoverageMark mark_mismatch("collective.members_want_different_things");
+const CoverageMark mark_later_end("collective.end_of_a_later_operation");
+const CoverageMark mark_crossing("collective.two_send_to_each_other");
+const CoverageMark mark_explained("collective.library_failed_and_words_say_why");
+const CoverageMark mark_unexplained("collective.library_failed_and_nobody_says_why");
 
 // A member is at most one operation ahead; further messages are invalid.
 constexpr std::size_t most_heard = 8;
@@ -24,7 +24,7 @@ constexpr std::size_t most_heard = 8;
 // operations.
 constexpr std::string_view agreed_upon = " (agreed)";
 // Delay of a member's last messages after the library reports its end.
-constexpr Duration words_within = 500ms;
+constexpr Duration control_timeout = 500ms;
 
 double seconds(Duration span) { return std::chrono::duration<double>(span).count(); }
 
@@ -75,7 +75,7 @@ void MemberCore::meet(Time now, const Operation& own, std::span<const std::byte>
   own_ = own;
   if (!own_.library.empty() && terms_.communication == Communication::useful) own_.library += agreed_upon;
   together_ = true;
-  Word word;
+  ControlMessage word;
   word.number = ++number_;
   word.operation = own_;
   const bool gives = own.kind != OperationKind::broadcast || own.root == terms_.rank;
@@ -104,8 +104,8 @@ void MemberCore::send(Time now, std::uint32_t to, const Operation& operation, st
   other_ = to;
   sends_ = true;
   peers_[to].accepted = false;
-  Word offer;
-  offer.kind = WordKind::offer;
+  ControlMessage offer;
+  offer.kind = ControlKind::offer;
   offer.operation = operation;
   say(to, offer, out);
   wait(Wait::accept, now, out);
@@ -122,36 +122,36 @@ void MemberCore::receive(Time now, std::uint32_t from, std::optional<Time> deadl
 
 // ---- messages -----------------------------------------------------------------------------------
 
-void MemberCore::say(std::optional<std::uint32_t> to, const Word& word, Commands& out) {
-  out.push_back(SayWord{to, word});
+void MemberCore::say(std::optional<std::uint32_t> to, const ControlMessage& word, Commands& out) {
+  out.push_back(SendControl{to, word});
 }
 
-const Word* MemberCore::next_of(std::uint32_t rank, WordKind kind) const {
+const ControlMessage* MemberCore::next_of(std::uint32_t rank, ControlKind kind) const {
   const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find(heard, kind, &Word::kind);
+  const auto at = std::ranges::find(heard, kind, &ControlMessage::kind);
   return at == heard.end() ? nullptr : &*at;
 }
 
-Word MemberCore::take(std::uint32_t rank, WordKind kind) {
+ControlMessage MemberCore::take(std::uint32_t rank, ControlKind kind) {
   auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find(heard, kind, &Word::kind);
-  Word word = std::move(*at);
+  const auto at = std::ranges::find(heard, kind, &ControlMessage::kind);
+  ControlMessage word = std::move(*at);
   heard.erase(at);
   return word;
 }
 
-void MemberCore::heard(Time now, std::uint32_t rank, Word word, Commands& out) {
+void MemberCore::heard(Time now, std::uint32_t rank, ControlMessage word, Commands& out) {
   if (over_ || rank >= size() || rank == terms_.rank || peers_[rank].gave_up) return;
   Peer& peer = peers_[rank];
-  if (word.kind == WordKind::broken) {
+  if (word.kind == ControlKind::broken) {
     if (word.text.empty()) word.text = fmt::format("{} has given up", terms_.names[rank]);
     std::erase_if(word.ranks, [&](std::uint32_t each) { return each >= size(); });
     peer.gave_up = std::move(word);
-  } else if (word.kind == WordKind::accept) {
-    const Word* const before = next_of(rank, WordKind::let_go);
+  } else if (word.kind == ControlKind::accept) {
+    const ControlMessage* const before = next_of(rank, ControlKind::let_go);
     peer.accepted = true;
     peer.accepted_without = before == nullptr ? std::string() : before->text;
-  } else if (word.kind == WordKind::let_go && communicator_ == Communicator::failed && !answers_) {
+  } else if (word.kind == ControlKind::let_go && communicator_ == Communicator::failed && !answers_) {
     // This member has no communicator either.
   } else if (peer.heard.size() >= most_heard) {
     return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it is further ahead than a member can be", terms_.names[rank])}, out);
@@ -168,7 +168,7 @@ void MemberCore::cut_off(Time, std::uint32_t rank, const std::string& why, Comma
 
 MemberCore::Ranks MemberCore::missing() const {
   Ranks ranks;
-  const auto without = [&](WordKind kind) {
+  const auto without = [&](ControlKind kind) {
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       if (rank != terms_.rank && next_of(rank, kind) == nullptr) ranks.push_back(rank);
     }
@@ -187,25 +187,25 @@ MemberCore::Ranks MemberCore::missing() const {
   }
   const auto place = std::ranges::find(line_, terms_.rank) - line_.begin();
   switch (wait_) {
-    case Wait::meetings: without(WordKind::meeting); break;
-    case Wait::opened: without(WordKind::opened); break;
+    case Wait::meetings: without(ControlKind::meeting); break;
+    case Wait::opened: without(ControlKind::opened); break;
     case Wait::came:
       for (const auto rank : line_) {
         if (rank != terms_.rank && answer_of(rank) == nullptr) ranks.push_back(rank);
       }
       break;
     case Wait::accept:
-      if (!peers_[*other_].accepted && next_of(*other_, WordKind::offer) == nullptr) ranks.push_back(*other_);
+      if (!peers_[*other_].accepted && next_of(*other_, ControlKind::offer) == nullptr) ranks.push_back(*other_);
       break;
     case Wait::offer:
-      if (next_of(*other_, WordKind::offer) == nullptr) ranks.push_back(*other_);
+      if (next_of(*other_, ControlKind::offer) == nullptr) ranks.push_back(*other_);
       break;
     case Wait::begin:
-      if (next_of(0, WordKind::begin) == nullptr) ranks.push_back(0);
+      if (next_of(0, ControlKind::begin) == nullptr) ranks.push_back(0);
       break;
     case Wait::turn: {
       const std::uint32_t before = line_[static_cast<std::size_t>(place) - 1];
-      if (next_of(before, WordKind::turn) == nullptr) ranks.push_back(before);
+      if (next_of(before, ControlKind::turn) == nullptr) ranks.push_back(before);
       break;
     }
   }
@@ -220,7 +220,7 @@ void MemberCore::wait(Wait wait, Time now, Commands& out) {
 
 void MemberCore::go_on(Time now, Commands& out) {
   if (communicator_ == Communicator::opening && !own_opening_ && stage_ != Stage::closing) {
-    if (const Word* failed = failed_opening()) return stop_opening(now, failed->text, out);
+    if (const ControlMessage* failed = failed_opening()) return stop_opening(now, failed->text, out);
   }
   if (stops_moving(now, out)) return;
   if (stage_ != Stage::hearing || !missing().empty()) return;
@@ -229,11 +229,11 @@ void MemberCore::go_on(Time now, Commands& out) {
     case Wait::accept: return accepted(now, out);
     case Wait::offer: return offered(now, out);
     case Wait::begin: {
-      beginning_ = take(0, WordKind::begin).operand;
+      beginning_ = take(0, ControlKind::begin).operand;
       return take_turns(now, out);
     }
     case Wait::turn:
-      (void)take(line_[static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin()) - 1], WordKind::turn);
+      (void)take(line_[static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin()) - 1], ControlKind::turn);
       return turn_comes(now, out);
     case Wait::opened: return conclude_opening(now, out);
     case Wait::came: return conclude_moving(now, out);
@@ -245,8 +245,8 @@ void MemberCore::go_on(Time now, Commands& out) {
 void MemberCore::conclude(Time now, Commands& out) {
   std::vector<Operation> said;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (const Word* const before = let_go_before(rank, WordKind::meeting); before != nullptr && let_go_before_.empty()) let_go_before_ = before->text;
-    if (rank != terms_.rank) said_[rank] = take(rank, WordKind::meeting);
+    if (const ControlMessage* const before = let_go_before(rank, ControlKind::meeting); before != nullptr && let_go_before_.empty()) let_go_before_ = before->text;
+    if (rank != terms_.rank) said_[rank] = take(rank, ControlKind::meeting);
     if (said_[rank].number != number_) {
       return give_up({Refusal::Kind::broken, {rank}, fmt::format("{} is gone: it counts its operations otherwise", terms_.names[rank])}, out);
     }
@@ -275,7 +275,7 @@ void MemberCore::settle_way(Time now, Commands& out) {
     case Communication::useful: {
       if (communicator_ == Communicator::open && !let_go_before_.empty()) let_go(let_go_before_, out);
       if (communicator_ == Communicator::failed && std::exchange(is_begun_, false)) {
-        forget({WordKind::let_go});
+        forget({ControlKind::let_go});
         stage_ = Stage::closing;  // this function runs again after `closed`
         return;
       }
@@ -301,8 +301,8 @@ void MemberCore::prepared(Time now, const std::optional<Failure>& failure, Comma
                     fmt::format("{} has no memory for {}: {}", own_name(), other_ ? doing_ : agreed_.text(), failure->text)}, out);
   }
   if (other_ && !sends_) {
-    Word accept;
-    accept.kind = WordKind::accept;
+    ControlMessage accept;
+    accept.kind = ControlKind::accept;
     say(*other_, accept, out);
   }
   line_ = other_ ? Ranks{terms_.rank, *other_} : Ranks{};
@@ -336,15 +336,15 @@ void MemberCore::accepted(Time now, Commands& out) {
   }
   // Both members send and neither receives. Both see it and drop both offers.
   mark_crossing.hit();
-  (void)take(*other_, WordKind::offer);
+  (void)take(*other_, ControlKind::offer);
   refuse({Refusal::Kind::mismatch, {terms_.rank, *other_},
           fmt::format("{} and {} send to each other and neither receives; let one of them receive first", own_name(),
                       terms_.names[*other_])});
 }
 
 void MemberCore::offered(Time now, Commands& out) {
-  if (const Word* const before = let_go_before(*other_, WordKind::offer)) let_go_before_ = before->text;
-  agreed_ = take(*other_, WordKind::offer).operation;
+  if (const ControlMessage* const before = let_go_before(*other_, ControlKind::offer)) let_go_before_ = before->text;
+  agreed_ = take(*other_, ControlKind::offer).operation;
   settle_way(now, out);
 }
 
@@ -356,7 +356,7 @@ void MemberCore::explain(Time now, Refusal unexplained) {
     // Also for a later operation that did not affect this one before.
     if (peer.gave_up) unexplained_ = {Refusal::Kind::broken, peer.gave_up->ranks, peer.gave_up->text};
   }
-  explained_by_ = now + words_within;
+  explained_by_ = now + control_timeout;
   stage_ = Stage::explaining;
 }
 
@@ -399,8 +399,8 @@ void MemberCore::refuse(Refusal why) {
 
 // Makes the group unusable: sends the reason, then closes the connections.
 void MemberCore::give_up(Refusal why, Commands& out) {
-  Word word;
-  word.kind = WordKind::broken;
+  ControlMessage word;
+  word.kind = ControlKind::broken;
   // All operations before this number are complete on this member.
   word.number = number_ + (together_ ? 0 : 1);
   word.ranks = why.ranks;

@@ -19,18 +19,18 @@
 #include "base/time.h"
 #include "tensor/collective/core/operation.h"
 #include "tensor/collective/core/refusal.h"
-#include "tensor/collective/core/word.h"
+#include "tensor/collective/core/control_message.h"
 
 namespace mobula::internal::collective {
 
-struct SayWord {
+struct SendControl {
   std::optional<std::uint32_t> to;  // empty: all other members
-  Word word;
+  ControlMessage word;
 };
 // After the messages: no further message follows, and the others see the end of the stream. Payload
 // in transit is discarded.
 struct CloseConnections {};
-using MemberCommand = std::variant<SayWord, CloseConnections>;
+using MemberCommand = std::variant<SendControl, CloseConnections>;
 
 // Whether device tensors use a communicator of the members' devices.
 enum class Communication : std::uint8_t {
@@ -102,7 +102,7 @@ class MemberCore {
   void receive(Time now, std::uint32_t from, std::optional<Time> deadline, Commands& out);
 
   // ---- events; an unexpected event changes nothing ----
-  void heard(Time now, std::uint32_t rank, Word word, Commands& out);
+  void heard(Time now, std::uint32_t rank, ControlMessage word, Commands& out);
   // The control channel of the member ended; all its messages were delivered.
   void cut_off(Time now, std::uint32_t rank, const std::string& why, Commands& out);
   // The payload stream of the member failed; its control messages may still explain the reason.
@@ -137,7 +137,7 @@ class MemberCore {
   // Peer of a send or receive; empty: all members participate.
   std::optional<std::uint32_t> other() const { return other_; }
   // Handshake messages by rank, with their operands.
-  const std::vector<Word>& said() const { return said_; }
+  const std::vector<ControlMessage>& said() const { return said_; }
   const std::vector<std::byte>& beginning() const { return beginning_; }
   // True while the turn of the device is needed.
   bool needs_turn() const { return needs_turn_; }
@@ -156,10 +156,10 @@ class MemberCore {
   enum class Wait : std::uint8_t { meetings, accept, offer, begin, turn, opened, came };
   enum class Communicator : std::uint8_t { none, opening, open, failed };
   struct Peer {
-    std::deque<Word> heard;           // messages that are not processed yet
+    std::deque<ControlMessage> heard;           // messages that are not processed yet
     bool accepted = false;            // it accepted an offer of this member
     std::string accepted_without = {};  // reason why it had released its communicator before
-    std::optional<Word> gave_up = {};  // its last message
+    std::optional<ControlMessage> gave_up = {};  // its last message
   };
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(terms_.names.size()); }
@@ -167,9 +167,9 @@ class MemberCore {
   std::string names(const Ranks& ranks) const;
   bool starts(Time now, std::string doing, std::optional<Time> deadline);
   bool names_another(std::uint32_t rank, const char* what);
-  void say(std::optional<std::uint32_t> to, const Word& word, Commands& out);
-  const Word* next_of(std::uint32_t rank, WordKind kind) const;
-  Word take(std::uint32_t rank, WordKind kind);
+  void say(std::optional<std::uint32_t> to, const ControlMessage& word, Commands& out);
+  const ControlMessage* next_of(std::uint32_t rank, ControlKind kind) const;
+  ControlMessage take(std::uint32_t rank, ControlKind kind);
   void wait(Wait wait, Time now, Commands& out);
   void go_on(Time now, Commands& out);
 
@@ -184,15 +184,15 @@ class MemberCore {
   void open_communicator(Time now, Commands& out);
   void stop_opening(Time now, std::string why, Commands& out);
   void conclude_opening(Time now, Commands& out);
-  const Word* failed_opening() const;
+  const ControlMessage* failed_opening() const;
   void take_turns(Time now, Commands& out);
   void turn_comes(Time now, Commands& out);
 
-  const Word* let_go_before(std::uint32_t rank, WordKind kind) const;
-  const Word* answer_of(std::uint32_t rank) const;
+  const ControlMessage* let_go_before(std::uint32_t rank, ControlKind kind) const;
+  const ControlMessage* answer_of(std::uint32_t rank) const;
   void notice_who_let_go(Commands& out);
   void let_go(const std::string& why, Commands& out);
-  void forget(std::initializer_list<WordKind> kinds);
+  void forget(std::initializer_list<ControlKind> kinds);
   bool stops_moving(Time now, Commands& out);
   void stop_moving(Time now, std::string why, Commands& out);
   void say_came(Time now, Commands& out);
@@ -221,7 +221,7 @@ class MemberCore {
   Refusal unexplained_;
   Operation own_;
   Operation agreed_;
-  std::vector<Word> said_;
+  std::vector<ControlMessage> said_;
   Way way_ = Way::plan;
   std::optional<std::uint32_t> other_;
   Ranks line_;  // order of the device turns

@@ -3,37 +3,37 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "tensor/collective/core/member_core.h"
 
 namespace mobula::internal::collective {
 namespace {
 
-const Mark mark_again("collective.operation_goes_again_by_way_of_the_host");
-const Mark mark_later("collective.communicator_was_let_go_after_the_operation");
-const Mark mark_before("collective.another_had_let_go_of_its_communicator");
+const CoverageMark mark_again("collective.operation_goes_again_by_way_of_the_host");
+const CoverageMark mark_later("collective.communicator_was_let_go_after_the_operation");
+const CoverageMark mark_before("collective.another_had_let_go_of_its_communicator");
 
-bool answers(const Word& word) { return word.kind == WordKind::came || word.kind == WordKind::let_go; }
+bool answers(const ControlMessage& word) { return word.kind == ControlKind::came || word.kind == ControlKind::let_go; }
 
 }  // namespace
 
 // Release message of this member that precedes its message of this kind, if any.
-const Word* MemberCore::let_go_before(std::uint32_t rank, WordKind kind) const {
+const ControlMessage* MemberCore::let_go_before(std::uint32_t rank, ControlKind kind) const {
   const auto& heard = peers_[rank].heard;
-  const auto at = std::ranges::find_if(heard, [kind](const Word& word) { return word.kind == kind || word.kind == WordKind::let_go; });
+  const auto at = std::ranges::find_if(heard, [kind](const ControlMessage& word) { return word.kind == kind || word.kind == ControlKind::let_go; });
   return at == heard.end() || at->kind == kind ? nullptr : &*at;
 }
 
 // The first report counts: after a report of completion, a member may release the communicator.
-const Word* MemberCore::answer_of(std::uint32_t rank) const {
+const ControlMessage* MemberCore::answer_of(std::uint32_t rank) const {
   const auto& heard = peers_[rank].heard;
   const auto at = std::ranges::find_if(heard, answers);
   return at == heard.end() ? nullptr : &*at;
 }
 
-void MemberCore::forget(std::initializer_list<WordKind> kinds) {
+void MemberCore::forget(std::initializer_list<ControlKind> kinds) {
   for (Peer& peer : peers_) {
-    std::erase_if(peer.heard, [&](const Word& word) { return std::ranges::find(kinds, word.kind) != kinds.end(); });
+    std::erase_if(peer.heard, [&](const ControlMessage& word) { return std::ranges::find(kinds, word.kind) != kinds.end(); });
   }
 }
 
@@ -41,11 +41,11 @@ void MemberCore::forget(std::initializer_list<WordKind> kinds) {
 void MemberCore::notice_who_let_go(Commands& out) {
   if (communicator_ != Communicator::open) return;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    const Word* const word = next_of(rank, WordKind::let_go);
+    const ControlMessage* const word = next_of(rank, ControlKind::let_go);
     if (word == nullptr) continue;
     mark_before.hit();
     let_go(std::string(word->text), out);
-    return forget({WordKind::let_go});
+    return forget({ControlKind::let_go});
   }
 }
 
@@ -55,8 +55,8 @@ void MemberCore::let_go(const std::string& why, Commands& out) {
   communicator_ = Communicator::failed;
   devices_.clear();
   no_communicator_ = "nccl: " + why;
-  Word word;
-  word.kind = WordKind::let_go;
+  ControlMessage word;
+  word.kind = ControlKind::let_go;
   word.number = number_;
   word.text = why;
   say(std::nullopt, word, out);
@@ -66,7 +66,7 @@ void MemberCore::let_go(const std::string& why, Commands& out) {
 bool MemberCore::stops_moving(Time now, Commands& out) {
   if (!answers_ || communicator_ != Communicator::open) return false;
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    const Word* const word = next_of(rank, WordKind::let_go);
+    const ControlMessage* const word = next_of(rank, ControlKind::let_go);
     if (word == nullptr) continue;
     stop_moving(now, word->text, out);
     return true;
@@ -84,8 +84,8 @@ void MemberCore::stop_moving(Time, std::string why, Commands& out) {
 void MemberCore::say_came(Time now, Commands& out) {
   needs_turn_ = false;
   own_answer_.emplace();
-  Word word;
-  word.kind = WordKind::came;
+  ControlMessage word;
+  word.kind = ControlKind::came;
   word.number = number_;
   say(other_, word, out);
   wait(Wait::came, now, out);
@@ -101,10 +101,10 @@ void MemberCore::conclude_moving(Time now, Commands& out) {
   }
   answers_ = false;
   for (const auto rank : line_) {
-    const Word* const answer = rank == terms_.rank ? nullptr : answer_of(rank);
-    if (answer != nullptr && answer->kind == WordKind::came) (void)take(rank, WordKind::came);
+    const ControlMessage* const answer = rank == terms_.rank ? nullptr : answer_of(rank);
+    if (answer != nullptr && answer->kind == ControlKind::came) (void)take(rank, ControlKind::came);
   }
-  if (communicator_ == Communicator::failed) forget({WordKind::let_go, WordKind::turn});
+  if (communicator_ == Communicator::failed) forget({ControlKind::let_go, ControlKind::turn});
   if (why.empty()) {
     if (communicator_ == Communicator::failed) mark_later.hit();
     return done(out);

@@ -5,14 +5,14 @@
 #include <set>
 #include <utility>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "tensor/collective/core/member_core.h"
 
 namespace mobula::internal::collective {
 namespace {
 
-const Mark mark_opened("collective.communicator_is_begun_by_an_operation");
-const Mark mark_not_opened("collective.communicator_could_not_be_begun");
+const CoverageMark mark_opened("collective.communicator_is_begun_by_an_operation");
+const CoverageMark mark_not_opened("collective.communicator_could_not_be_begun");
 
 }  // namespace
 
@@ -67,8 +67,8 @@ void MemberCore::begun(Time now, Result<std::vector<std::byte>> beginning, Comma
   if (stage_ != Stage::beginning) return;
   if (!beginning) return stop_opening(now, own_name() + ": " + beginning.error().text, out);
   beginning_ = std::move(*beginning);
-  Word word;
-  word.kind = WordKind::begin;
+  ControlMessage word;
+  word.kind = ControlKind::begin;
   word.operand = beginning_;
   say(std::nullopt, word, out);
   take_turns(now, out);
@@ -86,15 +86,15 @@ void MemberCore::opened(Time now, const std::optional<Failure>& failure, Command
   if (failure) return stop_opening(now, own_name() + ": " + failure->text, out);
   needs_turn_ = false;
   own_opening_.emplace();
-  Word word;
-  word.kind = WordKind::opened;
+  ControlMessage word;
+  word.kind = ControlKind::opened;
   say(std::nullopt, word, out);
   wait(Wait::opened, now, out);
 }
 
-const Word* MemberCore::failed_opening() const {
+const ControlMessage* MemberCore::failed_opening() const {
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    const Word* said = rank == terms_.rank ? nullptr : next_of(rank, WordKind::opened);
+    const ControlMessage* said = rank == terms_.rank ? nullptr : next_of(rank, ControlKind::opened);
     if (said != nullptr && !said->text.empty()) return said;
   }
   return nullptr;
@@ -104,8 +104,8 @@ const Word* MemberCore::failed_opening() const {
 void MemberCore::stop_opening(Time now, std::string why, Commands& out) {
   if (terms_.communication == Communication::always) return give_up({Refusal::Kind::broken, {terms_.rank}, std::move(why)}, out);
   own_opening_ = std::move(why);
-  Word word;
-  word.kind = WordKind::opened;
+  ControlMessage word;
+  word.kind = ControlKind::opened;
   word.text = *own_opening_;
   say(std::nullopt, word, out);
   if (std::exchange(is_begun_, false)) {
@@ -131,21 +131,21 @@ void MemberCore::closed(Time now, const std::optional<Failure>& failure, Command
 // All members have reported.
 void MemberCore::conclude_opening(Time now, Commands& out) {
   std::string why = *own_opening_;
-  if (const Word* failed = failed_opening(); failed != nullptr && why.empty()) why = failed->text;
+  if (const ControlMessage* failed = failed_opening(); failed != nullptr && why.empty()) why = failed->text;
   if (!why.empty() && std::exchange(is_begun_, false)) {
     stage_ = Stage::closing;  // this function runs again after `closed`
     return;
   }
   for (std::uint32_t rank = 0; rank < size(); ++rank) {
-    if (rank != terms_.rank) (void)take(rank, WordKind::opened);
+    if (rank != terms_.rank) (void)take(rank, ControlKind::opened);
   }
   communicator_ = why.empty() ? Communicator::open : Communicator::failed;
   (why.empty() ? mark_opened : mark_not_opened).hit();
   if (why.empty()) {
-    for (const Word& each : said_) devices_.push_back(each.operation.device);
+    for (const ControlMessage& each : said_) devices_.push_back(each.operation.device);
   } else {
     // Turns of an abandoned attempt are invalid.
-    forget({WordKind::turn, WordKind::begin});
+    forget({ControlKind::turn, ControlKind::begin});
     no_communicator_ = "nccl: " + why;
   }
   settle_way(now, out);
@@ -170,8 +170,8 @@ void MemberCore::turn_taken(Time now, const std::optional<Failure>& failure, Com
   if (failure) return give_up({Refusal::Kind::broken, {terms_.rank}, fmt::format("{} is gone: {}", own_name(), failure->text)}, out);
   const auto place = static_cast<std::size_t>(std::ranges::find(line_, terms_.rank) - line_.begin());
   if (place + 1 < line_.size()) {
-    Word word;
-    word.kind = WordKind::turn;
+    ControlMessage word;
+    word.kind = ControlKind::turn;
     word.number = number_;
     say(line_[place + 1], word, out);
   }

@@ -18,7 +18,7 @@ class ActorsOfAClient : public testing::Test {
     StartJob job;
     job.job = JobId::of(1);
     step(Attached{NodeId::of(1), ProcessId::of(9), job});
-    step(AgentSaid{HeadStatus{true, 1}});
+    step(ReceivedFromAgent{HeadStatus{true, 1}});
     SubmitActor submit;
     submit.spec.actor = actor_;
     submit.spec.constructor.form.edit().num_returns = 0;
@@ -37,19 +37,19 @@ class ActorsOfAClient : public testing::Test {
     news.version = version;
     news.state = state;
     news.endpoint.process = ProcessId::of(20);
-    step(AgentSaid{FromHead{news}});
+    step(ReceivedFromAgent{FromHead{news}});
   }
   static std::vector<EndActor> ends(const std::vector<Command>& commands) {
     std::vector<EndActor> found;
     for (const auto& each : commands) {
-      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
       const auto* end = relay ? std::get_if<EndActor>(&relay->message) : nullptr;
       if (end != nullptr) found.push_back(*end);
     }
     return found;
   }
-  std::vector<Command> new_head(std::uint64_t epoch) { return step(AgentSaid{HeadStatus{true, epoch}}); }
+  std::vector<Command> new_head(std::uint64_t epoch) { return step(ReceivedFromAgent{HeadStatus{true, epoch}}); }
 
   const ActorId actor_ = ActorId::of(7);
   ClientCore core_{ClientOptions{}};
@@ -72,7 +72,7 @@ TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) {
   };
   const auto questions = [](const std::vector<Command>& commands) {
     return std::ranges::count_if(commands, [](const auto& each) {
-      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
       return relay && (std::holds_alternative<CreateActor>(relay->message) || std::holds_alternative<FindActor>(relay->message));
     });
@@ -86,23 +86,23 @@ TEST_F(ActorsOfAClient, ActorFoundAgainAfterEnd_ResendsQuery) {
   EXPECT_EQ(questions(step(AskHead{FindActor{5, "shared", ""}})), 1);
   EXPECT_EQ(ends(step(ReleaseRef{handle_id(actor_)})).size(), 1u);
   // The head replied before it received the release of the last handle.
-  ActorFound found;
+  FindActorReply found;
   found.found = true;
   found.actor = actor_;
   found.wanted = submit.spec.actor;
-  const auto created = step(AgentSaid{FromHead{found}});
+  const auto created = step(ReceivedFromAgent{FromHead{found}});
   EXPECT_EQ(questions(created), 1);
   EXPECT_EQ(answers(created), 0);
   found.wanted = {};
   found.request = 5;
-  const auto asked = step(AgentSaid{FromHead{found}});
+  const auto asked = step(ReceivedFromAgent{FromHead{found}});
   EXPECT_EQ(questions(asked), 1);
   EXPECT_EQ(answers(asked), 0);
   // Other processes hold the actor: the next reply left the head after the release.
-  EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
+  EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
   found.request = 0;
   found.wanted = submit.spec.actor;
-  EXPECT_EQ(answers(step(AgentSaid{FromHead{found}})), 1);
+  EXPECT_EQ(answers(step(ReceivedFromAgent{FromHead{found}})), 1);
 }
 
 TEST_F(ActorsOfAClient, ResendsKillButNotKillWithRestart) {

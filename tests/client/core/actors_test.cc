@@ -43,7 +43,7 @@ TEST_F(ActorCalls, ReadsPendingLimitFromCreationOrHead) {
   head(news);
   EXPECT_EQ(core_.actor(foreign)->max_pending_calls, 5);
 
-  ActorFound found;
+  FindActorReply found;
   found.found = true;
   found.actor = ActorId::of(3);
   found.max_pending_calls = 7;
@@ -130,7 +130,7 @@ TEST_F(ActorCalls, QueueFull_CallsResentInOrderAsOthersEnd) {
   // The actor has a free slot for two of these.
   for (std::uint64_t number = 3; number <= 5; ++number) {
     take_back(20, number);
-    say(20, CallHandedBack{number, calls[number - 1], "", number == 3});
+    say(20, CallReturned{number, calls[number - 1], "", number == 3});
   }
   EXPECT_EQ(calls_at(20).size(), 2u) << "there is no room yet";
   calls.push_back(call(actor));
@@ -148,7 +148,7 @@ TEST_F(ActorCalls, QueueFullByOthers_RetriesWithBackoff) {
   actor_alive(actor, 20, 1);
   const TaskId waits = call(actor);
   take_back(20, 1);
-  say(20, CallHandedBack{1, waits, "", true});
+  say(20, CallReturned{1, waits, "", true});
   EXPECT_TRUE(calls_at(20).empty());
   const auto why = core_.why_pending(now_, result(waits));
   EXPECT_NE(why.find("it takes no more of this process for now"), std::string::npos) << why;

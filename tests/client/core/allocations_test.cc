@@ -71,13 +71,13 @@ class OneCallAtATime : public testing::Test {
   // The bytes of the single frame of the last step.
   const Bytes& said_by_caller() {
     for (const auto& each : to_caller_) {
-      if (const auto* told = std::get_if<client::TellExecutor>(&each)) return encode_(told->frame);
+      if (const auto* told = std::get_if<client::SendToExecutor>(&each)) return encode_(told->frame);
     }
     return none_;
   }
   const Bytes& said_by_executor() {
     for (const auto& each : to_executor_) {
-      if (const auto* told = std::get_if<executor::TellCaller>(&each)) return encode_(told->frame);
+      if (const auto* told = std::get_if<executor::SendToCaller>(&each)) return encode_(told->frame);
     }
     return none_;
   }
@@ -105,7 +105,7 @@ class OneCallAtATime : public testing::Test {
 
     auto pushed = decode<CallerFrame>(pushed_bytes);
     ASSERT_TRUE(pushed.ok());
-    tell_executor(executor::CallerSaid{caller_id(), std::move(*pushed)});
+    tell_executor(executor::ReceivedFromCaller{caller_id(), std::move(*pushed)});
     auto* run = std::get_if<executor::RunCall>(&to_executor_.front());
     ASSERT_NE(run, nullptr);
     count(arriving);
@@ -123,7 +123,7 @@ class OneCallAtATime : public testing::Test {
 
     auto answer = decode<ExecutorFrame>(answer_bytes);
     ASSERT_TRUE(answer.ok());
-    tell_caller(client::ExecutorSaid{executor_id(), std::move(*answer)});
+    tell_caller(client::ReceivedFromExecutor{executor_id(), std::move(*answer)});
     count(answering);
     ASSERT_TRUE(caller_.settled(result_id(task, 0)));
     before = allocations;
@@ -138,7 +138,7 @@ class OneCallAtATime : public testing::Test {
     ready.demand_class = ClassId::of(5);
     ready.node = NodeId::of(1);
     ready.endpoint.process = executor_id();
-    tell_caller(client::AgentSaid{FromHead{ready}});
+    tell_caller(client::ReceivedFromAgent{FromHead{ready}});
   }
 
   // Counts over many calls, after a warm-up.

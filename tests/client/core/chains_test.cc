@@ -106,7 +106,7 @@ TEST_F(Chains, StoreLost_AllRunAgainInOrder) {
 
 TEST_F(Chains, NestedValuesDropped_AllDropped) {
   test::run_on_small_stack([&] {
-    RequestRefused over;
+    RequestRejected over;
     over.job = JobId::of(1);
     head(over);  // no object is exported from here on: no other process counts these refs
     for (std::uint64_t number = 1; number <= links; ++number) {

@@ -83,15 +83,15 @@ TEST_F(ClientGroups, InfeasibleGroup_WarnsOnce) {
 }
 
 TEST_F(ClientGroups, NewHead_ReceivesGroupsAndRemovals) {
-  step(AgentSaid{HeadStatus{true, 1}});
+  step(ReceivedFromAgent{HeadStatus{true, 1}});
   step(SubmitGroup{spec_});
   step(EndGroup{spec_.id});
   ASSERT_EQ(to_head<RemoveGroup>().size(), 1u);
-  step(AgentSaid{HeadStatus{true, 2}});
+  step(ReceivedFromAgent{HeadStatus{true, 2}});
   EXPECT_EQ(to_head<CreateGroup>().size(), 1u);
   EXPECT_EQ(to_head<RemoveGroup>().size(), 1u);
   hears(GroupState::removed, 1);
-  step(AgentSaid{HeadStatus{true, 3}});
+  step(ReceivedFromAgent{HeadStatus{true, 3}});
   EXPECT_TRUE(to_head<RemoveGroup>().empty());
 }
 
@@ -128,7 +128,7 @@ TEST_F(ClientGroups, SlotLostBeforeReady_IsReturned) {
 
 // The agent has dropped the driver, and would reject its stores each time.
 TEST_F(ClientGroups, JobEnded_StoresNothingAndFailsGroups) {
-  head(JobStarted{JobId::of(1), "here"});
+  head(StartJobReply{JobId::of(1), "here"});
   step(SubmitGroup{spec_});
   const ObjectId ready = wait_for(900);
   step(PutInline{ObjectId::of(50), value("escapes")});
@@ -139,7 +139,7 @@ TEST_F(ClientGroups, JobEnded_StoresNothingAndFailsGroups) {
   given.call.arguments.edit() = {argument};
   submit(given);
   ASSERT_TRUE(core_.writing());
-  head(RequestRefused{JobId::of(1), "its node was thought dead"});
+  head(RequestRejected{JobId::of(1), "its node was thought dead"});
   EXPECT_FALSE(core_.writing());
   EXPECT_EQ(state(ready), "error");
 }
@@ -147,20 +147,20 @@ TEST_F(ClientGroups, JobEnded_StoresNothingAndFailsGroups) {
 // The process of a slot may exit before the core learns the cause, and no further message about the
 // slot follows.
 TEST_F(ClientGroups, JobEnded_KeepsNoSlots) {
-  head(JobStarted{JobId::of(1), "here"});
+  head(StartJobReply{JobId::of(1), "here"});
   const TaskId running = submit();
   const TaskId waiting = submit();
   slot(3, 20);
   slot(4, 21);
   submit();
   slot_executor_ends(4, 21, EndKind::killed);
-  head(RequestRefused{JobId::of(1), "its driver did not come back"});
+  head(RequestRejected{JobId::of(1), "its driver did not come back"});
   EXPECT_EQ(core_.sizes().slots, 0u);
   slot_executor_ends(3, 20, EndKind::killed);
   head(SlotLost{SlotId::of(3), {}});
   EXPECT_EQ(core_.sizes().slots, 0u);
   pass(60s);  // the running task is retried
-  head(RequestRefused{JobId::of(1), "its driver did not come back"});
+  head(RequestRejected{JobId::of(1), "its driver did not come back"});
   EXPECT_EQ(state(result(running)), "error");
   EXPECT_EQ(state(result(waiting)), "error");
 }

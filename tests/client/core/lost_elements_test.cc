@@ -206,7 +206,7 @@ TEST_F(LostElements, ActorAlive_RecomputesStoredValue) {
   const ActorId actor = make_actor(1, -1);
   actor_alive(actor, host, 1);
   const TaskId made = stored_by(actor);
-  step(AgentSaid{ObjectGone{result(made), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(made), "node 2 died"}});
   EXPECT_EQ(state(result(made)), "pending");
   ASSERT_EQ(sent(), std::vector{made});
   EXPECT_EQ(calls_at(host)[0].call.attempt, 1u);
@@ -223,7 +223,7 @@ TEST_F(LostElements, ActorDead_StoredValueIsLost) {
   dead.state = ActorState::dead;
   dead.version = 2;
   head(dead);
-  step(AgentSaid{ObjectGone{result(made), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(made), "node 2 died"}});
   EXPECT_EQ(error(result(made)).kind, ErrorKind::object_lost);
   EXPECT_NE(error(result(made)).text.find("its actor is dead"), std::string::npos) << error(result(made)).text;
 }

@@ -32,22 +32,22 @@ class Objects : public SmallClient {
   ObjectId put_large(std::uint64_t number, std::uint64_t slab, RefRecords contained = {}) {
     const ObjectId object = ObjectId::of(number);
     step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
-    ObjectReserved room;
+    ReserveObjectReply room;
     room.object = object;
     room.place = {slab, 4096, 1 << 20};
-    step(AgentSaid{room});
+    step(ReceivedFromAgent{room});
     step(ValueWritten{object, false, std::move(contained)});
-    step(AgentSaid{ObjectSealed{object}});
+    step(ReceivedFromAgent{SealObjectReply{object}});
     return object;
   }
   // The agent reserves memory for the value of an escaped object, and seals it.
   void seal_escaped(ObjectId object) {
-    ObjectReserved room;
+    ReserveObjectReply room;
     room.object = object;
     room.place = {1, 4096, core_.object(object)->value->size_bytes};
-    step(AgentSaid{room});
+    step(ReceivedFromAgent{room});
     step(ValueWritten{object, false, {}});
-    step(AgentSaid{ObjectSealed{object}});
+    step(ReceivedFromAgent{SealObjectReply{object}});
   }
   void new_agent() {
     step(AgentLost{});
@@ -93,13 +93,13 @@ TEST_F(KeptTensors, Exported_StoresNothing) {
   keep();
   const ObjectId value = put_value_of_it();
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
-  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  EXPECT_TRUE(to_agent<ReserveObjectRequest>().empty());
   release(tensor());
   EXPECT_EQ(unneeded(), 0u) << "the value refers to them";
   release(value);
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
   EXPECT_EQ(unneeded(), 0u) << "others may";
-  step(AgentSaid{ExportUnheld{tensor()}});
+  step(ReceivedFromAgent{ExportReleased{tensor()}});
   EXPECT_EQ(unneeded(), 1u);
   EXPECT_TRUE(core_.empty());
 }
@@ -111,8 +111,8 @@ TEST_F(KeptTensors, RefTakenElsewhere_IsKept) {
   release(value);
   // A receiver sends it back.
   step(AdoptRef{ref()});
-  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
-  step(AgentSaid{ExportUnheld{tensor()}});
+  EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
+  step(ReceivedFromAgent{ExportReleased{tensor()}});
   EXPECT_EQ(unneeded(), 0u) << "said before the agent heard of it";
 }
 
@@ -126,7 +126,7 @@ TEST_F(KeptTensors, AgentRestarted_KeptTensorsSurvive) {
 }
 
 TEST_F(KeptTensors, JobOver_FreesKeptTensors) {
-  core_.step(now_, AgentSaid{FromHead{JobStarted{}}}, out);
+  core_.step(now_, ReceivedFromAgent{FromHead{StartJobReply{}}}, out);
   keep();
   const ObjectId value = put_value_of_it();
   release(tensor());
@@ -134,7 +134,7 @@ TEST_F(KeptTensors, JobOver_FreesKeptTensors) {
   StartJob job;
   job.job = JobId::of(1);
   step(Attached{node(), ProcessId::of(10), job});
-  RequestRefused refused;
+  RequestRejected refused;
   refused.job = JobId::of(1);
   head(refused);
   EXPECT_EQ(unneeded(), 1u);
@@ -142,7 +142,7 @@ TEST_F(KeptTensors, JobOver_FreesKeptTensors) {
 
 TEST_F(Lineage, RecomputesLostResult) {
   const TaskId id = stored_result(NodeId::of(2));
-  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(id), "node 2 died"}});
   EXPECT_EQ(state(result(id)), "pending");
   ASSERT_EQ(calls_at(20).size(), 1u);
   EXPECT_EQ(calls_at(20)[0].call.task, id);
@@ -151,7 +151,7 @@ TEST_F(Lineage, RecomputesLostResult) {
 
 TEST_F(Lineage, NoRetries_ResultIsLostWithCause) {
   const TaskId id = stored_result(NodeId::of(2), 0);
-  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(id), "node 2 died"}});
   EXPECT_EQ(error(result(id)).kind, ErrorKind::object_lost);
   EXPECT_NE(error(result(id)).text.find("node 2 died"), std::string::npos);
 }
@@ -166,8 +166,8 @@ TEST_F(Lineage, RecomputesLostArgumentsFirst) {
   reply(20, answer);
   release(result(first));  // the lineage of the second keeps it
   EXPECT_EQ(state(result(first)), "value");
-  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
-  step(AgentSaid{ObjectGone{result(id), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(first), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(id), "node 2 died"}});
   ASSERT_EQ(calls_at(20).size(), 1u);
   EXPECT_EQ(calls_at(20)[0].call.task, first);
   reply_value(20, "again");
@@ -181,7 +181,7 @@ TEST_F(Lineage, ArgumentLost_QueuedTaskWaitsForIt) {
   SubmitTask second = task(8);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);  // its argument is ready, but no slot is
-  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(first), "node 2 died"}});
   slot(3, 21, 1);
   ASSERT_EQ(calls_at(21).size(), 1u);
   EXPECT_EQ(calls_at(21)[0].call.task, first);
@@ -197,7 +197,7 @@ TEST_F(Lineage, ArgumentLostForGood_QueuedTaskFails) {
   SubmitTask second = task(8);
   second.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   const TaskId id = submit(second);
-  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(first), "node 2 died"}});
   EXPECT_EQ(error(result(first)).kind, ErrorKind::object_lost);
   slot(3, 21, 1);
   EXPECT_TRUE(calls_at(21).empty());
@@ -214,7 +214,7 @@ TEST_F(Lineage, ArgumentLost_ActorCallWaitsForIt) {
   call_of_actor.call.arguments.edit().push_back(by_ref(core_.ref_of(result(first))));
   step(call_of_actor);
   const TaskId id = call_of_actor.call.task;
-  step(AgentSaid{ObjectGone{result(first), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(first), "node 2 died"}});
   actor_alive(actor, 40, 1);
   EXPECT_TRUE(calls_at(40).empty());
   ASSERT_EQ(calls_at(20).size(), 1u);
@@ -267,10 +267,10 @@ TEST_F(BoundedLineage, ForgetsOldestAndWarnsOnce) {
   EXPECT_LE(core_.lineage_bytes(), 4 << 10);
   EXPECT_GT(core_.lineage_bytes(), 2 << 10);
   EXPECT_EQ(warnings_, 1);
-  step(AgentSaid{ObjectGone{result(ids.front()), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(ids.front()), "node 2 died"}});
   EXPECT_EQ(error(result(ids.front())).kind, ErrorKind::object_lost);
   EXPECT_NE(error(result(ids.front())).text.find("lineage is bounded"), std::string::npos);
-  step(AgentSaid{ObjectGone{result(ids.back()), "node 2 died"}});
+  step(ReceivedFromAgent{ObjectGone{result(ids.back()), "node 2 died"}});
   EXPECT_EQ(state(result(ids.back())), "pending");
 }
 
@@ -280,18 +280,18 @@ TEST_F(BoundedLineage, CountsPresentLineage) {
   EXPECT_GT(both, 2000);
   release(result(ids[0]));
   EXPECT_EQ(core_.lineage_bytes(), both / 2);
-  step(AgentSaid{ObjectGone{result(ids[1]), "node 2 died"}});  // it runs again
+  step(ReceivedFromAgent{ObjectGone{result(ids[1]), "node 2 died"}});  // it runs again
   EXPECT_EQ(core_.lineage_bytes(), 0);
   EXPECT_EQ(warnings_, 0);
 }
 
 TEST_F(Holds, HoldsBorrowedRefOnceUntilLastRelease) {
   step(AdoptRef{foreign(1)});
-  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
   step(RetainRef{ObjectId::of(1)});
-  EXPECT_TRUE(to_agent<HoldObject>().empty());
+  EXPECT_TRUE(to_agent<HoldObjectRequest>().empty());
   EXPECT_TRUE(core_.holds_unconfirmed({foreign(1)}));
-  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
+  step(ReceivedFromAgent{HoldObjectReply{ObjectId::of(1)}});
   EXPECT_FALSE(core_.holds_unconfirmed({foreign(1)}));
   release(ObjectId::of(1));
   EXPECT_TRUE(to_agent<ReleaseObject>().empty());
@@ -304,7 +304,7 @@ TEST_F(Holds, CountsQuietlyOnlyWithoutSideEffects) {
   EXPECT_FALSE(core_.retain_quietly(ObjectId::of(1))) << "not known";
   EXPECT_FALSE(core_.release_quietly(ObjectId::of(1)));
   step(AdoptRef{foreign(1)});
-  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
   EXPECT_FALSE(core_.release_quietly(ObjectId::of(1))) << "the last one";
   EXPECT_TRUE(core_.retain_quietly(ObjectId::of(1)));
   EXPECT_TRUE(core_.release_quietly(ObjectId::of(1)));
@@ -319,7 +319,7 @@ TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {
   step(AdoptRef{foreign(1)});
   EXPECT_FALSE(core_.want_quietly(ObjectId::of(1))) << "it has to be fetched";
   step(WantObject{ObjectId::of(1)});
-  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
   EXPECT_TRUE(core_.want_quietly(ObjectId::of(1))) << "it is on its way";
   EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
   EXPECT_TRUE(core_.unwant_quietly(ObjectId::of(1)));
@@ -331,7 +331,7 @@ TEST_F(Holds, WantsQuietlyOnlyPresentOrPending) {
   CallReply answer;
   answer.results.push_back(stored(NodeId::of(2)));
   reply(20, answer);
-  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
 }
 
 // The agent awaits the return of the location, which follows the last view.
@@ -339,19 +339,19 @@ TEST_F(Holds, PendingUnpin_LastReaderReplies) {
   const ObjectId object = ObjectId::of(1);
   step(AdoptRef{foreign(1)});
   step(WantObject{object});
-  const auto fetch = to_agent<FetchObject>().at(0).fetch;
-  ObjectReadable readable;
+  const auto fetch = to_agent<FetchObjectRequest>().at(0).fetch;
+  FetchObjectReply readable;
   readable.object = object;
   readable.fetch = fetch;
   readable.place = {1, 0, 1 << 20};
-  step(AgentSaid{readable});
+  step(ReceivedFromAgent{readable});
   EXPECT_TRUE(core_.want_quietly(object));
-  step(AgentSaid{ReturnPlace{object, fetch}});
-  EXPECT_TRUE(to_agent<PlaceReturned>().empty()) << "two look";
+  step(ReceivedFromAgent{UnpinRequest{object, fetch}});
+  EXPECT_TRUE(to_agent<UnpinReply>().empty()) << "two look";
   EXPECT_TRUE(core_.unwant_quietly(object));
   EXPECT_FALSE(core_.unwant_quietly(object)) << "the last one";
   step(UnwantObject{object});
-  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+  EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);
 }
 
 TEST_F(Holds, ReleasedOwnObject_RetainNotifiesHome) {
@@ -368,7 +368,7 @@ TEST_F(Holds, ReleasedOwnObject_RetainNotifiesHome) {
   ASSERT_EQ(to_agent<ReleaseObject>().size(), 1u) << "nobody here needs it, others may";
   EXPECT_FALSE(core_.retain_quietly(object)) << "its home has to hear of it";
   step(RetainRef{object});
-  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
 }
 
 TEST_F(Holds, ClaimsReplyWhenContentsAreHeld) {
@@ -379,9 +379,9 @@ TEST_F(Holds, ClaimsReplyWhenContentsAreHeld) {
   CallReply answer;
   answer.results.push_back(value);
   reply(20, answer);
-  EXPECT_TRUE(to_executor<ReplyHeld>().empty());
-  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
-  EXPECT_EQ(to_executor<ReplyHeld>().size(), 1u);
+  EXPECT_TRUE(to_executor<ReplyClaimed>().empty());
+  step(ReceivedFromAgent{HoldObjectReply{ObjectId::of(1)}});
+  EXPECT_EQ(to_executor<ReplyClaimed>().size(), 1u);
 }
 
 TEST_F(Holds, EscapedValue_StaysWhileHeld) {
@@ -394,16 +394,16 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   given.call.arguments.edit().push_back(argument);
   step(given);
   EXPECT_EQ(to_agent<ExportObject>().size(), 1u);
-  EXPECT_EQ(to_agent<ReserveObject>().size(), 1u);
-  ObjectReserved room;
+  EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
+  ReserveObjectReply room;
   room.object = ObjectId::of(1);
   room.place = {3, 0, 5};
-  step(AgentSaid{room});
+  step(ReceivedFromAgent{room});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
   EXPECT_EQ(commanded<RoomMade>()[0].payload.size(), 5u);
   EXPECT_TRUE(core_.storing({core_.ref_of(ObjectId::of(1))}));
   step(ValueWritten{ObjectId::of(1), false, {}});
-  step(AgentSaid{ObjectSealed{ObjectId::of(1)}});
+  step(ReceivedFromAgent{SealObjectReply{ObjectId::of(1)}});
   EXPECT_FALSE(core_.storing({core_.ref_of(ObjectId::of(1))}));
   EXPECT_FALSE(commanded<ObjectChanged>().empty()) << "who waits for that has to hear of it";
   slot(3, 20);
@@ -411,22 +411,22 @@ TEST_F(Holds, EscapedValue_StaysWhileHeld) {
   release(ObjectId::of(1));
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
   EXPECT_EQ(state(ObjectId::of(1)), "value");
-  step(AgentSaid{ExportUnheld{ObjectId::of(1)}});
+  step(ReceivedFromAgent{ExportReleased{ObjectId::of(1)}});
   EXPECT_EQ(state(ObjectId::of(1)), "unknown");
 }
 
 TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
   const ObjectId object = ObjectId::of(1);
   step(ReserveRoom{object, 1 << 20, ProcessId::of(50), NodeId::of(2)});
-  ObjectReserved there;
+  ReserveObjectReply there;
   there.object = object;
   there.failure = failure(ErrorCode::already_exists, "it is sealed already");
-  step(AgentSaid{there});
+  step(ReceivedFromAgent{there});
   EXPECT_TRUE(commanded<RoomMade>().empty()) << "its owner does not hold it yet";
-  ASSERT_EQ(to_agent<SealObject>().size(), 1u);
-  EXPECT_EQ(to_agent<SealObject>()[0].owner, ProcessId::of(50));
-  EXPECT_EQ(to_agent<SealObject>()[0].home, NodeId::of(2));
-  step(AgentSaid{ObjectSealed{object}});
+  ASSERT_EQ(to_agent<SealObjectRequest>().size(), 1u);
+  EXPECT_EQ(to_agent<SealObjectRequest>()[0].owner, ProcessId::of(50));
+  EXPECT_EQ(to_agent<SealObjectRequest>()[0].home, NodeId::of(2));
+  step(ReceivedFromAgent{SealObjectReply{object}});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
   EXPECT_EQ(commanded<RoomMade>()[0].failure->code, ErrorCode::already_exists);
   EXPECT_EQ(commanded<ValueSealed>().size(), 1u);
@@ -436,28 +436,28 @@ TEST_F(Holds, ResultOfEarlierAttempt_SealedAtNewHome) {
 TEST_F(LostStores, NewAgent_StoresWrittenObjectsAgain) {
   const ObjectId object = put_large(1, 3);
   new_agent();
-  ASSERT_EQ(to_agent<ReserveObject>().size(), 1u);
-  EXPECT_EQ(to_agent<ReserveObject>()[0].object, object);
+  ASSERT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
+  EXPECT_EQ(to_agent<ReserveObjectRequest>()[0].object, object);
   // A reader waits until the value is stored again.
   step(WantObject{object});
-  EXPECT_TRUE(to_agent<FetchObject>().empty());
-  ObjectReserved room;
+  EXPECT_TRUE(to_agent<FetchObjectRequest>().empty());
+  ReserveObjectReply room;
   room.object = object;
   room.place = {8, 0, 1 << 20};
-  step(AgentSaid{room});
+  step(ReceivedFromAgent{room});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (PlaceRecord{3, 4096, 1 << 20}));
+  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (SlabRange{3, 4096, 1 << 20}));
   step(ValueWritten{object, false, {}});
-  ASSERT_EQ(to_agent<SealObject>().size(), 1u);
-  EXPECT_EQ(to_agent<SealObject>()[0].owner, ProcessId::of(1));
-  step(AgentSaid{ObjectSealed{object}});
-  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  ASSERT_EQ(to_agent<SealObjectRequest>().size(), 1u);
+  EXPECT_EQ(to_agent<SealObjectRequest>()[0].owner, ProcessId::of(1));
+  step(ReceivedFromAgent{SealObjectReply{object}});
+  EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
   EXPECT_FALSE(core_.writing());
   // A second loss copies it from its present location.
   new_agent();
-  step(AgentSaid{ObjectReserved{object, {9, 0, 1 << 20}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{object, {9, 0, 1 << 20}, false, 0, {}}});
   ASSERT_EQ(commanded<RoomMade>().size(), 1u);
-  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (PlaceRecord{8, 0, 1 << 20}));
+  EXPECT_EQ(commanded<RoomMade>()[0].copy_of, (SlabRange{8, 0, 1 << 20}));
 }
 
 using Places = Objects;
@@ -465,68 +465,68 @@ using Places = Objects;
 TEST_F(Places, UnpinsWhenLastReaderReleases) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
-  ASSERT_EQ(to_agent<FetchObject>().size(), 1u);
-  ObjectReadable readable;
+  ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
+  FetchObjectReply readable;
   readable.object = object;
   readable.place = {3, 4096, 1 << 20};
-  readable.fetch = to_agent<FetchObject>()[0].fetch;
-  step(AgentSaid{readable});
-  step(AgentSaid{ReturnPlace{object, readable.fetch}});
-  EXPECT_TRUE(to_agent<PlaceReturned>().empty());
+  readable.fetch = to_agent<FetchObjectRequest>()[0].fetch;
+  step(ReceivedFromAgent{readable});
+  step(ReceivedFromAgent{UnpinRequest{object, readable.fetch}});
+  EXPECT_TRUE(to_agent<UnpinReply>().empty());
   EXPECT_TRUE(core_.settled(object));
   step(UnwantObject{object});
-  ASSERT_EQ(to_agent<PlaceReturned>().size(), 1u);
-  EXPECT_EQ(to_agent<PlaceReturned>()[0].fetch, readable.fetch);
+  ASSERT_EQ(to_agent<UnpinReply>().size(), 1u);
+  EXPECT_EQ(to_agent<UnpinReply>()[0].fetch, readable.fetch);
   EXPECT_EQ(commanded<DropPlace>().size(), 1u);
   EXPECT_FALSE(core_.settled(object));
   step(WantObject{object});
-  ASSERT_EQ(to_agent<FetchObject>().size(), 1u);
-  EXPECT_NE(to_agent<FetchObject>()[0].fetch, readable.fetch);
+  ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
+  EXPECT_NE(to_agent<FetchObjectRequest>()[0].fetch, readable.fetch);
 }
 
 TEST_F(Places, Unread_UnpinsOnlyOnRequest) {
   const ObjectId object = put_large(1, 3);
   step(WantObject{object});
-  ObjectReadable readable;
+  FetchObjectReply readable;
   readable.object = object;
   readable.place = {3, 4096, 1 << 20};
-  readable.fetch = to_agent<FetchObject>().at(0).fetch;
-  step(AgentSaid{readable});
+  readable.fetch = to_agent<FetchObjectRequest>().at(0).fetch;
+  step(ReceivedFromAgent{readable});
   step(UnwantObject{object});
-  EXPECT_TRUE(to_agent<PlaceReturned>().empty());
+  EXPECT_TRUE(to_agent<UnpinReply>().empty());
   step(WantObject{object});
-  EXPECT_TRUE(to_agent<FetchObject>().empty()) << "it is here";
+  EXPECT_TRUE(to_agent<FetchObjectRequest>().empty()) << "it is here";
   step(UnwantObject{object});
-  step(AgentSaid{ReturnPlace{object, readable.fetch}});
-  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+  step(ReceivedFromAgent{UnpinRequest{object, readable.fetch}});
+  EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);
 }
 
 TEST_F(Places, IgnoresReplyToCancelledFetch) {
   const RefRecord ref{ObjectId::of(7), NodeId::of(2), ProcessId::of(50), {}};
   step(AdoptRef{ref});
   step(WantObject{ref.object});
-  ObjectReadable early;
+  FetchObjectReply early;
   early.object = ref.object;
   early.place = {3, 0, 100};
-  early.fetch = to_agent<FetchObject>().at(0).fetch;
+  early.fetch = to_agent<FetchObjectRequest>().at(0).fetch;
   step(ReleaseRef{ref.object});
   step(AdoptRef{ref});
   step(WantObject{ref.object});
-  const std::uint64_t late = to_agent<FetchObject>().at(0).fetch;
-  step(AgentSaid{early});
+  const std::uint64_t late = to_agent<FetchObjectRequest>().at(0).fetch;
+  step(ReceivedFromAgent{early});
   EXPECT_FALSE(core_.settled(ref.object));
   early.fetch = late;
-  step(AgentSaid{early});
+  step(ReceivedFromAgent{early});
   EXPECT_TRUE(core_.settled(ref.object));
 }
 
 TEST_F(Places, UnpinnedObject_IsNotCopiedButLost) {
   const ObjectId object = put_large(1, 3);
-  step(AgentSaid{ReturnPlace{object, 0}});
-  EXPECT_EQ(to_agent<PlaceReturned>().size(), 1u);
+  step(ReceivedFromAgent{UnpinRequest{object, 0}});
+  EXPECT_EQ(to_agent<UnpinReply>().size(), 1u);
   new_agent();
   // The error is stored, for executors that await the object at their agents.
-  for (const auto& reserved : to_agent<ReserveObject>()) EXPECT_LT(reserved.size_bytes, 1 << 20);
+  for (const auto& reserved : to_agent<ReserveObjectRequest>()) EXPECT_LT(reserved.size_bytes, 1 << 20);
   EXPECT_TRUE(core_.settled(object)) << "it is lost, and that is said";
 }
 
@@ -534,40 +534,40 @@ TEST_F(LostStores, KeepsContainedRefsUntilStored) {
   step(PutInline{ObjectId::of(1), value("small")});
   const RefRecord inner = core_.ref_of(ObjectId::of(1));
   const ObjectId outer = put_large(2, 3, {inner});
-  step(AgentSaid{ObjectReserved{inner.object, {4, 0, 5}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{inner.object, {4, 0, 5}, false, 0, {}}});
   step(ValueWritten{inner.object, false, {}});
-  step(AgentSaid{ObjectSealed{inner.object}});
+  step(ReceivedFromAgent{SealObjectReply{inner.object}});
   release(inner.object);  // only the store holds it now
   new_agent();
-  step(AgentSaid{ObjectReserved{inner.object, {8, 0, 5}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{inner.object, {8, 0, 5}, false, 0, {}}});
   step(ValueWritten{inner.object, false, {}});
-  step(AgentSaid{ObjectSealed{inner.object}});
+  step(ReceivedFromAgent{SealObjectReply{inner.object}});
   EXPECT_TRUE(to_agent<ReleaseObject>().empty());
-  step(AgentSaid{ObjectReserved{outer, {9, 0, 1 << 20}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{outer, {9, 0, 1 << 20}, false, 0, {}}});
   step(ValueWritten{outer, false, {inner}});
-  EXPECT_EQ(to_agent<SealObject>().at(0).contained, RefRecords{inner});
-  step(AgentSaid{ObjectSealed{outer}});
+  EXPECT_EQ(to_agent<SealObjectRequest>().at(0).contained, RefRecords{inner});
+  step(ReceivedFromAgent{SealObjectReply{outer}});
   EXPECT_EQ(to_agent<ReleaseObject>().size(), 1u);
 }
 
 TEST_F(LostStores, WriterActive_LosesNothing) {
   const ObjectId object = ObjectId::of(1);
   step(ReserveRoom{object, 1 << 20, ProcessId::of(1), node()});
-  step(AgentSaid{ObjectReserved{object, {3, 0, 1 << 20}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{object, {3, 0, 1 << 20}, false, 0, {}}});
   new_agent();
-  EXPECT_TRUE(to_agent<ReserveObject>().empty());
+  EXPECT_TRUE(to_agent<ReserveObjectRequest>().empty());
   step(ValueWritten{object, false, {}});
-  EXPECT_TRUE(to_agent<SealObject>().empty());
-  EXPECT_EQ(to_agent<ReserveObject>().size(), 1u);
+  EXPECT_TRUE(to_agent<SealObjectRequest>().empty());
+  EXPECT_EQ(to_agent<ReserveObjectRequest>().size(), 1u);
   EXPECT_EQ(state(object), "value");
-  step(AgentSaid{ObjectReserved{object, {8, 0, 1 << 20}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{object, {8, 0, 1 << 20}, false, 0, {}}});
   EXPECT_EQ(commanded<RoomMade>().at(0).copy_of.slab, 3u);
 }
 
 TEST_F(LostStores, Unreadable_IsLost) {
   const ObjectId object = put_large(1, 3);
   new_agent();
-  step(AgentSaid{ObjectReserved{object, {8, 0, 1 << 20}, false, 0, {}}});
+  step(ReceivedFromAgent{ReserveObjectReply{object, {8, 0, 1 << 20}, false, 0, {}}});
   step(ValueUnreadable{object});
   EXPECT_EQ(error(object).kind, ErrorKind::object_lost);
 }
@@ -580,9 +580,9 @@ TEST_F(LostStores, RecomputesUnmappedResults) {
 
 TEST_F(LostStores, HoldsForeignRefsAgain) {
   step(AdoptRef{foreign(1)});
-  step(AgentSaid{HoldConfirmed{ObjectId::of(1)}});
+  step(ReceivedFromAgent{HoldObjectReply{ObjectId::of(1)}});
   new_agent();
-  EXPECT_EQ(to_agent<HoldObject>().size(), 1u);
+  EXPECT_EQ(to_agent<HoldObjectRequest>().size(), 1u);
 }
 
 }  // namespace

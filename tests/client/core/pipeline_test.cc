@@ -34,7 +34,7 @@ class Pipeline : public SmallClient {
   void hand_back_waiting() {
     const auto calls = calls_at(20);
     for (std::size_t i = 1; i < calls.size(); ++i) {
-      say(20, CallHandedBack{calls[i].number, calls[i].call.task, "", false});
+      say(20, CallReturned{calls[i].number, calls[i].call.task, "", false});
     }
   }
 };
@@ -89,13 +89,13 @@ TEST_F(Pipeline, ReturnsTasksBehindLongCall) {
   begin(12, 100us);
   ASSERT_THAT(calls_at(20), SizeIs(11));
   pass(19ms);
-  EXPECT_THAT(to_executor<TakeBackCalls>(), IsEmpty());
+  EXPECT_THAT(to_executor<ReturnCallsRequest>(), IsEmpty());
   ASSERT_TRUE(core_.next_deadline());
   EXPECT_LE(*core_.next_deadline(), now_ + 1ms);
   pass(1ms);
-  EXPECT_THAT(to_executor<TakeBackCalls>(), SizeIs(1));
+  EXPECT_THAT(to_executor<ReturnCallsRequest>(), SizeIs(1));
   pass(20ms);
-  EXPECT_THAT(to_executor<TakeBackCalls>(), IsEmpty()) << "once";
+  EXPECT_THAT(to_executor<ReturnCallsRequest>(), IsEmpty()) << "once";
   hand_back_waiting();
   pass(20ms);
   const auto demands = to_head<Demand>();

@@ -114,7 +114,7 @@ TEST_F(PlannedEnd, LastHandleReleased_StreamCloses) {
   reply_value(30, "result");
   release(result(pending));
   release(handle_id(actor));
-  const auto held = to_executor<ReplyHeld>();
+  const auto held = to_executor<ReplyClaimed>();
   ASSERT_EQ(held.size(), 1u);
   EXPECT_TRUE(held[0].closes);
 }

@@ -20,10 +20,10 @@ class Preemption : public SmallClient {
     reply(executor, answer);
   }
   TaskFact fact() {
-    AskTasks question;
+    TasksRequest question;
     question.limit = 10;
     head(question);
-    const auto told = to_head<TasksTold>();
+    const auto told = to_head<TasksReply>();
     return told.empty() || told[0].tasks.empty() ? TaskFact{} : told[0].tasks[0];
   }
 };

@@ -7,24 +7,24 @@ namespace {
 
 class Questions : public SmallClient {
  protected:
-  TasksTold ask(AskTasks question) {
+  TasksReply ask(TasksRequest question) {
     question.request = 77;
     if (question.limit == 0) question.limit = 100;
     head(question);
-    const auto told = to_head<TasksTold>();
+    const auto told = to_head<TasksReply>();
     EXPECT_EQ(told.size(), 1u);
-    return told.empty() ? TasksTold{} : told[0];
+    return told.empty() ? TasksReply{} : told[0];
   }
-  TasksTold ask_all() { return ask(AskTasks{}); }
+  TasksReply ask_all() { return ask(TasksRequest{}); }
   TaskFact ask_about(const std::string& id) {
-    AskTasks question;
+    TasksRequest question;
     question.id = id;
     const auto told = ask(question);
     EXPECT_EQ(told.tasks.size(), 1u) << id;
     return told.tasks.empty() ? TaskFact{} : told.tasks[0];
   }
   TaskFact ask_about(TaskId task) { return ask_about(task.hex()); }
-  std::uint64_t count(const TasksTold& told, const std::string& name, TaskPhase phase) {
+  std::uint64_t count(const TasksReply& told, const std::string& name, TaskPhase phase) {
     for (const auto& each : told.counts) {
       if (each.name == name && each.phase == phase) return each.count;
     }
@@ -191,7 +191,7 @@ TEST_F(Questions, FindsTaskByResultAndIdPrefix) {
   const TaskId id = submit(given);
   EXPECT_EQ(ask_about(result(id, 1).hex()).task, id);
   EXPECT_EQ(ask_about(result(id, 1).hex().substr(0, 12)).task, id);
-  AskTasks unknown;
+  TasksRequest unknown;
   unknown.id = TaskId::of(12345).hex();
   const auto nothing = ask(unknown);
   EXPECT_TRUE(nothing.tasks.empty());
@@ -204,16 +204,16 @@ TEST_F(Questions, FiltersAndLimitsReportOmissions) {
     given.call.form.edit().name = i < 6 ? "many" : "few";
     submit(given);
   }
-  AskTasks bounded;
+  TasksRequest bounded;
   bounded.limit = 4;
   const auto four = ask(bounded);
   EXPECT_EQ(four.tasks.size(), 4u);
   EXPECT_EQ(four.left_out, 6u);
   EXPECT_EQ(count(four, "many", TaskPhase::waits_for_slot), 6u);
-  AskTasks named;
+  TasksRequest named;
   named.name = "few";
   EXPECT_EQ(ask(named).tasks.size(), 4u);
-  AskTasks running;
+  TasksRequest running;
   running.phases = {TaskPhase::runs, TaskPhase::failed};
   EXPECT_TRUE(ask(running).tasks.empty());
   running.phases.push_back(TaskPhase::waits_for_slot);
@@ -233,7 +233,7 @@ TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
     waiting.demand_class.id = ClassId::of(6);
     submit(waiting);
   }
-  AskTasks bounded;
+  TasksRequest bounded;
   bounded.limit = 6;
   const auto told = ask(bounded);
   ASSERT_EQ(told.tasks.size(), 6u);
@@ -243,8 +243,8 @@ TEST_F(Questions, Failures_LeaveSpaceForPendingTasks) {
   EXPECT_EQ(told.tasks[3].task, TaskId::of(309)) << "the newest first";
 }
 
-TEST(EndedTasks, ForgetsOldestButCountsAll) {
-  EndedTasks ended;
+TEST(FinishedTasks, ForgetsOldestButCountsAll) {
+  FinishedTasks ended;
   for (std::uint64_t i = 0; i < 1500; ++i) {
     EndedTask task;
     task.task = TaskId::of(i);
@@ -255,13 +255,13 @@ TEST(EndedTasks, ForgetsOldestButCountsAll) {
   EXPECT_EQ(ended.finished().size(), 1000u);
   EXPECT_EQ(ended.finished().front().task, TaskId::of(501));
   EXPECT_EQ(ended.counts().size(), 1001u);
-  EXPECT_EQ(ended.counts().at(EndedTasks::other_names).finished, 501u);
+  EXPECT_EQ(ended.counts().at(FinishedTasks::other_names).finished, 501u);
   EXPECT_EQ(ended.counts().at("name 500").finished, 2u);
   EXPECT_EQ(ended.counts().at("name 501").finished, 1u);
 }
 
-TEST(EndedTasks, LimitsErrorBytes) {
-  EndedTasks ended;
+TEST(FinishedTasks, LimitsErrorBytes) {
+  FinishedTasks ended;
   EndedTask task;
   task.failed = true;
   task.error = Payload(std::vector<std::byte>(1));
@@ -282,9 +282,9 @@ TEST_F(Questions, ReportsFailuresOnce) {
   slot_executor_ends(3, 20, EndKind::exited);
   ASSERT_EQ(error(result(id)).kind, ErrorKind::worker_crashed);
   EXPECT_EQ(core_.unreported_failures().tasks.size(), 1u) << "for a process that ends before the report";
-  EXPECT_TRUE(to_head<TasksTold>().empty());
+  EXPECT_TRUE(to_head<TasksReply>().empty());
   pass(Duration(1s));
-  const auto reports = to_head<TasksTold>();
+  const auto reports = to_head<TasksReply>();
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].request, 0u);
   ASSERT_EQ(reports[0].tasks.size(), 1u);
@@ -293,7 +293,7 @@ TEST_F(Questions, ReportsFailuresOnce) {
   EXPECT_FALSE(reports[0].tasks[0].error.empty());
   EXPECT_TRUE(core_.unreported_failures().tasks.empty());
   pass(Duration(5s));
-  EXPECT_TRUE(to_head<TasksTold>().empty());
+  EXPECT_TRUE(to_head<TasksReply>().empty());
 }
 
 TEST_F(Questions, OwnerBlocked_TaskIsAwaited) {

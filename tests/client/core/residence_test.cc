@@ -8,7 +8,7 @@ class ResidenceTest : public SmallClient {
  protected:
   // Replies with a value that refers to tensor elements in that executor.
   void reply_with_tensor(std::uint64_t executor) {
-    say(executor, HoldsResults{true});
+    say(executor, ResidentStateChanged{true});
     const auto call = calls_at(executor).at(0);
     CallReply answer;
     answer.number = call.number;
@@ -20,7 +20,7 @@ class ResidenceTest : public SmallClient {
     answer.results.push_back(std::move(made));
     answer.run_time = Duration(1s);  // long enough that no call queues behind another
     reply(executor, answer);
-    step(AgentSaid{HoldConfirmed{ObjectId::of(900 + executor)}});
+    step(ReceivedFromAgent{HoldObjectReply{ObjectId::of(900 + executor)}});
   }
   TaskId consume(TaskId made) {
     SubmitTask consumer = task(50);
@@ -44,7 +44,7 @@ TEST_F(ResidenceTest, NothingHeld_ReturnsIdleSlot) {
   slot(3, 20);
   reply_with_tensor(20);
   pass(Duration(5s));
-  say(20, HoldsResults{false});
+  say(20, ResidentStateChanged{false});
   EXPECT_TRUE(to_head<ReturnSlot>().empty());
   pass(Duration(200ms));
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
@@ -57,8 +57,8 @@ TEST_F(ResidenceTest, StreamBroken_LearnsThatNothingIsHeld) {
   pass(Duration(100ms));
   step(StreamEnded{ProcessId::of(20)});
   pass(Duration(100ms));
-  EXPECT_FALSE(commanded<TellExecutor>().empty()) << "which opens it again: the executor speaks over nothing else";
-  say(20, HoldsResults{false});
+  EXPECT_FALSE(commanded<SendToExecutor>().empty()) << "which opens it again: the executor speaks over nothing else";
+  say(20, ResidentStateChanged{false});
   pass(Duration(200ms));
   EXPECT_EQ(to_head<ReturnSlot>().size(), 1u);
 }

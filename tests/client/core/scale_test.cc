@@ -32,7 +32,7 @@ TEST_F(Scale, RetriedWrites_HaveExactDeadlines) {
   for (std::uint64_t number = 1; number <= 20; ++number) {
     step(PutInline{ObjectId::of(number), value("x")});
     step(PinRefs{{RefRecord{ObjectId::of(number), node(), ProcessId::of(1), {}}}});
-    ObjectReserved full;
+    ReserveObjectReply full;
     full.object = ObjectId::of(number);
     full.failure = failure(ErrorCode::resource_exhausted, "the store is full");
     agent(full);
@@ -40,7 +40,7 @@ TEST_F(Scale, RetriedWrites_HaveExactDeadlines) {
   }
   EXPECT_TRUE(core_.next_deadline().has_value());
   pass(Duration(90ms));
-  EXPECT_FALSE(to_agent<ReserveObject>().empty());
+  EXPECT_FALSE(to_agent<ReserveObjectRequest>().empty());
   pass(Duration(200ms));
 }
 

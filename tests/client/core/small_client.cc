@@ -13,7 +13,7 @@ SmallClient::SmallClient(ClientOptions options) {
   StartJob job;
   job.job = JobId::of(1);
   step(Attached{node(), ProcessId::of(9), job});
-  head(JobStarted{JobId::of(1), "tests"});
+  head(StartJobReply{JobId::of(1), "tests"});
 }
 
 const std::vector<Command>& SmallClient::step(Event event) {
@@ -21,7 +21,7 @@ const std::vector<Command>& SmallClient::step(Event event) {
   core_.step(now_, std::move(event), out);
   if (checks_deadlines) EXPECT_TRUE(core_.deadlines_are_exact());
   for (const auto& each : out) {
-    const auto* told = std::get_if<TellExecutor>(&each);
+    const auto* told = std::get_if<SendToExecutor>(&each);
     if (told == nullptr || !told->frame.message) continue;
     Executor& executor = executors_[told->executor];
     if (told->frame.sequence != executor.received + 1) continue;  // repeated
@@ -146,7 +146,7 @@ std::vector<PushCall> SmallClient::calls_at(std::uint64_t executor) const {
 
 void SmallClient::say(std::uint64_t executor, ExecutorMessage message) {
   Executor& row = executors_[ProcessId::of(executor)];
-  ExecutorSaid said;
+  ReceivedFromExecutor said;
   said.executor = ProcessId::of(executor);
   said.frame.sequence = ++row.sent;
   said.frame.acknowledged = row.received;
@@ -182,7 +182,7 @@ void SmallClient::reply_exception(std::uint64_t executor) {
 
 void SmallClient::hand_back_all(std::uint64_t executor) {
   const auto calls = std::exchange(executors_[ProcessId::of(executor)].calls, {});
-  for (const auto& each : calls) say(executor, CallHandedBack{each.number, each.call.task, "", false});
+  for (const auto& each : calls) say(executor, CallReturned{each.number, each.call.task, "", false});
 }
 
 void SmallClient::take_back(std::uint64_t executor, std::uint64_t number) {

@@ -39,7 +39,7 @@ class SmallClient : public testing::Test {
 
   // ---- head and agent -------------------------------------------------------------------------
   void head(HeadToProcess message) { agent(FromHead{std::move(message)}); }
-  void agent(AgentToProcess message) { step(AgentSaid{std::move(message)}); }
+  void agent(AgentToProcess message) { step(ReceivedFromAgent{std::move(message)}); }
   void slot(std::uint64_t slot, std::uint64_t executor, std::uint32_t generation = 0);
   void slot_executor_ends(std::uint64_t slot, std::uint64_t executor, EndKind kind);
   void actor_alive(ActorId actor, std::uint64_t executor, std::uint64_t version);
@@ -58,14 +58,14 @@ class SmallClient : public testing::Test {
   template <class M>
   std::vector<M> to_agent() const {
     return pick<M>([](const Command& command) -> const ProcessToAgent* {
-      const auto* told = std::get_if<TellAgent>(&command);
+      const auto* told = std::get_if<SendToAgent>(&command);
       return told == nullptr ? nullptr : &told->message;
     });
   }
   template <class M>
   std::vector<M> to_head() const {
     return pick<M>([](const Command& command) -> const ProcessToHead* {
-      const auto* told = std::get_if<TellAgent>(&command);
+      const auto* told = std::get_if<SendToAgent>(&command);
       const auto* relayed = told == nullptr ? nullptr : std::get_if<ForHead>(&told->message);
       return relayed == nullptr ? nullptr : &relayed->message;
     });
@@ -73,7 +73,7 @@ class SmallClient : public testing::Test {
   template <class M>
   std::vector<M> to_executor() const {
     return pick<M>([](const Command& command) -> const CallerMessage* {
-      const auto* told = std::get_if<TellExecutor>(&command);
+      const auto* told = std::get_if<SendToExecutor>(&command);
       return told == nullptr || !told->frame.message ? nullptr : &*told->frame.message;
     });
   }

@@ -133,12 +133,12 @@ TEST_F(SmallClient, ReturnsIdleDeviceSlotsBeforeActor) {
   step(actor);
   EXPECT_THAT(to_head<ReturnSlot>(), SizeIs(1));
   const auto is_return = [](const Command& each) {
-    const auto* command = std::get_if<TellAgent>(&each);
+    const auto* command = std::get_if<SendToAgent>(&each);
     const auto* relayed = command == nullptr ? nullptr : std::get_if<ForHead>(&command->message);
     return relayed != nullptr && std::holds_alternative<ReturnSlot>(relayed->message);
   };
   const auto is_create = [](const Command& each) {
-    const auto* command = std::get_if<TellAgent>(&each);
+    const auto* command = std::get_if<SendToAgent>(&each);
     const auto* relayed = command == nullptr ? nullptr : std::get_if<ForHead>(&command->message);
     return relayed != nullptr && std::holds_alternative<CreateActor>(relayed->message);
   };

@@ -37,10 +37,10 @@ class Streams : public testing::Test {
     ready.demand_class = ClassId::of(5);
     ready.generation = generation;
     ready.endpoint.process = executor;
-    return step(AgentSaid{FromHead{ready}});
+    return step(ReceivedFromAgent{FromHead{ready}});
   }
   std::vector<Command> executor_says(ExecutorMessage message) {
-    ExecutorSaid said;
+    ReceivedFromExecutor said;
     said.executor = ProcessId::of(20);
     said.frame.sequence = ++said_;
     said.frame.acknowledged = 1;
@@ -56,20 +56,20 @@ class Streams : public testing::Test {
   }
   static bool returned_in(const std::vector<Command>& commands) {
     return std::ranges::any_of(commands, [](const auto& each) {
-      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
       return relay && std::holds_alternative<ReturnSlot>(relay->message);
     });
   }
   static bool talks_to_executor(const std::vector<Command>& commands) {
     return std::ranges::any_of(commands, [](const auto& each) {
-      return std::holds_alternative<TellExecutor>(each);
+      return std::holds_alternative<SendToExecutor>(each);
     });
   }
 
   static bool pushes_in(const std::vector<Command>& commands) {
     return std::ranges::any_of(commands, [](const auto& each) {
-      const auto* told = std::get_if<TellExecutor>(&each);
+      const auto* told = std::get_if<SendToExecutor>(&each);
       return told && told->frame.message && std::holds_alternative<PushCall>(*told->frame.message);
     });
   }
@@ -77,7 +77,7 @@ class Streams : public testing::Test {
   static std::vector<std::int64_t> wanted_in(const std::vector<Command>& commands) {
     std::vector<std::int64_t> wanted;
     for (const auto& each : commands) {
-      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* relay = agent ? std::get_if<ForHead>(&agent->message) : nullptr;
       const auto* demand = relay ? std::get_if<Demand>(&relay->message) : nullptr;
       if (demand != nullptr) wanted.push_back(demand->wanted_slots);
@@ -94,7 +94,7 @@ class Streams : public testing::Test {
 TEST_F(Streams, BrokenWhileReplyIsDue_Reconnects) {
   submit();
   EXPECT_TRUE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
-  ExecutorSaid taken;
+  ReceivedFromExecutor taken;
   taken.executor = ProcessId::of(20);
   taken.frame.acknowledged = 1;
   step(taken);
@@ -116,9 +116,9 @@ TEST_F(Streams, RecalledBeforeReady_ReturnsAndRestatesDemand) {
   submit();
   RecallSlot recall;
   recall.slot = SlotId::of(3);
-  const auto commands = step(AgentSaid{FromHead{recall}});
+  const auto commands = step(ReceivedFromAgent{FromHead{recall}});
   ASSERT_EQ(commands.size(), 1u);
-  EXPECT_EQ(std::get<ForHead>(std::get<TellAgent>(commands[0]).message).message,
+  EXPECT_EQ(std::get<ForHead>(std::get<SendToAgent>(commands[0]).message).message,
             ProcessToHead(ReturnSlot{SlotId::of(3)}));
   EXPECT_FALSE(talks_to_executor(slot_ready(0, ProcessId::of(20))));
   now_ = now_ + 20ms;
@@ -152,7 +152,7 @@ TEST_F(Streams, ExecutorClosing_AcknowledgesAtOnce) {
   submit();
   slot_ready(0, ProcessId::of(20));
   submit();
-  EXPECT_TRUE(talks_to_executor(executor_says(StreamRetires{1})));
+  EXPECT_TRUE(talks_to_executor(executor_says(StreamClosing{1})));
   const auto after_reply = executor_says(reply_to(1, 101));
   EXPECT_TRUE(talks_to_executor(after_reply));
   EXPECT_FALSE(pushes_in(after_reply)) << "the second call waits for the next executor";
@@ -161,7 +161,7 @@ TEST_F(Streams, ExecutorClosing_AcknowledgesAtOnce) {
 TEST_F(Streams, ConnectsToNextExecutorBeforeCalls) {
   submit();
   slot_ready(0, ProcessId::of(20));
-  executor_says(StreamRetires{1});
+  executor_says(StreamClosing{1});
   executor_says(reply_to(1, 101));
   EXPECT_TRUE(talks_to_executor(slot_ready(1, ProcessId::of(21))));
 }

@@ -147,7 +147,7 @@ TEST_F(Retries, PlannedEnd_ChargesNoRetry) {
   given.max_retries = 0;
   const TaskId id = submit(given);
   slot(3, 20);
-  say(20, StreamRetires{0});
+  say(20, StreamClosing{0});
   slot_executor_ends(3, 20, EndKind::retired);
   slot(3, 21, 1);
   ASSERT_EQ(calls_at(21).size(), 1u);

@@ -41,7 +41,7 @@ class UnreadArguments : public SmallClient {
     reply(executor, std::move(answer));
   }
   void agent_reads(ObjectId argument, std::optional<Failure> why) {
-    ObjectReadable answer;
+    FetchObjectReply answer;
     answer.object = argument;
     answer.fetch = core_.object(argument)->reading->fetch;
     answer.failure = std::move(why);
@@ -60,7 +60,7 @@ TEST_F(UnreadArguments, BytesLost_RecomputesAndCallWaits) {
   for (int times = 0; times < 20; ++times) {
     ASSERT_EQ(sent(), std::vector<TaskId>{reader}) << times;
     reply_unread(result(maker));
-    ASSERT_EQ(to_agent<FetchObject>().size(), 1u) << "the owner reads it through its home";
+    ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u) << "the owner reads it through its home";
     ASSERT_TRUE(sent().empty());
     agent_reads(result(maker), failure(ErrorCode::unavailable, "node 2 died"));
     ASSERT_EQ(sent(), std::vector<TaskId>{maker}) << times;
@@ -147,7 +147,7 @@ TEST_F(UnreadArguments, CallOfActor_LaterCallsWaitBehindIt) {
   answer.lost = answer.unread;
   reply(30, std::move(answer));
   take_back(30, second.number);
-  say(30, CallHandedBack{second.number, later, "", false});
+  say(30, CallReturned{second.number, later, "", false});
   EXPECT_TRUE(calls_at(30).empty());
   agent_reads(result(maker), failure(ErrorCode::unavailable, "node 2 died"));
   reply_stored();
@@ -171,7 +171,7 @@ class BorrowedArguments : public UnreadArguments {
   }
   // The agent takes the memory of the argument back.
   void place_returns() {
-    ReturnPlace asked;
+    UnpinRequest asked;
     asked.object = borrowed.object;
     asked.fetch = core_.object(borrowed.object)->reading->place_fetch;
     agent(asked);
@@ -185,7 +185,7 @@ TEST_F(BorrowedArguments, OwnerRecomputes_CallWaitsUncharged) {
     ASSERT_EQ(sent(), std::vector<TaskId>{reader}) << times;
     place_returns();
     reply_unread(borrowed.object);
-    EXPECT_EQ(to_agent<FetchObject>().size(), 1u) << "read through its home, which waits for the owner";
+    EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u) << "read through its home, which waits for the owner";
     ASSERT_TRUE(sent().empty());
     agent_reads(borrowed.object, std::nullopt);
   }
@@ -204,7 +204,7 @@ TEST_F(BorrowedArguments, HomeAbsent_CallWaits) {
     ASSERT_EQ(state(result(reader)), "pending") << times;
     ASSERT_TRUE(sent().empty());
     pass(Duration(10s));
-    ASSERT_EQ(to_agent<FetchObject>().size(), 1u) << times;
+    ASSERT_EQ(to_agent<FetchObjectRequest>().size(), 1u) << times;
   }
   agent_reads(borrowed.object, std::nullopt);
   slot(4, 21);
@@ -270,7 +270,7 @@ TEST_F(UnreadArguments, BorrowedObjectLost_NextRequestReadsAgain) {
   ASSERT_TRUE(why_unread(*core_.object(borrowed.object)));
   EXPECT_FALSE(core_.want_quietly(borrowed.object));
   step(WantObject{borrowed.object, true});
-  EXPECT_EQ(to_agent<FetchObject>().size(), 1u);
+  EXPECT_EQ(to_agent<FetchObjectRequest>().size(), 1u);
   EXPECT_FALSE(core_.settled(borrowed.object));
   agent_reads(borrowed.object, std::nullopt);
   EXPECT_FALSE(why_unread(*core_.object(borrowed.object)));

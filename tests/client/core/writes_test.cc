@@ -6,8 +6,8 @@ namespace {
 
 class Writes : public SmallClient {
  protected:
-  ObjectReserved room(ObjectId object) {
-    ObjectReserved answer;
+  ReserveObjectReply room(ObjectId object) {
+    ReserveObjectReply answer;
     answer.object = object;
     answer.place = {1, 4096, 1 << 20};
     return answer;

@@ -119,8 +119,8 @@ using EngineRings = Engine;
 
 // The node's spin page limits the number of spinning threads.
 TEST_F(EngineRings, SpinsForAWhileWithinBudget) {
-  const Fd file = SpinPage::create_file().value();
-  const auto page = SpinPage::open(file.get()).value();
+  const Fd file = SpinBudget::create_file().value();
+  const auto page = SpinBudget::open(file.get()).value();
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring, copy_of(file).value());
   page.set_longest(50us);
   page.set_room(1);
@@ -170,13 +170,13 @@ TEST_F(EngineRings, WakesCoalescingExecutorForWaiter) {
 TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
   agent_ = std::make_unique<FakeAgent>(1, Way::by_ring);
   start();
-  for (const auto until : {LeaderSleep::Until::calls_have_gathered, LeaderSleep::Until::rung}) {
+  for (const auto until : {SpinThenPark::Until::calls_have_gathered, SpinThenPark::Until::rung}) {
     std::atomic<bool> over{false};
     std::thread waiting([&] {
       auto lock = engine_->lock();
       engine_->wait(lock, std::nullopt, [&] { return over.load(); }, until);
     });
-    const bool for_calls = until == LeaderSleep::Until::calls_have_gathered;
+    const bool for_calls = until == SpinThenPark::Until::calls_have_gathered;
     int sleeps = 0;
     bool napped = false;
     EXPECT_TRUE(eventually([&] {
@@ -186,7 +186,7 @@ TEST_F(EngineRings, CoalescesWakeupsOnlyWhenWaitingForCalls) {
         ++sleeps;
         agent_->ring_engine();
       }
-      return for_calls ? napped : sleeps > 8 * NapHabit::sleeps_between_tries;
+      return for_calls ? napped : sleeps > 8 * WakeCoalescer::sleeps_between_tries;
     }));
     EXPECT_EQ(napped, for_calls);
     over = true;

@@ -142,30 +142,30 @@ void FakeAgent::send(AgentToProcess message, std::vector<Fd> fds) {
 // ---- agent ------------------------------------------------------------------------------------
 
 void FakeAgent::heard(const ProcessToAgent& message) {
-  if (const auto* reserve = std::get_if<ReserveObject>(&message)) {
+  if (const auto* reserve = std::get_if<ReserveObjectRequest>(&message)) {
     Stored& stored = store_[reserve->object];
     stored.slab = ++slabs_;
     stored.size_bytes = reserve->size_bytes;
     const auto size = static_cast<std::uint64_t>(reserve->size_bytes);
     stored.file = create_slab_file(size, "engine-test").value();
-    ObjectReserved reserved{reserve->object, {stored.slab, 0, stored.size_bytes}, true,
+    ReserveObjectReply reserved{reserve->object, {stored.slab, 0, stored.size_bytes}, true,
                             static_cast<std::int64_t>(slab_file_bytes(size)), {}};
     std::vector<Fd> fds;
     fds.emplace_back(::fcntl(stored.file.get(), F_DUPFD_CLOEXEC, 0));
     send(std::move(reserved), std::move(fds));
-  } else if (const auto* seal = std::get_if<SealObject>(&message)) {
+  } else if (const auto* seal = std::get_if<SealObjectRequest>(&message)) {
     Stored& stored = store_.at(seal->object);
     MOBULA_CHECK(seal_slab_file(stored.file.get()).ok(), "seal");
     stored.sealed = true;
     stored.contained = seal->contained;
-    send(ObjectSealed{seal->object});
-  } else if (const auto* fetch = std::get_if<FetchObject>(&message)) {
+    send(SealObjectReply{seal->object});
+  } else if (const auto* fetch = std::get_if<FetchObjectRequest>(&message)) {
     fetched(*fetch);
   } else if (const auto* release = std::get_if<ReleaseObject>(&message)) {
     store_.erase(release->object);
-  } else if (const auto* hold = std::get_if<HoldObject>(&message)) {
-    send(HoldConfirmed{hold->ref.object});
-  } else if (const auto* open = std::get_if<OpenRing>(&message)) {
+  } else if (const auto* hold = std::get_if<HoldObjectRequest>(&message)) {
+    send(HoldObjectReply{hold->ref.object});
+  } else if (const auto* open = std::get_if<OpenRingRequest>(&message)) {
     {
       const std::scoped_lock held(mutex_);
       ++rings_asked_for_;
@@ -177,9 +177,9 @@ void FakeAgent::heard(const ProcessToAgent& message) {
     ++rings_closed_;
   } else if (const auto* head = std::get_if<ForHead>(&message)) {
     if (const auto* start = std::get_if<StartJob>(&head->message)) {
-      send(FromHead{JobStarted{start->job, "tests"}});
+      send(FromHead{StartJobReply{start->job, "tests"}});
     } else if (const auto* read = std::get_if<ReadState>(&head->message)) {
-      send(FromHead{StateRead{read->request, "{}", ""}});
+      send(FromHead{ReadStateReply{read->request, "{}", ""}});
     } else if (const auto* demand = std::get_if<Demand>(&head->message); demand && demand->wanted_slots > 0) {
       SlotReady ready;
       {
@@ -195,8 +195,8 @@ void FakeAgent::heard(const ProcessToAgent& message) {
   }
 }
 
-void FakeAgent::fetched(const FetchObject& fetch) {
-  ObjectReadable readable;
+void FakeAgent::fetched(const FetchObjectRequest& fetch) {
+  FetchObjectReply readable;
   readable.object = fetch.ref.object;
   readable.fetch = fetch.fetch;
   const auto at = store_.find(readable.object);
@@ -280,7 +280,7 @@ void FakeAgent::open_ring(ProcessId executor) {
     fds.push_back(std::move(bell.event));
     return fds;
   };
-  send(RingOpened{executor, true, index, index, ring}, give(own_bell_.copy().value()));
+  send(OpenRingReply{executor, true, index, index, ring}, give(own_bell_.copy().value()));
   if (refuse_) return send(RingEnded{ring});
   MOBULA_CHECK(rings_.open({executor, false, index, index, ring}, give(engine_bell_.copy().value())).ok(),
                "a ring");

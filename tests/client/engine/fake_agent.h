@@ -79,7 +79,7 @@ class FakeAgent {
   };
 
   void heard(const ProcessToAgent& message);
-  void fetched(const FetchObject& fetch);
+  void fetched(const FetchObjectRequest& fetch);
   Endpoint next_executor();
   void send(AgentToProcess message, std::vector<Fd> fds = {});
   using Reply = std::function<void(std::span<const std::byte>)>;

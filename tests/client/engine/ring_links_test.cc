@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "client/engine/nap_habit.h"
+#include "client/engine/wake_coalescing.h"
 #include "transport/local/shared_memory.h"
 
 namespace mobula::internal::client {
@@ -35,7 +35,7 @@ struct Side {
     };
     hearer = {keep, keep};
   }
-  std::vector<RingOpened> look() { return links.collect(hearer); }
+  std::vector<OpenRingReply> look() { return links.collect(hearer); }
   DoorbellSleep sleep() const {
     const auto page = SharedMemory::map(files.page.get(), doorbell_page_bytes).value();
     return static_cast<DoorbellSleep>(reinterpret_cast<DoorbellPage*>(page.data())->sleep.load());
@@ -184,7 +184,7 @@ TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(call("two"));
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap);
-  caller_.links.wake_nappers();
+  caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::awake);
   executor_.look();
   EXPECT_THAT(executor_.heard, ElementsAre("one", "two"));
@@ -192,7 +192,7 @@ TEST_F(RingLinksTest, DefersWakeOfCoalescingProcess) {
   nap();
   EXPECT_TRUE(call("three"));
   executor_.links.doorbell()->announce(Doorbell::Sleep::on_event);  // the coalesced wake-up is over
-  caller_.links.wake_nappers();
+  caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::on_event) << "it has looked before";
 
   nap();
@@ -206,7 +206,7 @@ TEST_F(RingLinksTest, WakesProcessFromCoalescedSleep) {
   bell->announce(Doorbell::Sleep::nap);
   std::thread napper([&] { bell->nap(3600s); });
   EXPECT_TRUE(call("one"));
-  caller_.links.wake_nappers();
+  caller_.links.flush_deferred_wakes();
   napper.join();
 }
 
@@ -215,31 +215,31 @@ TEST_F(RingLinksTest, ForgetsCoalescingPeerWithRing) {
   executor_.links.doorbell()->announce(Doorbell::Sleep::nap);
   EXPECT_TRUE(call("one"));
   EXPECT_TRUE(caller_.links.close(1));
-  caller_.links.wake_nappers();
+  caller_.links.flush_deferred_wakes();
   EXPECT_EQ(executor_.sleep(), DoorbellSleep::nap) << "its memory is gone from here";
 }
 
 TEST(NapHabitTest, CoalescesWhenCallsGatherAndRetriesLater) {
-  NapHabit habit;
+  WakeCoalescer habit;
   const auto sleeps_until_nap = [&] {
     int sleeps = 0;
     while (!habit.next()) ++sleeps;
     return sleeps;
   };
-  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
-  habit.woke(NapHabit::worth_it - 1);
-  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
+  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
+  habit.woke(WakeCoalescer::worth_it - 1);
+  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
   for (int naps = 0; naps < 3; ++naps) {
-    habit.woke(NapHabit::worth_it);
+    habit.woke(WakeCoalescer::worth_it);
     EXPECT_EQ(sleeps_until_nap(), 0);
   }
   habit.woke(0);
-  EXPECT_EQ(sleeps_until_nap(), NapHabit::sleeps_between_tries - 1);
+  EXPECT_EQ(sleeps_until_nap(), WakeCoalescer::sleeps_between_tries - 1);
 }
 
 TEST_F(RingLinksTest, RejectsInvalidIndicesOrDescriptors) {
   const Fd memory = SharedMemory::create_file(2 * ring_memory_bytes, "ring-links-test").value();
-  const auto refuses = [&](RingOpened opened, std::vector<Fd> fds) {
+  const auto refuses = [&](OpenRingReply opened, std::vector<Fd> fds) {
     return !caller_.links.open(opened, std::move(fds)).ok();
   };
   EXPECT_TRUE(refuses({executor_.id, true, max_rings, 0, 1}, files_for(memory, executor_)));

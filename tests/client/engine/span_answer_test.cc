@@ -33,7 +33,7 @@ class SpanAnswers : public testing::Test {
     ran.push_back({TaskId::of(9), form, at(2080), at(2300), false});
     for (unsigned i = 0; i < 3; ++i) owned.add({TaskId::of(i + 1), form, at(1), at(2), at(3), false, {}});
   }
-  SpansTold answer(AskSpans asked) {
+  SpansReply answer(SpansRequest asked) {
     SpanAnswer told(at(10'000), 77, asked);
     told.add(owned);
     told.add_ran(ran);
@@ -45,7 +45,7 @@ class SpanAnswers : public testing::Test {
 };
 
 TEST_F(SpanAnswers, ReturnsLatestSpansUpToLimit) {
-  const SpansTold told = answer({1, 2, {}, {}});
+  const SpansReply told = answer({1, 2, {}, {}});
   EXPECT_EQ(told.request, 1u);
   ASSERT_EQ(told.ran.size(), 2u);
   EXPECT_EQ(told.ran[1].task, TaskId::of(9));
@@ -56,13 +56,13 @@ TEST_F(SpanAnswers, ReturnsLatestSpansUpToLimit) {
 }
 
 TEST_F(SpanAnswers, TaskQuery_IncludesConcurrentTasks) {
-  const SpansTold told = answer({1, 100, TaskId::of(3), {}});
+  const SpansReply told = answer({1, 100, TaskId::of(3), {}});
   ASSERT_EQ(told.ran.size(), 2u);
   EXPECT_EQ(told.ran[0].task, TaskId::of(3));
   EXPECT_EQ(told.ran[1].task, TaskId::of(9));
   ASSERT_EQ(told.owned.size(), 1u);
   EXPECT_EQ(told.owned[0].task, TaskId::of(3));
-  const SpansTold unknown = answer({1, 100, TaskId::of(77), {}});
+  const SpansReply unknown = answer({1, 100, TaskId::of(77), {}});
   EXPECT_TRUE(unknown.ran.empty());
   EXPECT_TRUE(unknown.owned.empty());
 }

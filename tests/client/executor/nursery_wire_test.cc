@@ -1,4 +1,4 @@
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(NurseryWire, RestoresMessages) {
   EXPECT_EQ(decode_fork_request(encode(sample_request())), sample_request());
   const ForkReply reply{ProcessId::of(3), 77, "no memory"};
   EXPECT_EQ(decode_fork_reply(encode(reply)), reply);
-  const NurseryHello hello{nursery_wire_version, "two threads"};
+  const ForkServerHello hello{nursery_wire_version, "two threads"};
   EXPECT_EQ(decode_nursery_hello(encode(hello)), hello);
 }
 

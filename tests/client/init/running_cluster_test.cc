@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "protocol/program/cluster_files.h"
-#include "protocol/process_mark.h"
+#include "protocol/process_identity.h"
 
 namespace mobula::internal::runtime {
 namespace {
@@ -23,7 +23,7 @@ class RunningClusters : public ::testing::Test {
 
   void add_head(const std::string& name, const std::string& address, bool alive = true) {
     fs::create_directories(state_ + "/" + name + "/head");
-    const auto mark = ProcessMark::of_this_process();
+    const auto mark = ProcessIdentity::of_this_process();
     HeadFile file{.cluster = name, .address = address, .pid = mark.pid};
     file.start_time = mark.start_time + (alive ? 0 : 1);
     file.boot_id = mark.boot_id;
@@ -31,7 +31,7 @@ class RunningClusters : public ::testing::Test {
   }
   void add_agent(const std::string& name, const std::string& head, bool driver_agent = false) {
     fs::create_directories(state_ + "/" + name + "/agent");
-    const auto mark = ProcessMark::of_this_process();
+    const auto mark = ProcessIdentity::of_this_process();
     AgentFile file;
     file.cluster = name;
     file.head_address = head;

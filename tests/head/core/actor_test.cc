@@ -182,7 +182,7 @@ TEST_F(Actors, NameTaken_RejectsOrReturnsExisting) {
 
   second.get_if_exists = true;
   cluster.creates(home, second);
-  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].found);
   EXPECT_EQ(found[0].actor, spec.actor);
@@ -200,7 +200,7 @@ TEST_F(Actors, ReportsPendingLimitToCallers) {
   second.name = "counter";
   second.get_if_exists = true;
   cluster.creates(home, second);
-  EXPECT_EQ(cluster.heard<ActorFound>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
+  EXPECT_EQ(cluster.heard<FindActorReply>(home, SmallCluster::driver(1)).back().max_pending_calls, 4);
 }
 
 TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
@@ -210,7 +210,7 @@ TEST_F(Actors, FindsNamesInNamespaceUntilDeath) {
   cluster.actor_comes_alive(agent);
   const auto ask = [&](const std::string& space) {
     cluster.driver_says(home, 1, FindActor{3, "counter", space});
-    const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+    const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
     return found.size() == 1 && found[0].request == 3 && found[0].found;
   };
   EXPECT_TRUE(ask("shared"));

@@ -76,7 +76,7 @@ TEST_F(DeviceClaims, HolderDied_SecondNodeGetsDevice) {
   cluster.wants(second, cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}}), 3);
   ASSERT_EQ(cluster.take<StartSlot>(second).size(), 1u);
   ASSERT_EQ(node(second)["resources"]["GPU"]["available"], 0);
-  cluster.raw(first, Farewell{first.incarnation});
+  cluster.raw(first, AgentStopped{first.incarnation});
   EXPECT_EQ(node(second)["resources"]["GPU"]["total"], 2);
   EXPECT_FALSE(node(second).contains("refused_devices"));
   EXPECT_TRUE(Json::parse(cluster.tool("list", "nodes").json)["warnings"].empty());

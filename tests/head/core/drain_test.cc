@@ -130,7 +130,7 @@ TEST_F(Drain, RecallsTasksAndRevokesSlotsAtDeadline) {
 TEST_F(Drain, AgentStopping_DrainsItsNode) {
   const auto first = actor_on_first_node(-1);
   auto& other = cluster.node_joins(3, SmallCluster::shape(2));
-  cluster.says(agent, Leaving{30s});
+  cluster.says(agent, AgentDraining{30s});
   EXPECT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   cluster.actor_executor_dies(agent, first, ended());
   cluster.actor_comes_alive(other);
@@ -255,7 +255,7 @@ TEST_F(Drain, Undrain_MovedActorStays) {
 }
 
 TEST_F(Drain, RejectsUndrainOfStoppingAgent) {
-  cluster.says(agent, Leaving{30s});
+  cluster.says(agent, AgentDraining{30s});
   const auto reply = cluster.tool("undrain", "", agent.node.hex());
   EXPECT_FALSE(reply.ok);
   EXPECT_NE(reply.text.find("being stopped"), std::string::npos) << reply.text;

@@ -16,8 +16,8 @@ class FactsOfNodes : public testing::Test {
     return start;
   }
   // Returns the facts that the agent would report now for these slots.
-  FullFacts facts_of(const std::vector<SlotFact>& slots) {
-    FullFacts facts;
+  FactsReply facts_of(const std::vector<SlotFact>& slots) {
+    FactsReply facts;
     facts.facts.slots = slots;
     facts.facts.processes = {{driver, Principal{Role::driver, "user", JobId::of(1)}, 7}};
     if (!endpoint.process.empty()) {
@@ -59,18 +59,18 @@ TEST_F(FactsOfNodes, RequestsNoFactsWhileDigestsAgree) {
   const auto start = one_slot();
   agent.digest = slot_digest(start.slot, 0, true);
   cluster.pass(20s);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty());
 }
 
 TEST_F(FactsOfNodes, RequestsFactsOnceWhenDigestDiffers) {
   one_slot();
   agent.digest = 0;  // the agent knows no slot
   cluster.pass(1s);
-  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+  EXPECT_EQ(cluster.take<FactsRequest>(agent).size(), 1u);
   cluster.pass(1s);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty());
   cluster.pass(5s);
-  EXPECT_FALSE(cluster.take<ReportFacts>(agent).empty()) << "it still differs";
+  EXPECT_FALSE(cluster.take<FactsRequest>(agent).empty()) << "it still differs";
 }
 
 // Commands and reports in transit make the sides differ. Neither is a loss.
@@ -89,15 +89,15 @@ TEST_F(FactsOfNodes, ComparesOnlyAcknowledgedState) {
   cluster.driver_says(agent, 1, ReturnSlot{start.slot});
   ASSERT_EQ(cluster.take<StopSlot>(agent).size(), 1u);
   heartbeat(applied, agent.told);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "it has not been told to stop it yet";
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it has not been told to stop it yet";
   agent.digest = ending_slot_digest(start.slot);
   heartbeat(agent.session->received(), agent.told);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "it is stopping it";
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "it is stopping it";
   agent.digest = 17;
   heartbeat(agent.session->received(), agent.told + 1);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty()) << "its news is still on its way";
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty()) << "its news is still on its way";
   heartbeat(agent.session->received(), agent.told);
-  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+  EXPECT_EQ(cluster.take<FactsRequest>(agent).size(), 1u);
 }
 
 TEST_F(FactsOfNodes, StopsUnknownSlotAndReplacesLostSlot) {
@@ -121,10 +121,10 @@ TEST_F(FactsOfNodes, SlotEndMissed_IsDetected) {
   cluster.driver_says(agent, 1, ReturnSlot{start.slot});
   agent.digest = ending_slot_digest(start.slot);
   cluster.pass(1s);
-  EXPECT_TRUE(cluster.take<ReportFacts>(agent).empty());
+  EXPECT_TRUE(cluster.take<FactsRequest>(agent).empty());
   agent.digest = 0;  // the slot ended, and the report was lost
   cluster.pass(1s);
-  EXPECT_EQ(cluster.take<ReportFacts>(agent).size(), 1u);
+  EXPECT_EQ(cluster.take<FactsRequest>(agent).size(), 1u);
   cluster.says(agent, facts_of({}));
   EXPECT_EQ(view_of(start.slot), nullptr);
 }

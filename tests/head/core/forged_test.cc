@@ -9,9 +9,9 @@
 namespace mobula::internal::head {
 namespace {
 
-class Forged : public testing::Test {
+class RejectsForgedMessages : public testing::Test {
  protected:
-  Forged() {
+  RejectsForgedMessages() {
     cluster.driver_starts_job(agent, 1);
     cluster.driver_starts_job(agent, 2);
   }
@@ -47,7 +47,7 @@ class Forged : public testing::Test {
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 
-TEST_F(Forged, ImpossibleAmounts_FitNowhere) {
+TEST_F(RejectsForgedMessages, ImpossibleAmounts_FitNowhere) {
   int number = 0;
   for (const std::int64_t units : {least, std::int64_t{-1}, std::int64_t{15'000}, most}) {
     for (const char* name : {"CPU", "GPU", "memory", "a"}) {
@@ -61,7 +61,7 @@ TEST_F(Forged, ImpossibleAmounts_FitNowhere) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, ImpossibleGpuMemory_FitsNowhere) {
+TEST_F(RejectsForgedMessages, ImpossibleGpuMemory_FitsNowhere) {
   int number = 0;
   for (const std::int64_t bytes : {least, std::int64_t{-1}, most, most - 1000}) {
     for (const std::int64_t gpus : {0, 5'000, 10'000}) {
@@ -75,7 +75,7 @@ TEST_F(Forged, ImpossibleGpuMemory_FitsNowhere) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, HugeDemand_IsLimited) {
+TEST_F(RejectsForgedMessages, HugeDemand_IsLimited) {
   const auto demand = cluster.demand_class(1, 1, {{"CPU", Quantity::whole(1)}});
   demands(demand, 1);
   ASSERT_EQ(cluster.take<StartSlot>(agent).size(), 1u);
@@ -86,7 +86,7 @@ TEST_F(Forged, HugeDemand_IsLimited) {
   EXPECT_TRUE(cluster.core().verify().ok());
 }
 
-TEST_F(Forged, HugeWaitingTime_IsLimited) {
+TEST_F(RejectsForgedMessages, HugeWaitingTime_IsLimited) {
   const auto demand = cluster.demand_class(1, 1, {{"GPU", Quantity::whole(1)}});
   demands(demand, 2, Duration(most));
   demands(demand, 2, Duration(least));
@@ -95,7 +95,7 @@ TEST_F(Forged, HugeWaitingTime_IsLimited) {
   EXPECT_TRUE(cluster.core().verify().ok());
 }
 
-TEST_F(Forged, ForeignSlots_AreUntouched) {
+TEST_F(RejectsForgedMessages, ForeignSlots_AreUntouched) {
   cluster.wants(agent, cluster.demand_class(2, 1, {{"GPU", Quantity::whole(1)}}), 1);
   const auto started = cluster.expect_start_slot(agent);
   cluster.driver_says(agent, 1, ReturnSlot{started.slot});
@@ -110,7 +110,7 @@ TEST_F(Forged, ForeignSlots_AreUntouched) {
   EXPECT_EQ(cluster.view().slots[0].lessee, SmallCluster::driver(2));
 }
 
-TEST_F(Forged, MalformedSelectors_MatchNothing) {
+TEST_F(RejectsForgedMessages, MalformedSelectors_MatchNothing) {
   int number = 0;
   for (const char* text : {"!", "in(", "in()", "a b", "!in(a,)", "\xff", "-"}) {
     auto demand = cluster.demand_class(1, ++number, {{"CPU", Quantity::whole(1)}});
@@ -128,9 +128,9 @@ ResourceSet names(int count, const std::string& prefix = "r") {
   return set;
 }
 
-TEST_F(Forged, RequestBeyondLimits_IsRejected) {
+TEST_F(RejectsForgedMessages, RequestBeyondLimits_IsRejected) {
   const auto refusals = [&] {
-    return cluster.heard<RequestRefused>(agent, SmallCluster::driver(1));
+    return cluster.heard<RequestRejected>(agent, SmallCluster::driver(1));
   };
   int number = 0;
   demands(cluster.demand_class(1, ++number, names(64)), 1);
@@ -164,7 +164,7 @@ TEST_F(Forged, RequestBeyondLimits_IsRejected) {
   expect_others_are_served();
 }
 
-TEST_F(Forged, RejectsNodeWithTooManyResources) {
+TEST_F(RejectsForgedMessages, RejectsNodeWithTooManyResources) {
   auto shape = SmallCluster::shape(2);
   for (int i = 0; i < 65; ++i) {
     shape.resources.push_back({fmt::format("r{:06}", i), {{.total = Quantity::whole(1)}}});
@@ -174,7 +174,7 @@ TEST_F(Forged, RejectsNodeWithTooManyResources) {
   EXPECT_NE(other.refused->why.find("at most 64 resources"), std::string::npos) << other.refused->why;
 }
 
-class ForgedGroups : public Forged {
+class ForgedGroups : public RejectsForgedMessages {
  protected:
   GroupSpec group(std::uint64_t number, std::vector<Request> bundles) {
     GroupSpec spec;

@@ -111,28 +111,28 @@ TEST_F(JobEnds, NotifiesDriverWhenJobHasEnded) {
   const auto start = cluster.expect_start_slot(agent);
   cluster.executor_ready(agent, start);
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
-  EXPECT_TRUE(cluster.take<JobOver>(home).empty());
-  cluster.says(agent, JobPrinted{JobId::of(1), "square pid=1 node=1", {"last words"}});
+  EXPECT_TRUE(cluster.take<JobFinished>(home).empty());
+  cluster.says(agent, JobOutputLines{JobId::of(1), "square pid=1 node=1", {"last words"}});
   cluster.slot_gone(agent, start.slot);
   ASSERT_FALSE(home.got.empty());
-  EXPECT_TRUE(std::holds_alternative<JobOver>(home.got.back()));
-  EXPECT_EQ(cluster.take<JobPrinted>(home).size(), 1u) << "before the word that all is over";
+  EXPECT_TRUE(std::holds_alternative<JobFinished>(home.got.back()));
+  EXPECT_EQ(cluster.take<JobOutputLines>(home).size(), 1u) << "before the word that all is over";
 }
 
 TEST_F(JobEnds, JobRanNothing_NotifiesAtOnce) {
   cluster.driver_says(home, 1, EndJob{JobId::of(1)});
-  EXPECT_EQ(cluster.take<JobOver>(home).size(), 1u);
+  EXPECT_EQ(cluster.take<JobFinished>(home).size(), 1u);
 }
 
 TEST_F(JobEnds, SlowNode_DropsAndCountsOutputLines) {
   home.silent = true;  // acknowledges no messages
   for (int i = 0; i < 1000; ++i) {
-    cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"line"}});
+    cluster.says(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"line"}});
   }
   home.silent = false;
   cluster.pass(8s);
-  cluster.says(agent, JobPrinted{JobId::of(1), "f pid=1 node=1", {"last"}});
-  const auto heard = cluster.take<JobPrinted>(home);
+  cluster.says(agent, JobOutputLines{JobId::of(1), "f pid=1 node=1", {"last"}});
+  const auto heard = cluster.take<JobOutputLines>(home);
   ASSERT_GT(heard.size(), 100u);
   ASSERT_LT(heard.size(), 300u);
   ASSERT_EQ(heard.back().lines.size(), 2u);

@@ -34,18 +34,18 @@ TEST_F(Terms, RejectsValuesOutOfRangeByName) {
   JobTerms loud;
   loud.priority = greatest_priority + 1;
   starts_job(1, loud);
-  const auto refused = cluster.heard<RequestRefused>(home, SmallCluster::driver(1));
+  const auto refused = cluster.heard<RequestRejected>(home, SmallCluster::driver(1));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].why, "job_priority: from -1000 to 1000, and it is 1001");
   JobTerms light;
   light.weight = 0;
   starts_job(2, light);
-  EXPECT_EQ(cluster.heard<RequestRefused>(home, SmallCluster::driver(2)).at(0).why,
+  EXPECT_EQ(cluster.heard<RequestRejected>(home, SmallCluster::driver(2)).at(0).why,
             "job_weight: from 1 to 10000, and it is 0");
   JobTerms owing;
   owing.quota["GPU"] = Quantity::whole(-1);
   starts_job(3, owing);
-  EXPECT_EQ(cluster.heard<RequestRefused>(home, SmallCluster::driver(3)).size(), 1u);
+  EXPECT_EQ(cluster.heard<RequestRejected>(home, SmallCluster::driver(3)).size(), 1u);
   EXPECT_TRUE(cluster.view().jobs.empty());
 }
 

@@ -15,7 +15,7 @@ class Lease : public testing::Test {
 
 TEST_F(Lease, GrantsSlotWithProgramAndEnvironment) {
   cluster.driver_starts_job(agent, 1);
-  ASSERT_EQ(cluster.heard<JobStarted>(agent, driver).size(), 1u);
+  ASSERT_EQ(cluster.heard<StartJobReply>(agent, driver).size(), 1u);
   cluster.wants(agent, gpu, 1);
   const auto start = cluster.expect_start_slot(agent);
   EXPECT_EQ(start.lessee, driver);
@@ -237,7 +237,7 @@ TEST_F(Lease, OwnNodeDied_DriverKeepsSlots) {
   }
   auto& next = cluster.node_joins(3, {}, Role::driver_agent);
   cluster.driver_starts_job(next, 1);
-  EXPECT_EQ(cluster.heard<JobStarted>(next, driver).size(), 1u);
+  EXPECT_EQ(cluster.heard<StartJobReply>(next, driver).size(), 1u);
   const auto ready = cluster.heard<SlotReady>(next, driver);
   ASSERT_EQ(ready.size(), 1u);
   EXPECT_EQ(ready[0].slot, start.slot);
@@ -343,9 +343,9 @@ TEST_F(Lease, ExecutorBlocked_CpuReleased) {
   const auto starts = cluster.take<StartSlot>(agent);
   ASSERT_EQ(starts.size(), 2u);
   cluster.executor_ready(agent, starts[0]);
-  cluster.says(agent, SlotLent{starts[0].slot, true});
+  cluster.says(agent, SlotCpuReleased{starts[0].slot, true});
   const auto third = cluster.expect_start_slot(agent);
-  cluster.says(agent, SlotLent{starts[0].slot, false});
+  cluster.says(agent, SlotCpuReleased{starts[0].slot, false});
   cluster.slot_gone(agent, third.slot);
   cluster.expect_no_start_slot(agent);
 }
@@ -371,7 +371,7 @@ TEST_F(Lease, RejectsDemandForAnotherJob) {
   theirs.wanted_slots = 1;
   cluster.process_says(agent, driver, Role::driver, 1, theirs);
   cluster.expect_no_start_slot(agent);
-  EXPECT_EQ(cluster.heard<RequestRefused>(agent, driver).size(), 1u);
+  EXPECT_EQ(cluster.heard<RequestRejected>(agent, driver).size(), 1u);
 }
 
 TEST_F(Lease, LostAndRepeatedFrames_ChangeNothing) {
@@ -391,13 +391,13 @@ TEST_F(Lease, LostAndRepeatedFrames_ChangeNothing) {
 TEST_F(Lease, LocatesReplicasOnOtherNodes) {
   auto& other = cluster.node_joins(2, SmallCluster::shape(1));
   cluster.says(other, ObjectCopies{{ObjectId::of(5)}, {}});
-  cluster.says(agent, LocateObject{ObjectId::of(5)});
-  auto answers = cluster.take<ObjectLocated>(agent);
+  cluster.says(agent, LocateObjectRequest{ObjectId::of(5)});
+  auto answers = cluster.take<LocateObjectReply>(agent);
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].nodes, std::vector{other.node});
-  cluster.raw(other, Farewell{other.incarnation});
-  cluster.says(agent, LocateObject{ObjectId::of(5)});
-  EXPECT_TRUE(cluster.take<ObjectLocated>(agent)[0].nodes.empty());
+  cluster.raw(other, AgentStopped{other.incarnation});
+  cluster.says(agent, LocateObjectRequest{ObjectId::of(5)});
+  EXPECT_TRUE(cluster.take<LocateObjectReply>(agent)[0].nodes.empty());
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(Membership, RegistrationRepeated_RepliesWithoutChange) {
 TEST(Membership, RejectsOtherVersionAndNamesBoth) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
-  Register message;
+  RegisterRequest message;
   message.version = message.oldest = 99;
   message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
   cluster.raw(agent, message);
@@ -73,7 +73,7 @@ TEST(Membership, RejectsOtherVersionAndNamesBoth) {
 TEST(Membership, AdmitsAgentOfPreviousVersion) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
-  Register message;
+  RegisterRequest message;
   message.version = oldest_protocol_version;
   message.oldest = 0;  // agents of that version do not send it
   message.address = {NodeId::of(2), ProcessId::of(102), "x:1", "", ""};
@@ -165,7 +165,7 @@ TEST(Membership, LateProbeResult_KeepsReconnectedNodeAlive) {
 TEST(Membership, AgentStopped_NodeIsDeadAtOnce) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
-  cluster.raw(agent, Farewell{agent.incarnation});
+  cluster.raw(agent, AgentStopped{agent.incarnation});
   EXPECT_EQ(state_of(cluster, 1), NodeState::dead);
 }
 
@@ -177,10 +177,10 @@ TEST(Membership, RejectsDriverKeyForNodeWithSlots) {
   stranger.node = agent.node;
   stranger.incarnation = ProcessId::of(777);
   stranger.role = Role::driver_agent;
-  Register message;
+  RegisterRequest message;
   message.address = {stranger.node, stranger.incarnation, agent.address, "", ""};
   message.role = Role::driver_agent;
-  cluster.step(AgentSaid{4711, Principal{Role::driver_agent, "ci", {}}, message});
+  cluster.step(ReceivedFromAgent{4711, Principal{Role::driver_agent, "ci", {}}, message});
   EXPECT_FALSE(agent.refused) << agent.refused->why;
   const auto node = cluster.tool("get", "node", agent.node.hex());
   ASSERT_TRUE(node.ok) << node.text;
@@ -193,7 +193,7 @@ TEST(Membership, RejectsDriverKeyForNodeWithSlots) {
 TEST(Membership, RejectsSecondLiveAgentOfSameNode) {
   SmallCluster cluster;
   auto& agent = cluster.node_joins(1, SmallCluster::shape(4));
-  Register message;
+  RegisterRequest message;
   message.address = {agent.node, ProcessId::of(202), "elsewhere:7000", "", ""};
   message.shape = agent.shape;
   cluster.raw(agent, message);

@@ -53,7 +53,7 @@ TEST_F(PlannedEnd, DepartedSlot_ReturnsItsResources) {
   const auto other = cluster.demand_class(1, 2, cpus(2));
   cluster.wants(home, other, 1);
   cluster.expect_no_start_slot(agent);
-  cluster.says(agent, SlotLent{first.slot, true, true, retired()});
+  cluster.says(agent, SlotCpuReleased{first.slot, true, true, retired()});
   EXPECT_NE(cluster.expect_start_slot(agent).slot, first.slot);
   EXPECT_EQ(cluster.heard<SlotLost>(home, SmallCluster::driver(1)).size(), 1u);
   EXPECT_TRUE(cluster.core().verify().ok());
@@ -94,7 +94,7 @@ TEST_F(PlannedEnd, ActorEnding_NameIsFree) {
   cluster.actor_comes_alive(agent);
   cluster.driver_says(home, 1, EndActor{spec.actor, false, true, "its last handle is gone"});
   cluster.driver_says(home, 1, FindActor{5, "shared", ""});
-  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(1));
+  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(1));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_FALSE(found[0].found);
 }

@@ -52,7 +52,7 @@ TEST_F(PlannerState, StatesHeldInstancesAndOmitsThemFromDemand) {
   EXPECT_EQ(node["task_slots"], 4);
   EXPECT_TRUE(node["idle_ms"].is_null());
   EXPECT_EQ(json["slots"][0]["count"], 2);
-  cluster.says(agent, SlotLent{start[0].slot, true});
+  cluster.says(agent, SlotCpuReleased{start[0].slot, true});
   json = state();
   EXPECT_EQ(json["nodes"][0]["blocked_task_slots"], 1);
 }

@@ -56,7 +56,7 @@ TEST_F(Recovery, LastsUntilAllJournaledNodesReturn) {
 TEST_F(Recovery, JournalOlderThanAgents_EpochIsRaised) {
   cluster.restart_head();
   const auto registers = [&](std::uint64_t seen) {
-    Register message;
+    RegisterRequest message;
     message.address = {agent.node, agent.incarnation, agent.address, "", ""};
     message.host = "host";
     message.shape = agent.shape;
@@ -95,7 +95,7 @@ TEST_F(Recovery, KeepsSlotsRunningAndAllocated) {
   // The lessee may have missed the notification, so it is repeated.
   EXPECT_EQ(cluster.heard<SlotReady>(home, driver).size(), 1u);
   cluster.driver_says(home, 1, cluster.job_of(1));
-  EXPECT_EQ(cluster.heard<JobStarted>(home, driver).size(), 1u);
+  EXPECT_EQ(cluster.heard<StartJobReply>(home, driver).size(), 1u);
   cluster.driver_says(home, 1, HoldSlot{start.slot, cpu.id});
   cluster.wants(home, cpu, 3);
   EXPECT_EQ(cluster.take<StartSlot>(agent).size(), 1u);  // one of two CPUs is held
@@ -243,7 +243,7 @@ TEST_F(Recovery, DetachedActor_ContinuesOnItsNode) {
   cluster.expect_no_start_slot(agent);
   cluster.driver_starts_job(home, 2);
   cluster.driver_says(home, 2, FindActor{1, "keeper", "shared"});
-  const auto found = cluster.heard<ActorFound>(home, SmallCluster::driver(2));
+  const auto found = cluster.heard<FindActorReply>(home, SmallCluster::driver(2));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_TRUE(found[0].found);
 }
@@ -409,9 +409,9 @@ TEST_F(Recovery, NodeDied_ReturningNodeIsNotified) {
 TEST_F(Recovery, RepliesWhenJobIsDurable) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
-  EXPECT_TRUE(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).empty());
+  EXPECT_TRUE(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).empty());
   cluster.persist();
-  EXPECT_EQ(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).size(), 1u);
+  EXPECT_EQ(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
   EXPECT_EQ(cluster.journal().count({"jobs", JobId::of(2).hex()}), 1u);
 }
 
@@ -419,7 +419,7 @@ TEST_F(Recovery, PersistFailed_RejectsJobAndContinues) {
   cluster.persist_at_once = false;
   cluster.driver_starts_job(home, 2);
   cluster.fail_to_persist("disk full");
-  const auto refused = cluster.heard<RequestRefused>(home, SmallCluster::driver(2));
+  const auto refused = cluster.heard<RequestRejected>(home, SmallCluster::driver(2));
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_NE(refused[0].why.find("disk full"), std::string::npos);
   EXPECT_NE(cluster.tool("status").json.find("disk full"), std::string::npos);
@@ -432,7 +432,7 @@ TEST_F(Recovery, PersistFailed_RejectsJobAndContinues) {
   cluster.pass(60s);
   cluster.driver_says(home, 2, cluster.job_of(2));
   EXPECT_EQ(cluster.tool("status").json.find("disk full"), std::string::npos);
-  EXPECT_EQ(cluster.heard<JobStarted>(home, SmallCluster::driver(2)).size(), 1u);
+  EXPECT_EQ(cluster.heard<StartJobReply>(home, SmallCluster::driver(2)).size(), 1u);
 }
 
 TEST_F(Recovery, PersistFailed_WritesJobEndLater) {

@@ -103,14 +103,14 @@ void SmallCluster::fail_to_persist(const std::string& why) {
 }
 
 void SmallCluster::carry_out(Command command) {
-  if (auto* sent = std::get_if<SendAgent>(&command)) {
+  if (auto* sent = std::get_if<SendToAgent>(&command)) {
     if (auto* agent = on_link(sent->link)) deliver(*agent, std::move(sent->message));
   } else if (auto* admit = std::get_if<Admit>(&command)) {
     admitted.push_back(*admit);
     if (auto* agent = on_link(admit->link)) deliver(*agent, std::move(admit->registered));
   } else if (auto* renewal = std::get_if<RenewTicket>(&command)) {
     renewed.push_back(std::move(*renewal));
-  } else if (auto* reply = std::get_if<ReplyTool>(&command)) {
+  } else if (auto* reply = std::get_if<ReplyToTool>(&command)) {
     replies.push_back(std::move(reply->reply));
   } else if (auto* batch = std::get_if<Persist>(&command)) {
     unpersisted_.push_back(std::move(*batch));
@@ -160,7 +160,7 @@ TestAgent& SmallCluster::node_joins(int number, NodeShape shape, Role role, cons
 }
 
 void SmallCluster::register_agent(TestAgent& agent) {
-  Register message;
+  RegisterRequest message;
   message.address = {agent.node, agent.incarnation, agent.address, "", ""};
   message.host = "host";
   message.role = agent.role;
@@ -183,7 +183,7 @@ void SmallCluster::comes_back_as(TestAgent& agent, int incarnation) {
 }
 
 void SmallCluster::raw(TestAgent& agent, AgentToHead message) {
-  step(AgentSaid{agent.link, Principal{agent.role, "key", {}}, std::move(message), agent.user_id});
+  step(ReceivedFromAgent{agent.link, Principal{agent.role, "key", {}}, std::move(message), agent.user_id});
 }
 
 AgentFrame SmallCluster::frame_of(TestAgent& agent, Frame<AgentMessage> frame) const {
@@ -218,14 +218,14 @@ void SmallCluster::send(TestAgent& agent, std::vector<Frame<AgentMessage>> frame
 
 void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
   if (agent.silent) return;
-  if (auto* registered = std::get_if<Registered>(&message)) {
+  if (auto* registered = std::get_if<RegisterReply>(&message)) {
     const bool repeated =
         agent.registered && agent.registered->head_epoch == registered->head_epoch;
     if (registered->incarnation != agent.incarnation || repeated) return;
     agent.registered = std::move(*registered);
     agent.session.emplace();
     agent.told = 0;
-  } else if (auto* refused = std::get_if<Refused>(&message)) {
+  } else if (auto* refused = std::get_if<RegisterRejected>(&message)) {
     agent.refused = std::move(*refused);
   } else {
     auto& frame = std::get<HeadFrame>(message);
@@ -240,9 +240,9 @@ void SmallCluster::deliver(TestAgent& agent, HeadToAgent message) {
 }
 
 void SmallCluster::tell_of_objects(TestAgent& agent) {
-  for (const auto& asked : take<AskTransfers>(agent)) says(agent, TransfersTold{asked.request, agent.stored, 0, agent.knows_under_way});
-  for (const auto& asked : take<AskSpans>(agent)) {
-    SpansTold told;
+  for (const auto& asked : take<TransfersRequest>(agent)) says(agent, TransfersReply{asked.request, agent.stored, 0, agent.knows_under_way});
+  for (const auto& asked : take<SpansRequest>(agent)) {
+    SpansReply told;
     told.request = asked.request;
     told.transfers = agent.stored;
     says(agent, told);
@@ -385,7 +385,7 @@ ToolReply SmallCluster::tool(const std::string& verb, const std::string& kind,
   request.kind = kind;
   request.argument = argument;
   replies.clear();
-  step(ToolSaid{99, Principal{role, "tool", {}}, request});
+  step(ReceivedFromTool{99, Principal{role, "tool", {}}, request});
   return replies.empty() ? ToolReply{} : replies.front();
 }
 

@@ -27,8 +27,8 @@ struct TestAgent {
   Facts facts;
   std::string address;
   std::optional<Session<AgentMessage, HeadMessage>> session;
-  std::optional<Registered> registered;
-  std::optional<Refused> refused;
+  std::optional<RegisterReply> registered;
+  std::optional<RegisterRejected> refused;
   std::vector<HeadMessage> got;
   bool silent = false;      // sends and receives no messages
   std::optional<std::uint64_t> digest;  // digest of its slots; empty: none is sent

@@ -175,7 +175,7 @@ TEST_F(StartOrders, NodeDiedBeforeOrder_CostsNoAttempt) {
 TEST_F(StartOrders, StoppedBeforeOrder_NeverRuns) {
   cluster.persist_at_once = false;
   const auto id = submit(1, {{"retries", 5}});
-  cluster.step(ToolSaid{900, Principal{Role::operator_, "stops", {}}, [&] {
+  cluster.step(ReceivedFromTool{900, Principal{Role::operator_, "stops", {}}, [&] {
                           ToolRequest stop;
                           stop.request = 1;
                           stop.verb = "job_stop";

@@ -197,7 +197,7 @@ TEST_F(State, AllowsProcessesToReadNodesAndNames) {
   cluster.driver_says(agent, 1, ReadState{5, "named_actors", ""});
   cluster.driver_says(agent, 1, ReadState{6, "nodes", ""});
   cluster.driver_says(agent, 1, ReadState{7, "dragons", ""});
-  const auto reads = cluster.heard<StateRead>(agent, driver);
+  const auto reads = cluster.heard<ReadStateReply>(agent, driver);
   ASSERT_EQ(reads.size(), 3u);
   const Json names = Json::parse(reads[0].json);
   ASSERT_EQ(names["items"].size(), 1u);
@@ -219,7 +219,7 @@ TEST_F(State, AllowsOnlyOperatorsToOrder) {
 TEST_F(State, ExplainsPurposeOfJoinToken) {
   ToolRequest request;
   request.verb = "status";
-  cluster.step(ToolSaid{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
+  cluster.step(ReceivedFromTool{1, Principal{Role::unproven, "ticket:0123456789abcdef", {}}, request});
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(cluster.replies[0].code, ErrorCode::permission_denied);
   EXPECT_EQ(cluster.replies[0].text.find("unproven"), std::string::npos) << cluster.replies[0].text;
@@ -231,7 +231,7 @@ TEST_F(State, NamesBothVersionsToOtherVersionTool) {
   ToolRequest request;
   request.version = request.oldest = 99;
   request.verb = "status";
-  cluster.step(ToolSaid{1, Principal{Role::operator_, "tool", {}}, request});
+  cluster.step(ReceivedFromTool{1, Principal{Role::operator_, "tool", {}}, request});
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_NE(cluster.replies[0].text.find("99"), std::string::npos);
 }
@@ -292,7 +292,7 @@ TEST_F(State, Stop_EndsDetachedActors) {
 }
 
 TEST_F(State, RecordsEventsAndCommands) {
-  const Event event = AgentSaid{3, Principal{Role::agent, "key", {}}, Farewell{ProcessId::of(1)}};
+  const Event event = ReceivedFromAgent{3, Principal{Role::agent, "key", {}}, AgentStopped{ProcessId::of(1)}};
   const auto decoded = decode<Event>(encode(event));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(*decoded, event);
@@ -309,12 +309,12 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
     request.request = 9;
     request.verb = "list";
     request.kind = "objects";
-    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+    cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
   };
   asked();
   EXPECT_TRUE(cluster.replies.empty());
-  const auto here = cluster.take<ListObjects>(agent);
-  const auto there = cluster.take<ListObjects>(other);
+  const auto here = cluster.take<ObjectsRequest>(agent);
+  const auto there = cluster.take<ObjectsRequest>(other);
   ASSERT_EQ(here.size(), 1u);
   ASSERT_EQ(there.size(), 1u);
   ObjectFact object;
@@ -323,9 +323,9 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
   object.size_bytes = 1234;
   object.sealed = true;
   object.processes = 2;
-  cluster.says(agent, ObjectsListed{here[0].request, {object}, 0});
+  cluster.says(agent, ObjectsReply{here[0].request, {object}, 0});
   EXPECT_TRUE(cluster.replies.empty());
-  cluster.says(other, ObjectsListed{there[0].request, {}, 3});
+  cluster.says(other, ObjectsReply{there[0].request, {}, 3});
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_EQ(cluster.replies[0].request, 9u);
   const std::string json = cluster.replies[0].json;
@@ -335,15 +335,15 @@ TEST_F(State, ListsObjectsOfAgentsAndReportsMissingReply) {
 
   cluster.replies.clear();
   asked();
-  cluster.says(agent, ObjectsListed{cluster.take<ListObjects>(agent).at(0).request, {object}, 0});
+  cluster.says(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {object}, 0});
   cluster.pass(3s);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_NE(cluster.replies[0].json.find("has not answered in time"), std::string::npos);
 
   cluster.replies.clear();
   asked();
-  cluster.says(agent, ObjectsListed{cluster.take<ListObjects>(agent).at(0).request, {}, 0});
-  cluster.raw(other, Farewell{other.incarnation});
+  cluster.says(agent, ObjectsReply{cluster.take<ObjectsRequest>(agent).at(0).request, {}, 0});
+  cluster.raw(other, AgentStopped{other.incarnation});
   ASSERT_EQ(cluster.replies.size(), 1u) << "a node that has left is not waited for";
 }
 
@@ -352,8 +352,8 @@ TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   request.request = 9;
   request.verb = "list";
   request.kind = "memory";
-  cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
-  const auto asked = cluster.take<ListObjects>(agent);
+  cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
+  const auto asked = cluster.take<ObjectsRequest>(agent);
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_TRUE(asked[0].largest_first);
   ObjectFact small;
@@ -366,7 +366,7 @@ TEST_F(State, ListsMemoryByStoreAndHolderLargestFirst) {
   large.spilled = true;
   large.processes = 1;
   large.holders = {{ProcessId::of(4), Role::driver, 4711, true}};
-  ObjectsListed listed;
+  ObjectsReply listed;
   listed.request = asked[0].request;
   listed.objects = {small, large};
   listed.store.capacity_bytes = 5000;

@@ -294,11 +294,11 @@ TEST_F(Submissions, ReadsOutputFromNodeThatRanIt) {
   question.verb = "job_log";
   question.kind = "5";
   question.argument = id;
-  cluster.step(ToolSaid{900, Principal{Role::observer, "looks", {}}, question});
-  const auto asked = cluster.take<ReadJobLog>(agent);
+  cluster.step(ReceivedFromTool{900, Principal{Role::observer, "looks", {}}, question});
+  const auto asked = cluster.take<ReadJobLogRequest>(agent);
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].from, 5);
-  JobLogPart part;
+  ReadJobLogReply part;
   part.request = asked[0].request;
   part.from = 5;
   part.end = 7;
@@ -321,7 +321,7 @@ TEST_F(Submissions, NameUsedByTwoKeys_RequesterGetsItsJob) {
     request.kind = kind;
     request.argument = argument;
     cluster.replies.clear();
-    cluster.step(ToolSaid{99, Principal{Role::operator_, user, {}}, request, user});
+    cluster.step(ReceivedFromTool{99, Principal{Role::operator_, user, {}}, request, user});
     return cluster.replies.front();
   };
   const auto submits = [&](int number, const std::string& user) {

@@ -33,7 +33,7 @@ class Tokens : public testing::Test {
   }
   ToolReply ask(const Principal& by, const ToolRequest& request) {
     const std::size_t before = cluster.replies.size();
-    cluster.step(ToolSaid{42, by, request});
+    cluster.step(ReceivedFromTool{42, by, request});
     return cluster.replies.size() > before ? cluster.replies.back() : ToolReply{};
   }
   Result<Principal> who(char of) { return cluster.core().principal_of(key(of), cluster.now); }

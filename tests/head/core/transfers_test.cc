@@ -23,16 +23,16 @@ class TransferQuestions : public testing::Test {
     request.argument = argument;
     cluster.replies.clear();
     asked_last.clear();
-    cluster.step(ToolSaid{77, Principal{Role::observer, "tool", {}}, request});
+    cluster.step(ReceivedFromTool{77, Principal{Role::observer, "tool", {}}, request});
     return cluster.replies.empty() ? ToolReply{} : cluster.replies[0];
   }
-  AskTransfers asked(int job) {
-    const auto questions = cluster.heard<AskTransfers>(agent, SmallCluster::driver(job));
+  TransfersRequest asked(int job) {
+    const auto questions = cluster.heard<TransfersRequest>(agent, SmallCluster::driver(job));
     if (!questions.empty()) asked_last[job] = questions.back();
     return asked_last[job];
   }
   void answers(int job, std::vector<Duration> ages, std::uint64_t left_out = 0) {
-    TransfersTold told;
+    TransfersReply told;
     told.request = asked(job).request;
     told.left_out = left_out;
     told.knows_under_way = true;
@@ -48,13 +48,13 @@ class TransferQuestions : public testing::Test {
     cluster.driver_says(agent, job, told);
   }
   void counts(int job, std::uint64_t transfers) {
-    cluster.driver_says(agent, job, TransfersCounted{{{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
+    cluster.driver_says(agent, job, TransferCounters{{{.path = DirectPath::shm, .transfers = transfers, .bytes = 10 * transfers},
                                                       {.path = static_cast<DirectPath>(200), .transfers = 1}}});
   }
   Json document() { return Json::parse(cluster.replies.at(0).json, nullptr, false); }
   Json counted() { return Json::parse(ask("status", "").json, nullptr, false)["transfers"]; }
 
-  std::map<int, AskTransfers> asked_last;  // latest query to the driver of each job
+  std::map<int, TransfersRequest> asked_last;  // latest query to the driver of each job
   SmallCluster cluster;
   TestAgent& agent = cluster.node_joins(1, SmallCluster::shape(2));
 };
@@ -182,7 +182,7 @@ TEST_F(TransferQuestions, LimitsRowsOfDishonestProcess) {
   lie.refusals.front() = std::string(100'000, 'x');
   lie.group = lie.operation = lie.refusals.front();
   ask("list", "transfers");
-  TransfersTold told{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
+  TransfersReply told{.request = asked(1).request, .transfers = {lie}, .knows_under_way = true};
   TransferFact more = on_its_way(TransferState::running, 0s);
   told.transfers.resize(asked(1).limit + 7, more);
   cluster.driver_says(agent, 1, told);
@@ -221,8 +221,8 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
   answers(1, {});
   answers(2, {});
   EXPECT_TRUE(cluster.replies.empty()) << "one agent has not answered";
-  EXPECT_EQ(cluster.take<AskTransfers>(silent).size(), 1u);
-  EXPECT_TRUE(cluster.take<AskTransfers>(older).empty()) << "it could not read the question";
+  EXPECT_EQ(cluster.take<TransfersRequest>(silent).size(), 1u);
+  EXPECT_TRUE(cluster.take<TransfersRequest>(older).empty()) << "it could not read the question";
   cluster.comes_back_as(silent, 778);
   ASSERT_EQ(cluster.replies.size(), 1u);
   EXPECT_NE(document()["warnings"].dump().find("1 nodes have an older Mobula"), std::string::npos) << document();
@@ -239,11 +239,11 @@ TEST_F(TransferQuestions, NamesOldAgentsAndSkipsDeadOnes) {
 TEST_F(TransferQuestions, SendsFiltersToProcessesOrRejectsThem) {
   ask("list", "transfers", R"({"path": "tcp", "state": "FAILED", "job_id": ")" + JobId::of(2).hex() + "\"}");
   EXPECT_EQ(asked(1).request, 0u) << "of another job";
-  const AskTransfers question = asked(2);
+  const TransfersRequest question = asked(2);
   EXPECT_EQ(question.paths, std::vector{DirectPath::tcp});
   EXPECT_TRUE(question.failed_only);
   EXPECT_TRUE(question.under_way.empty());
-  TransfersTold none;
+  TransfersReply none;
   none.request = question.request;
   cluster.driver_says(agent, 2, none);
   EXPECT_TRUE(document()["items"].empty());
@@ -303,7 +303,7 @@ TEST_F(TransferQuestions, CountsStoredTransfersFromHeartbeats) {
     return Json();
   };
   EXPECT_EQ(of_node(other)[0]["transfers"], 7);
-  cluster.raw(other, Farewell{other.incarnation, {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
+  cluster.raw(other, AgentStopped{other.incarnation, {{.path = DirectPath::store, .transfers = 8, .bytes = 800}}});
   EXPECT_EQ(counted()[0]["transfers"], 13);
   heartbeat(other, 100);
   EXPECT_EQ(counted()[0]["transfers"], 13) << "of one that has left nothing is heard";

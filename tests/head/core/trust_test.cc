@@ -29,7 +29,7 @@ class Trust : public testing::Test {
       ToolRequest request;
       request.verb = "join";
       request.argument = TrustJson{{"public_key", std::string(40, static_cast<char>(of - 32))}, {"host", "h"}}.dump();
-      cluster.step(ToolSaid{42, Principal{Role::unproven, "ticket:" + id, {}}, request});
+      cluster.step(ReceivedFromTool{42, Principal{Role::unproven, "ticket:" + id, {}}, request});
       EXPECT_TRUE(cluster.replies.back().ok) << cluster.replies.back().text;
     }
     return "token:" + id;
@@ -42,12 +42,12 @@ class Trust : public testing::Test {
     request.verb = verb;
     request.kind = kind;
     request.argument = argument;
-    cluster.step(ToolSaid{42, Principal{role, "somebody", {}}, request, user_id});
+    cluster.step(ReceivedFromTool{42, Principal{role, "somebody", {}}, request, user_id});
     return cluster.replies.empty() ? ToolReply{} : cluster.replies.back();
   }
   std::vector<std::string> voided(TestAgent& of) {
     std::vector<std::string> keys;
-    for (const auto& each : cluster.take<KeysVoided>(of)) keys.insert(keys.end(), each.keys.begin(), each.keys.end());
+    for (const auto& each : cluster.take<KeysRevoked>(of)) keys.insert(keys.end(), each.keys.begin(), each.keys.end());
     return keys;
   }
   NodeState state(int node) {
@@ -85,13 +85,13 @@ TEST_F(Trust, LateNode_ReceivesRevokedKeysAfterRestart) {
   revoke('d');
   cluster.restart_head();
   cluster.register_agent(home);
-  EXPECT_THAT(home.registered->void_keys, ElementsAre(wheel));
+  EXPECT_THAT(home.registered->revoked_keys, ElementsAre(wheel));
   auto& late = cluster.node_joins(3, SmallCluster::shape(1), Role::agent, "agent:default");
-  EXPECT_THAT(late.registered->void_keys, ElementsAre(wheel));
+  EXPECT_THAT(late.registered->revoked_keys, ElementsAre(wheel));
   // The revoked key is removed when no ticket from it can be valid.
   cluster.step(ClockMoved{cluster.core().wall_ms(cluster.now) + 25 * 3'600'000});
   auto& last = cluster.node_joins(4, SmallCluster::shape(1), Role::agent, "agent:default");
-  EXPECT_THAT(last.registered->void_keys, IsEmpty());
+  EXPECT_THAT(last.registered->revoked_keys, IsEmpty());
 }
 
 TEST_F(Trust, TokenExpired_DriverDisconnected) {
@@ -131,7 +131,7 @@ TEST_F(Trust, KeepsRevokedTokensWhileTicketsMayExist) {
     ASSERT_TRUE(small.tool("token_revoke", "", std::string(1, each)).ok);
   }
   EXPECT_EQ(make('e').code, ErrorCode::resource_exhausted);
-  EXPECT_EQ(small.node_joins(1, SmallCluster::shape(1)).registered->void_keys.size(), 4u);
+  EXPECT_EQ(small.node_joins(1, SmallCluster::shape(1)).registered->revoked_keys.size(), 4u);
   small.step(ClockMoved{small.core().wall_ms(small.now) + 25 * 3'600'000});
   EXPECT_TRUE(make('e').ok);
 }
@@ -199,7 +199,7 @@ TEST_F(Trust, RejectsProcessOfAnotherNode) {
   question.request = 3;
   question.kind = "status";
   cluster.driver_says(home, 1, question);
-  EXPECT_EQ(cluster.heard<StateRead>(home, SmallCluster::driver(1)).size(), 1u);
+  EXPECT_EQ(cluster.heard<ReadStateReply>(home, SmallCluster::driver(1)).size(), 1u);
   EXPECT_THAT(cluster.take<ToProcess>(thief), IsEmpty());
 }
 
@@ -238,7 +238,7 @@ TEST_F(Trust, LimitsQueryRatePerKey) {
     ToolRequest request;
     request.request = 7;
     request.verb = "ping";
-    small.step(ToolSaid{42, Principal{role, "eyes", {}}, request, user_id});
+    small.step(ReceivedFromTool{42, Principal{role, "eyes", {}}, request, user_id});
     return small.replies.back();
   };
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(ping(Role::observer, "token:1").ok) << i;

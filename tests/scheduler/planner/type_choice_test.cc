@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 Unit unit(const Request& asked, std::int64_t count) {
-  return {{scheduler::Ask(asked, ProgramId::of(1), scheduler::Tenant::task)}, count};
+  return {{scheduler::RequestShape(asked, ProgramId::of(1), scheduler::Tenant::task)}, count};
 }
 
 std::vector<std::string> order(const std::vector<NodeType>& types, std::vector<Unit> units) {

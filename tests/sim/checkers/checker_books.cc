@@ -75,7 +75,7 @@ void Checkers::head_hears(const AgentToHead& message) {
     not_gone_.erase(gone->slot);
     slot_known_gone(gone->slot);
   }
-  if (const auto* lent = std::get_if<SlotLent>(&*frame->frame.message)) {
+  if (const auto* lent = std::get_if<SlotCpuReleased>(&*frame->frame.message)) {
     const auto at = granted_.find(lent->slot);
     if (at != granted_.end()) at->second.lent = lent->on;
     if (lent->departed) granted_.erase(lent->slot);
@@ -87,7 +87,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
     const auto at = world_.disk().find({table, key});
     return at == world_.disk().end() ? nullptr : &at->second;
   };
-  if (const auto* registered = std::get_if<Registered>(&message)) {
+  if (const auto* registered = std::get_if<RegisterReply>(&message)) {
     const auto* bytes = row("meta", "epoch");
     const auto epoch = bytes == nullptr ? Result<head::EpochRow>(failure(ErrorCode::not_found, "none"))
                                         : decode<head::EpochRow>(*bytes);
@@ -103,7 +103,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
   };
   const auto* frame = std::get_if<HeadFrame>(&message);
   if (frame == nullptr || !frame->frame.message) return;
-  if (std::holds_alternative<ReportFacts>(**frame->frame.message) && !news_lost_) {
+  if (std::holds_alternative<FactsRequest>(**frame->frame.message) && !news_lost_) {
     world_.violation("facts", "the head doubts what an agent has stated, though nothing was lost");
   }
   if (const auto* start = std::get_if<StartSlot>(&**frame->frame.message)) {
@@ -114,7 +114,7 @@ void Checkers::head_says(const HeadToAgent& message, Agent* to) {
     grant(*start, to);
   }
   if (const auto* relay = std::get_if<ToProcess>(&**frame->frame.message)) {
-    const auto* started = std::get_if<JobStarted>(&relay->message);
+    const auto* started = std::get_if<StartJobReply>(&relay->message);
     if (const auto* group = std::get_if<GroupChanged>(&relay->message)) group_is_there(*group);
     if (const auto* recall = std::get_if<RecallSlot>(&relay->message)) preemption_asked(*recall);
     if (started != nullptr && !was_durable("jobs", started->job.hex())) {
@@ -261,7 +261,7 @@ void Checkers::agent_says(Agent& agent, const AgentToHead& message) {
 }
 
 void Checkers::agent_hears(Agent& agent, const HeadToAgent& message) {
-  if (const auto* registered = std::get_if<Registered>(&message)) {
+  if (const auto* registered = std::get_if<RegisterReply>(&message)) {
     for (const SlotId slot : registered->unknown_slots) ever_granted_.insert(slot);
     return;
   }

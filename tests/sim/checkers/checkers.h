@@ -16,7 +16,7 @@
 #include "protocol/messages/agent_control.h"
 #include "sim/workload/plan.h"
 #include "sim/workload/scenario.h"
-#include "worker/core/worker_command.h"
+#include "worker/core/worker_commands_out.h"
 
 namespace mobula::internal::sim {
 

@@ -12,7 +12,7 @@ namespace {
 // Returns the message of type T that an agent sends to a peer, or null.
 template <class T>
 T* to_peer(worker::Command& command) {
-  auto* peer = std::get_if<worker::SendPeer>(&command);
+  auto* peer = std::get_if<worker::SendToPeer>(&command);
   return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
 }
 // ---- dropped ------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ Hooks client_does_not_hear() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
     std::erase_if(events, [](const auto& each) {
-      const auto* agent = std::get_if<client::AgentSaid>(&each);
+      const auto* agent = std::get_if<client::ReceivedFromAgent>(&each);
       return agent != nullptr && std::holds_alternative<T>(agent->message);
     });
   };
@@ -60,7 +60,7 @@ Hooks last_copies_are_forgotten() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     std::erase_if(commands, [](const auto& each) {
-      const auto* sent = std::get_if<worker::SendProcess>(&each);
+      const auto* sent = std::get_if<worker::SendToProcess>(&each);
       return sent != nullptr && std::holds_alternative<ObjectGone>(sent->message);
     });
   };
@@ -72,7 +72,7 @@ Hooks unread_arguments_are_not_named() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     for (auto& each : commands) {
-      auto* sent = std::get_if<executor::TellCaller>(&each);
+      auto* sent = std::get_if<executor::SendToCaller>(&each);
       auto* reply = sent && sent->frame.message ? std::get_if<CallReply>(&*sent->frame.message) : nullptr;
       if (reply == nullptr || reply->unread.empty()) continue;
       reply->outcome = CallOutcome::exception;
@@ -86,7 +86,7 @@ Hooks executor_hides_that_it_waits() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     std::erase_if(commands, [](auto& each) {
-      const auto* agent = std::get_if<executor::TellAgent>(&each);
+      const auto* agent = std::get_if<executor::SendToAgent>(&each);
       return agent && std::holds_alternative<ExecutorBlocked>(agent->message);
     });
   };
@@ -99,7 +99,7 @@ Hooks agent_hides() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      auto* send = std::get_if<worker::SendHead>(&each);
+      auto* send = std::get_if<worker::SendToHead>(&each);
       auto* frame = send ? std::get_if<AgentFrame>(&send->message) : nullptr;
       if (frame == nullptr || !frame->frame.message) continue;
       if (std::holds_alternative<T>(*frame->frame.message)) frame->frame.message = ObjectCopies{};
@@ -151,12 +151,12 @@ Hooks head_does_not_wait_for_its_disk() {
 }
 
 Hooks hold_is_not_asked_for() {
-  Hooks hooks = client_does_not_tell<HoldObject>();
+  Hooks hooks = client_does_not_tell<HoldObjectRequest>();
   hooks.client.echo = [](const std::vector<client::Command>& commands) {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
-      const auto* hold = to_agent<HoldObject>(each);
-      if (hold != nullptr) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
+      const auto* hold = to_agent<HoldObjectRequest>(each);
+      if (hold != nullptr) events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
     }
     return events;
   };
@@ -171,7 +171,7 @@ Hooks exports_are_believed_unheld() {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
       const auto* released = to_agent<ReleaseObject>(each);
-      if (released != nullptr) events.push_back(client::AgentSaid{ExportUnheld{released->object}});
+      if (released != nullptr) events.push_back(client::ReceivedFromAgent{ExportReleased{released->object}});
     }
     return events;
   };
@@ -182,7 +182,7 @@ Hooks exports_are_believed_unheld() {
 Hooks deaths_overtake_data() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
-    const auto* said = std::get_if<client::AgentSaid>(&events.front());
+    const auto* said = std::get_if<client::ReceivedFromAgent>(&events.front());
     const auto* relayed = said ? std::get_if<FromHead>(&said->message) : nullptr;
     const auto* ended = relayed ? std::get_if<GenerationEnded>(&relayed->message) : nullptr;
     if (ended != nullptr) events.insert(events.begin(), client::StreamEnded{ended->process});
@@ -211,8 +211,8 @@ Hooks node_releases_what_it_was_to_hold() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      if (const auto* hold = to_peer<NodeHold>(each)) {
-        std::get<worker::SendPeer>(each).frame.frame.message = NodeRelease{hold->object};
+      if (const auto* hold = to_peer<NodeHoldRequest>(each)) {
+        std::get<worker::SendToPeer>(each).frame.frame.message = NodeRelease{hold->object};
       }
     }
   };
@@ -224,7 +224,7 @@ Hooks results_are_not_wanted() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      if (auto* taken = to_peer<ResultTaken>(each)) taken->wanted = false;
+      if (auto* taken = to_peer<StoreResultReply>(each)) taken->wanted = false;
     }
   };
   return hooks;
@@ -247,7 +247,7 @@ Hooks calls_change_places() {
     PushCall* first = nullptr;
     ProcessId executor;
     for (auto& each : commands) {
-      auto* stream = std::get_if<client::TellExecutor>(&each);
+      auto* stream = std::get_if<client::SendToExecutor>(&each);
       auto* push = stream && stream->frame.message ? std::get_if<PushCall>(&*stream->frame.message) : nullptr;
       if (push == nullptr || push->call.form->kind != CallKind::actor_call) continue;
       if (first != nullptr && executor == stream->executor) return std::swap(first->call, push->call);
@@ -264,7 +264,7 @@ Hooks head_starts(Change change) {
   Hooks hooks;
   hooks.head.out = [change](std::vector<head::Command>& commands) {
     for (auto& each : commands) {
-      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
       auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&frame->frame.message->edit()) : nullptr;
       if (start != nullptr) change(start->allocation);
@@ -297,8 +297,8 @@ Hooks agents_state(Change change) {
   Hooks hooks;
   hooks.agent.out = [change](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      auto* said = std::get_if<worker::SendHead>(&each);
-      auto* enrol = said == nullptr ? nullptr : std::get_if<Register>(&said->message);
+      auto* said = std::get_if<worker::SendToHead>(&each);
+      auto* enrol = said == nullptr ? nullptr : std::get_if<RegisterRequest>(&said->message);
       if (enrol != nullptr) change(enrol->shape);
     }
   };
@@ -365,7 +365,7 @@ Hooks head_hears_terms(void (*change)(JobTerms&)) {
   Hooks hooks;
   hooks.head.in = [change](std::vector<head::Event>& events) {
     for (auto& each : events) {
-      auto* said = std::get_if<head::AgentSaid>(&each);
+      auto* said = std::get_if<head::ReceivedFromAgent>(&each);
       auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
       if (frame == nullptr || !frame->frame.message) continue;
       auto* relayed = std::get_if<FromProcess>(&*frame->frame.message);
@@ -388,7 +388,7 @@ Hooks selectors_are_dropped() {
   Hooks hooks;
   hooks.head.in = [](std::vector<head::Event>& events) {
     for (auto& each : events) {
-      auto* said = std::get_if<head::AgentSaid>(&each);
+      auto* said = std::get_if<head::ReceivedFromAgent>(&each);
       auto* frame = said == nullptr ? nullptr : std::get_if<AgentFrame>(&said->message);
       if (frame == nullptr || !frame->frame.message) continue;
       auto* relayed = std::get_if<FromProcess>(&*frame->frame.message);
@@ -406,7 +406,7 @@ Hooks recalls_are_not_heard_for(const std::string& words) {
   Hooks hooks;
   hooks.client.in = [words](std::vector<client::Event>& events) {
     std::erase_if(events, [&](const auto& each) {
-      const auto* agent = std::get_if<client::AgentSaid>(&each);
+      const auto* agent = std::get_if<client::ReceivedFromAgent>(&each);
       const auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
       const auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
       return recall != nullptr && recall->why.find(words) != std::string::npos;
@@ -423,7 +423,7 @@ Hooks client_hears_recalls(void (*change)(RecallSlot&)) {
   Hooks hooks;
   hooks.client.in = [change](std::vector<client::Event>& events) {
     for (auto& each : events) {
-      auto* agent = std::get_if<client::AgentSaid>(&each);
+      auto* agent = std::get_if<client::ReceivedFromAgent>(&each);
       auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
       auto* recall = relayed == nullptr ? nullptr : std::get_if<RecallSlot>(&relayed->message);
       if (recall != nullptr) change(*recall);
@@ -441,7 +441,7 @@ Hooks recalls_preempt() {
   Hooks hooks;
   hooks.head.out = [](std::vector<head::Command>& commands) {
     for (auto& each : commands) {
-      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
       auto* relay = frame && frame->frame.message ? std::get_if<ToProcess>(&frame->frame.message->edit()) : nullptr;
       auto* recall = relay ? std::get_if<RecallSlot>(&relay->message) : nullptr;
@@ -555,7 +555,7 @@ std::vector<Mutation> make_mutations() {
       {"agent states the labels of another", {"labels"}, labels_are_those_of_others},
       {"agent does not read back", {"spill"}, agent_does_not<worker::StartRestore>},
       {"agent does not remove files", {"spill"}, agent_does_not<worker::DropSpillFile>},
-      {"client keeps places", {"spill"}, client_does_not_tell<PlaceReturned>},
+      {"client keeps places", {"spill"}, client_does_not_tell<UnpinReply>},
       {"agent states no room for contexts", {"gpu"}, contexts_are_not_stated},
   };
   for (auto& each : link_mutations()) all.push_back(std::move(each));

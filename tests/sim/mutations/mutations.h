@@ -33,12 +33,12 @@ const Mutation* find_mutation(const std::string& name);
 // Returns the message of type T that a client sends to its agent, or null.
 template <class T>
 T* to_agent(client::Command& command) {
-  auto* agent = std::get_if<client::TellAgent>(&command);
+  auto* agent = std::get_if<client::SendToAgent>(&command);
   return agent ? std::get_if<T>(&agent->message) : nullptr;
 }
 template <class T>
 const T* to_agent(const client::Command& command) {
-  const auto* agent = std::get_if<client::TellAgent>(&command);
+  const auto* agent = std::get_if<client::SendToAgent>(&command);
   return agent ? std::get_if<T>(&agent->message) : nullptr;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 template <class T>
 T* said_to_peer(worker::Command& command) {
-  auto* peer = std::get_if<worker::SendPeer>(&command);
+  auto* peer = std::get_if<worker::SendToPeer>(&command);
   return peer && peer->frame.frame.message ? std::get_if<T>(&*peer->frame.frame.message) : nullptr;
 }
 
@@ -62,7 +62,7 @@ Hooks parts_are_offered_as_wholes() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      if (auto* ready = said_to_peer<PullReady>(each)) ready->partial = false;
+      if (auto* ready = said_to_peer<PullReply>(each)) ready->partial = false;
     }
   };
   return hooks;
@@ -73,8 +73,8 @@ Hooks readers_do_not_say_that_they_are_done() {
   Hooks hooks;
   hooks.agent.out = [](std::vector<worker::Command>& commands) {
     for (auto& each : commands) {
-      if (said_to_peer<PullOver>(each) != nullptr) {
-        std::get<worker::SendPeer>(each).frame.frame.message = ChunksThere{};
+      if (said_to_peer<PullComplete>(each) != nullptr) {
+        std::get<worker::SendToPeer>(each).frame.frame.message = ChunksAvailable{};
       }
     }
   };

@@ -15,9 +15,9 @@ Hooks found_actors_are_not_held() {
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (std::size_t i = 0; i < commands.size(); ++i) {
       const auto* answer = std::get_if<client::HeadAnswered>(&commands[i]);
-      const auto* found = answer ? std::get_if<ActorFound>(&answer->answer) : nullptr;
+      const auto* found = answer ? std::get_if<FindActorReply>(&answer->answer) : nullptr;
       if (found == nullptr || !found->found) continue;
-      commands.emplace_back(client::TellAgent{ForHead{WatchActor{found->actor, false}}});
+      commands.emplace_back(client::SendToAgent{ForHead{WatchActor{found->actor, false}}});
     }
   };
   return hooks;
@@ -39,8 +39,8 @@ Hooks closed_callers_are_awaited() {
   Hooks hooks;
   hooks.executor.in = [](std::vector<executor::Event>& events) {
     for (auto& each : events) {
-      auto* said = std::get_if<executor::CallerSaid>(&each);
-      auto* held = said && said->frame.message ? std::get_if<ReplyHeld>(&*said->frame.message) : nullptr;
+      auto* said = std::get_if<executor::ReceivedFromCaller>(&each);
+      auto* held = said && said->frame.message ? std::get_if<ReplyClaimed>(&*said->frame.message) : nullptr;
       if (held != nullptr) held->closes = false;
     }
   };
@@ -60,10 +60,10 @@ Hooks failures_are_dropped() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
     for (auto& each : events) {
-      auto* said = std::get_if<client::ExecutorSaid>(&each);
+      auto* said = std::get_if<client::ReceivedFromExecutor>(&each);
       auto* reply = said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
       if (reply == nullptr || reply->outcome != CallOutcome::exception) continue;
-      said->frame.message = ExecutorMessage(HoldsResults{false});
+      said->frame.message = ExecutorMessage(ResidentStateChanged{false});
     }
   };
   return hooks;
@@ -75,7 +75,7 @@ Hooks slots_are_kept() {
   auto broken = std::make_shared<std::set<GroupId>>();
   hooks.client.in = [broken](std::vector<client::Event>& events) {
     for (auto& each : events) {
-      const auto* said = std::get_if<client::AgentSaid>(&each);
+      const auto* said = std::get_if<client::ReceivedFromAgent>(&each);
       const auto* relayed = said ? std::get_if<FromHead>(&said->message) : nullptr;
       const auto* group = relayed ? std::get_if<GroupChanged>(&relayed->message) : nullptr;
       if (group == nullptr) continue;
@@ -99,7 +99,7 @@ Hooks bundles_are_swapped() {
   Hooks hooks;
   hooks.head.out = [](std::vector<head::Command>& commands) {
     for (auto& each : commands) {
-      auto* send = std::get_if<head::SendAgent>(&each);
+      auto* send = std::get_if<head::SendToAgent>(&each);
       auto* frame = send ? std::get_if<HeadFrame>(&send->message) : nullptr;
       auto* start = frame && frame->frame.message ? std::get_if<StartSlot>(&frame->frame.message->edit()) : nullptr;
       if (start != nullptr && !start->allocation.group.empty()) start->allocation.bundle ^= 1;

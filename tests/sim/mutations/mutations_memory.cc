@@ -25,7 +25,7 @@ Hooks more_memory_is_used() {
 
 Hooks all_that_runs_is_retryable() {
   return agent_hears([](worker::Event& event) {
-    auto* said = std::get_if<worker::ProcessSaid>(&event);
+    auto* said = std::get_if<worker::ReceivedFromProcess>(&event);
     auto* runs = said == nullptr ? nullptr : std::get_if<RunningNow>(&said->message);
     if (runs != nullptr) runs->may_run_again = true;
   });
@@ -38,7 +38,7 @@ Hooks memory_ends_are_crashes() {
       if (cause.kind == EndKind::out_of_memory) cause.kind = EndKind::signalled;
     };
     for (auto& each : events) {
-      auto* agent = std::get_if<client::AgentSaid>(&each);
+      auto* agent = std::get_if<client::ReceivedFromAgent>(&each);
       auto* relayed = agent == nullptr ? nullptr : std::get_if<FromHead>(&agent->message);
       if (relayed == nullptr) continue;
       if (auto* ended = std::get_if<GenerationEnded>(&relayed->message)) change(ended->cause);
@@ -76,10 +76,10 @@ Hooks places_count_as_returned() {
   hooks.agent.echo = [](const std::vector<worker::Command>& commands) {
     std::vector<worker::Event> events;
     for (const auto& each : commands) {
-      const auto* send = std::get_if<worker::SendProcess>(&each);
-      const auto* read = send ? std::get_if<ObjectReadable>(&send->message) : nullptr;
+      const auto* send = std::get_if<worker::SendToProcess>(&each);
+      const auto* read = send ? std::get_if<FetchObjectReply>(&send->message) : nullptr;
       if (read == nullptr || read->failure) continue;
-      const worker::ProcessSaid returned{send->link, PlaceReturned{read->object, read->fetch}};
+      const worker::ReceivedFromProcess returned{send->link, UnpinReply{read->object, read->fetch}};
       events.push_back(returned);
     }
     return events;

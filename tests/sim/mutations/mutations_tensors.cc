@@ -11,15 +11,15 @@ Hooks tensor_is_not_held() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     std::erase_if(commands, [](const auto& each) {
-      const auto* hold = to_agent<HoldObject>(each);
+      const auto* hold = to_agent<HoldObjectRequest>(each);
       return hold != nullptr && !hold->ref.tensor.is_empty();
     });
   };
   hooks.client.echo = [](const std::vector<client::Command>& commands) {
     std::vector<client::Event> events;
     for (const auto& each : commands) {
-      const auto* hold = to_agent<HoldObject>(each);
-      if (hold != nullptr && !hold->ref.tensor.is_empty()) events.push_back(client::AgentSaid{HoldConfirmed{hold->ref.object}});
+      const auto* hold = to_agent<HoldObjectRequest>(each);
+      if (hold != nullptr && !hold->ref.tensor.is_empty()) events.push_back(client::ReceivedFromAgent{HoldObjectReply{hold->ref.object}});
     }
     return events;
   };
@@ -31,9 +31,9 @@ Hooks held_replies_are_called_unheld() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (auto& each : commands) {
-      auto* told = std::get_if<client::TellExecutor>(&each);
+      auto* told = std::get_if<client::SendToExecutor>(&each);
       if (told == nullptr || !told->frame.message) continue;
-      if (auto* held = std::get_if<ReplyHeld>(&*told->frame.message)) held->unheld = true;
+      if (auto* held = std::get_if<ReplyClaimed>(&*told->frame.message)) held->unheld = true;
     }
   };
   return hooks;
@@ -43,7 +43,7 @@ Hooks held_replies_are_called_unheld() {
 Hooks loans_end_without_holds() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
-    std::erase_if(events, [](const auto& each) { return std::holds_alternative<client::EndLoans>(each); });
+    std::erase_if(events, [](const auto& each) { return std::holds_alternative<client::EndBorrow>(each); });
   };
   return hooks;
 }
@@ -64,8 +64,8 @@ Hooks results_are_hidden() {
   Hooks hooks;
   hooks.executor.out = [](std::vector<executor::Command>& commands) {
     for (auto& each : commands) {
-      auto* tell = std::get_if<executor::TellCaller>(&each);
-      auto* holds = tell && tell->frame.message ? std::get_if<HoldsResults>(&*tell->frame.message) : nullptr;
+      auto* tell = std::get_if<executor::SendToCaller>(&each);
+      auto* holds = tell && tell->frame.message ? std::get_if<ResidentStateChanged>(&*tell->frame.message) : nullptr;
       if (holds != nullptr) holds->on = false;
     }
   };
@@ -88,7 +88,7 @@ Hooks lost_elements_are_not_named() {
   Hooks hooks;
   hooks.client.in = [](std::vector<client::Event>& events) {
     for (auto& each : events) {
-      auto* said = std::get_if<client::ExecutorSaid>(&each);
+      auto* said = std::get_if<client::ReceivedFromExecutor>(&each);
       auto* reply = said && said->frame.message ? std::get_if<CallReply>(&*said->frame.message) : nullptr;
       if (reply != nullptr) reply->lost.clear();
     }
@@ -101,7 +101,7 @@ Hooks rounds_are_skipped() {
   Hooks hooks;
   hooks.client.out = [](std::vector<client::Command>& commands) {
     for (auto& each : commands) {
-      auto* told = std::get_if<client::TellExecutor>(&each);
+      auto* told = std::get_if<client::SendToExecutor>(&each);
       auto* push = told && told->frame.message ? std::get_if<PushCall>(&*told->frame.message) : nullptr;
       if (push != nullptr) push->round = 1000;
     }

@@ -344,7 +344,7 @@ bool Thread::find_actor(const Step& step) {
     return false;
   }
   const auto at = process_.answers().find(std::exchange(request_, 0));
-  const auto* found = at == process_.answers().end() ? nullptr : std::get_if<ActorFound>(&at->second);
+  const auto* found = at == process_.answers().end() ? nullptr : std::get_if<FindActorReply>(&at->second);
   if (found == nullptr || !found->found) {
     if (++tries_ < 60) return false;
     fail(ErrorKind::not_found, "no actor has the name");

@@ -74,7 +74,7 @@ bool Thread::get_or_make(const Step& step) {
   }
   const auto at = process_.found_instead().find(actor);
   if (at == process_.found_instead().end()) return true;
-  const ActorFound found = at->second;
+  const FindActorReply found = at->second;
   process_.found_instead().erase(at);
   const RefRecord handle{handle_id(found.actor), found.detached ? NodeId() : found.owner_node, found.owner, found.actor};
   var = {handle.object, found.actor, {}};

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "tensor/collective/desk.h"
+#include "tensor/collective/group_registry.h"
 #include "transport/net/tcp.h"
 
 namespace mobula::internal::collective {
@@ -44,11 +44,11 @@ class Members : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  Desk& desk(std::uint32_t rank, bool trusts = false) {
+  GroupRegistry& desk(std::uint32_t rank, bool trusts = false) {
     while (desks_.size() <= rank) {
       DoorOptions options{.socket = folder_ + "/" + std::to_string(desks_.size())};
       if (trusts) options.fabric = "rack";
-      desks_.push_back(std::make_unique<Desk>(DeskOptions{.door = options}));
+      desks_.push_back(std::make_unique<GroupRegistry>(DeskOptions{.door = options}));
     }
     return *desks_[rank];
   }
@@ -66,7 +66,7 @@ class Members : public testing::Test {
   }
 
   void form(std::uint32_t size, Reach reach, bool trusts = false, std::uint8_t number = 1) {
-    std::vector<Meeting> meetings;
+    std::vector<MemberEndpoint> meetings;
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       auto meeting = desk(rank, trusts).join(membership(rank, size, reach, number));
       ASSERT_TRUE(meeting.ok()) << meeting.error().text;
@@ -124,7 +124,7 @@ class Members : public testing::Test {
   }
 
   std::string folder_;
-  std::vector<std::unique_ptr<Desk>> desks_;
+  std::vector<std::unique_ptr<GroupRegistry>> desks_;
   std::vector<std::shared_ptr<Member>> members_;
 };
 
@@ -303,7 +303,7 @@ TEST_F(Members, GroupOver_NameIsFree) {
   EXPECT_EQ(desk(0).join(same).error().code, ErrorCode::already_exists);
   desk(1).leave(members_[1]->group().id);
   members_[1].reset();
-  Result<Meeting> joined = failure(ErrorCode::already_exists, "not yet");
+  Result<MemberEndpoint> joined = failure(ErrorCode::already_exists, "not yet");
   for (const Time end = monotonic_now() + patience; !joined && monotonic_now() < end;) {
     members_.clear();
     joined = desk(0).join(same);
@@ -391,7 +391,7 @@ TEST_F(Members, RandomFaults_AreConsistent) {
 }
 
 TEST_F(Members, LimitsNumberOfGroups) {
-  Result<Meeting> joined = failure(ErrorCode::corrupt, "");
+  Result<MemberEndpoint> joined = failure(ErrorCode::corrupt, "");
   std::size_t count = 0;
   for (; count < 300; ++count) {
     Membership group = membership(0, 2, Reach::tcp, static_cast<std::uint8_t>(count % 256));

@@ -64,7 +64,7 @@ TEST(DeviceExchange, ExchangesChunksInBothDirections) {
     first.chunk_bytes = second.chunk_bytes = 256u << 10;
     Process one(folder.path(), first);
     Process two(folder.path(), second);
-    const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
+    const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
     RefRecords from_one, from_two;
     for (std::uint64_t object = 7; object < 10; ++object) {
       from_one.push_back(one.publish_on_gpu(object, bytes_of_one, by_nccl));
@@ -73,8 +73,8 @@ TEST(DeviceExchange, ExchangesChunksInBothDirections) {
     one.exchange().want(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(3);
-    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
-    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const PullResult& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
+    for (const PullResult& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, bytes_of_one));
   });
 }
 
@@ -96,7 +96,7 @@ TEST(DeviceExchange, MoreThanReceiveBudget_StillArrives) {
       for (std::uint64_t object = first; object < first + 3; ++object) {
         refs.push_back(one.publish_on_gpu(object, bytes_of_one, {.direct = true, .named = way}));
       }
-      for (const Arrival& each : two.pull_all(refs)) {
+      for (const PullResult& each : two.pull_all(refs)) {
         EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, bytes_of_one));
         EXPECT_EQ(each.path, way);
       }
@@ -283,7 +283,7 @@ class PluginExchange : public ::testing::TestWithParam<const char*> {
   }
 
   std::string plugin_;
-  DirectWish wish_;
+  TransportPreference wish_;
 };
 
 TEST_P(PluginExchange, PluginMissing_FailsOrFallsBack) {
@@ -295,7 +295,7 @@ TEST_P(PluginExchange, PluginMissing_FailsOrFallsBack) {
   const auto strict = two.pull(one.publish(7, bytes_of_one, true, wish_));
   EXPECT_TRUE(std::holds_alternative<Failure>(strict.outcome));
   EXPECT_THAT(strict.refusals, Contains(HasSubstr("/nowhere/mobula_transport_")));
-  DirectWish or_another = wish_;
+  TransportPreference or_another = wish_;
   or_another.allow_fallback = true;
   const auto arrival = two.pull(one.publish(8, bytes_of_one, true, or_another));
   EXPECT_TRUE(is_numbered(arrival, 8, bytes_of_one));
@@ -364,7 +364,7 @@ TEST_P(PluginExchange, MoreThanReceiveBudget_StillArrives) {
   Process two(folder_.path(), small);
   RefRecords refs;
   for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, bytes_of_one, true, wish_));
-  for (const Arrival& each : two.pull_all(refs)) {
+  for (const PullResult& each : two.pull_all(refs)) {
     EXPECT_TRUE(is_numbered(each, each.object.bits().low, bytes_of_one));
     EXPECT_EQ(each.path, wish_.named);
   }

@@ -60,8 +60,8 @@ struct Member {
   std::uint64_t receive_bytes = std::uint64_t{1} << 30;
   std::shared_ptr<GpuDevices> gpus = nullptr;
   std::string admitted_as = {};            // key of the ticket
-  std::vector<std::string> void_keys = {};  // revoked keys
-  Duration part_after = 60s;  // without a transfer
+  std::vector<std::string> revoked_keys = {};  // revoked keys
+  Duration idle_timeout = 60s;  // without a transfer
   std::size_t many_ties = 256;
   std::uint64_t part_bytes = std::uint64_t{8} << 20;  // 0: whole tensors only, as in older releases
 };
@@ -86,7 +86,7 @@ class Process {
     options.job = JobId::of(1);
     options.ticket = sign_ticket(ticket, head());
     options.head_signing_key = head().public_key;
-    options.void_keys.add(member.void_keys);
+    options.revoked_keys.add(member.revoked_keys);
     options.keys = *keys;
     options.sockets = folder + "/p" + std::to_string(member.number);
     options.host_bind = "127.0.0.1:0";
@@ -97,14 +97,14 @@ class Process {
     options.regions.chunk_bytes = member.chunk_bytes;
     options.regions.max_receive_bytes = member.receive_bytes;
     options.regions.part_bytes = member.part_bytes;
-    options.regions.part_after = member.part_after;
+    options.regions.idle_timeout = member.idle_timeout;
     options.regions.many_ties = member.many_ties;
     options.regions.part_after_of_many = 300ms;
     gpus_ = member.gpus;
     auto started = TensorExchange::start(
         std::move(options),
         {.arrived =
-             [this](Arrival arrival) {
+             [this](PullResult arrival) {
                const std::lock_guard lock(mutex_);
                arrivals_.push_back(std::move(arrival));
                changed_.notify_all();
@@ -123,7 +123,7 @@ class Process {
   void end() { exchange_.reset(); }
 
   // Registers elements in shared memory, or in private memory.
-  RefRecord publish(std::uint64_t object, std::size_t size, bool shared, DirectWish wish = {.direct = true}) {
+  RefRecord publish(std::uint64_t object, std::size_t size, bool shared, TransportPreference wish = {.direct = true}) {
     SourceRegion region;
     std::shared_ptr<const void> owner;
     std::span<std::byte> bytes;
@@ -148,7 +148,7 @@ class Process {
     return ref;
   }
   // Registers elements on the first GPU of the process.
-  RefRecord publish_on_gpu(std::uint64_t object, std::size_t size, DirectWish wish = {.direct = true}) {
+  RefRecord publish_on_gpu(std::uint64_t object, std::size_t size, TransportPreference wish = {.direct = true}) {
     std::vector<std::byte> bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + object);
     const auto lane = first_lane();
@@ -170,7 +170,7 @@ class Process {
   }
   int first_lane() const { return gpus_->landing({}); }
   // Copies the completed elements to the host and compares them.
-  bool is_numbered_here(const Arrival& arrival, std::uint64_t object, std::size_t size) {
+  bool is_numbered_here(const PullResult& arrival, std::uint64_t object, std::size_t size) {
     const auto* elements = std::get_if<Elements>(&arrival.outcome);
     if (elements == nullptr || elements->bytes.size() != size || elements->device == on_host) return false;
     std::vector<std::byte> here(size);
@@ -186,16 +186,16 @@ class Process {
   }
   bool is_alive(std::uint64_t object) { return !alive_.at(object).expired(); }
 
-  Arrival pull(const RefRecord& ref) {
-    std::vector<Arrival> all = pull_all({ref});
+  PullResult pull(const RefRecord& ref) {
+    std::vector<PullResult> all = pull_all({ref});
     return std::move(all.front());
   }
-  std::vector<Arrival> pull_all(RefRecords refs) {
+  std::vector<PullResult> pull_all(RefRecords refs) {
     const std::size_t count = refs.size();
     exchange_->want(++wishes_, std::move(refs), false);
     return wait_for(count);
   }
-  std::vector<Arrival> wait_for(std::size_t count) {
+  std::vector<PullResult> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
     MOBULA_CHECK(changed_.wait_for(lock, 20s, [&] { return arrivals_.size() >= count; }), "nothing arrived");
     return std::exchange(arrivals_, {});
@@ -212,12 +212,12 @@ class Process {
   std::map<std::uint64_t, std::weak_ptr<const void>> alive_;
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::vector<Arrival> arrivals_;
+  std::vector<PullResult> arrivals_;
   std::vector<std::pair<ObjectId, std::size_t>> stored_;
   std::unique_ptr<TensorExchange> exchange_;
 };
 
-inline bool is_numbered(const Arrival& arrival, std::uint64_t object, std::size_t size) {
+inline bool is_numbered(const PullResult& arrival, std::uint64_t object, std::size_t size) {
   const auto* elements = std::get_if<Elements>(&arrival.outcome);
   if (elements == nullptr || elements->bytes.size() != size) return false;
   for (std::size_t i = 0; i < size; ++i) {

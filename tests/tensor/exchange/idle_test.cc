@@ -2,7 +2,7 @@
 #include <dirent.h>
 
 #include "tensor/exchange/exchange_process.h"
-#include "device/machine.h"
+#include "device/host_identity.h"
 #include "simulated_gpu/calls.h"
 #include "simulated_gpu/machine.h"
 
@@ -32,13 +32,13 @@ struct Way {
 
 class Idle : public testing::TestWithParam<Way> {
  protected:
-  Member member(std::uint64_t number, Duration part_after) const {
+  Member member(std::uint64_t number, Duration idle_timeout) const {
     Member made{.number = number, .node = GetParam().apart ? number : 1};
     if (GetParam().apart) made.own_host = std::to_string(number);
-    made.part_after = part_after;
+    made.idle_timeout = idle_timeout;
     return made;
   }
-  DirectWish wish() const { return {.direct = true, .named = GetParam().path}; }
+  TransportPreference wish() const { return {.direct = true, .named = GetParam().path}; }
   void expect_arrives(Process& from, Process& to, std::uint64_t object) {
     const auto arrival = to.pull(from.publish(object, idle_size, GetParam().shared, wish()));
     EXPECT_TRUE(is_numbered(arrival, object, idle_size));
@@ -100,8 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, Idle,
 // Tensors mapped in place stay valid when connections close.
 TEST(IdleConnections, MappedTensors_SurviveClose) {
   const Folder folder;
-  Process one(folder.path(), {.number = 1, .part_after = 20ms});
-  Process two(folder.path(), {.number = 2, .part_after = 200ms});
+  Process one(folder.path(), {.number = 1, .idle_timeout = 20ms});
+  Process two(folder.path(), {.number = 2, .idle_timeout = 200ms});
   const auto arrival = two.pull(one.publish(7, 3 << 20, true));
   ASSERT_TRUE(std::get<Elements>(arrival.outcome).in_place);
   const std::size_t open = descriptors();
@@ -139,10 +139,10 @@ TEST(IdleConnections, ClosesAndReopensCommunicators) {
       return made;
     };
     const Folder folder;
-    Process one(folder.path(), {.number = 1, .gpus = gpu(0), .part_after = 100ms});
-    Process two(folder.path(), {.number = 2, .gpus = gpu(1), .part_after = 100ms});
+    Process one(folder.path(), {.number = 1, .gpus = gpu(0), .idle_timeout = 100ms});
+    Process two(folder.path(), {.number = 2, .gpus = gpu(1), .idle_timeout = 100ms});
     const std::size_t before = descriptors();
-    const DirectWish by_nccl{.direct = true, .named = DirectPath::nccl};
+    const TransportPreference by_nccl{.direct = true, .named = DirectPath::nccl};
     for (std::uint64_t object = 7; object < 10; ++object) {
       const auto arrival = two.pull(one.publish_on_gpu(object, idle_size, by_nccl));
       EXPECT_TRUE(two.is_numbered_here(arrival, object, idle_size));

@@ -8,7 +8,7 @@
 
 #include "device/host.h"
 #include "tensor/exchange/exchange_process.h"
-#include "device/machine.h"
+#include "device/host_identity.h"
 #include "simulated_gpu/machine.h"
 
 namespace mobula::internal::exchange::near {

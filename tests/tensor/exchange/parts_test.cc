@@ -18,12 +18,12 @@ class Parts : public ::testing::Test {
   static RefRecord by_tcp(Process& maker, std::uint64_t object) {
     return maker.publish(object, whole, true, {.direct = true, .named = DirectPath::tcp});
   }
-  static std::uint64_t bytes_from(const Arrival& arrival, std::uint64_t process) {
+  static std::uint64_t bytes_from(const PullResult& arrival, std::uint64_t process) {
     std::uint64_t bytes = 0;
     for (const Share& each : arrival.shares) bytes += each.holder == ProcessId::of(process) ? each.bytes : 0;
     return bytes;
   }
-  static std::uint64_t all_bytes(const Arrival& arrival) {
+  static std::uint64_t all_bytes(const PullResult& arrival) {
     std::uint64_t bytes = 0;
     for (const Share& each : arrival.shares) bytes += each.bytes;
     return bytes;
@@ -80,7 +80,7 @@ TEST_F(Parts, ConcurrentReaders_RelayChunks) {
   const auto ref = by_tcp(maker, 7);
   for (const auto& each : readers) each->exchange().want(1000, {ref}, true);
   std::uint64_t by_maker = 0;
-  std::vector<Arrival> kept;
+  std::vector<PullResult> kept;
   for (const auto& each : readers) {
     kept.push_back(each->wait_for(1).front());
     EXPECT_TRUE(is_numbered(kept.back(), 7, whole));
@@ -107,7 +107,7 @@ TEST_F(Parts, ReaderReleasedReplica_ProducerSends) {
 TEST_F(Parts, ReaderExited_ProducerTakesOver) {
   Process maker = process(1), second = process(3);
   const auto ref = by_tcp(maker, 7);
-  Arrival kept;
+  PullResult kept;
   {
     Process first = process(2);
     kept = first.pull(ref);
@@ -152,7 +152,7 @@ TEST_F(Parts, IgnoresReplicaHolderWithRevokedKey) {
   Process maker = process(1);
   Member revoked = member(2), honest = member(3);
   revoked.admitted_as = "a key";
-  honest.void_keys = {"a key"};
+  honest.revoked_keys = {"a key"};
   Process first(folder_.path(), revoked), second(folder_.path(), honest);
   const auto ref = by_tcp(maker, 7);
   const auto kept = first.pull(ref);
@@ -168,7 +168,7 @@ TEST_F(Parts, ConcurrentPullsOfOneTensor_KeepOneReplica) {
   first.exchange().want(1000, {ref}, true);
   first.exchange().want(1001, {ref}, true);
   auto both = first.wait_for(2);
-  for (const Arrival& each : both) EXPECT_TRUE(is_numbered(each, 7, whole));
+  for (const PullResult& each : both) EXPECT_TRUE(is_numbered(each, 7, whole));
   EXPECT_TRUE(is_numbered(second.pull(ref), 7, whole));
   both.clear();
   const auto again = first.pull(ref);

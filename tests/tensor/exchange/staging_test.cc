@@ -16,7 +16,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t mib = 1u << 20;
-constexpr DirectWish by_tcp{.direct = true, .named = DirectPath::tcp};
+constexpr TransportPreference by_tcp{.direct = true, .named = DirectPath::tcp};
 
 std::shared_ptr<GpuContext> context_number(std::size_t which) {
   const auto driver = CudaDriver::open();
@@ -70,8 +70,8 @@ TEST(SimulatedStaging, BothDirectionsWithOneSlice_NoDeadlock) {
     one.exchange().want(1000, from_two, false);
     const auto to_two = two.pull_all(from_one);
     const auto to_one = one.wait_for(4);
-    for (const Arrival& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, size));
-    for (const Arrival& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, size));
+    for (const PullResult& each : to_two) EXPECT_TRUE(two.is_numbered_here(each, each.object.bits().low, size));
+    for (const PullResult& each : to_one) EXPECT_TRUE(one.is_numbered_here(each, each.object.bits().low, size));
   });
 }
 

@@ -113,12 +113,12 @@ TEST_F(TensorExchangeTest, MoreThanReceiveBudget_StillArrives) {
   for (const std::uint64_t budget : {std::uint64_t{4'000'000}, std::uint64_t{1'000'000}}) {
     for (const auto way : {DirectPath::shm, DirectPath::tcp}) {
       Process two = process({.number = 2, .receive_bytes = budget});
-      const DirectWish wish{.direct = true, .named = way};
+      const TransportPreference wish{.direct = true, .named = way};
       RefRecords refs;
       for (std::uint64_t object = 7; object < 10; ++object) refs.push_back(one.publish(object, size, false, wish));
       two.exchange().want(1000, {one.publish(20, size, false, wish)}, false);
       two.exchange().want(1001, refs, true);
-      for (const Arrival& each : two.wait_for(4)) {
+      for (const PullResult& each : two.wait_for(4)) {
         EXPECT_TRUE(is_numbered(each, each.object.bits().low, size));
         EXPECT_EQ(each.path, way);
       }
@@ -133,7 +133,7 @@ TEST_F(TensorExchangeTest, NamedPath_IsStrict) {
   const auto arrival = two.pull(one.publish(7, size, true, {.direct = true, .named = DirectPath::nccl}));
   ASSERT_TRUE(std::holds_alternative<Failure>(arrival.outcome));
   EXPECT_THAT(arrival.refusals, ::testing::Contains(HasSubstr("nccl: ")));
-  const DirectWish with_others{.direct = true, .named = DirectPath::nccl, .allow_fallback = true};
+  const TransportPreference with_others{.direct = true, .named = DirectPath::nccl, .allow_fallback = true};
   EXPECT_TRUE(is_numbered(two.pull(one.publish(8, size, true, with_others)), 8, size));
 }
 
@@ -256,7 +256,7 @@ TEST_F(TensorExchangeTest, Garbage_EndsOnlyItsConnection) {
   ASSERT_TRUE((*thread)->run([&] {
     auto opened = LocalLink::open((*thread)->loop(), std::move(*socket), {.on_frame = [](LocalFrame) {}, .on_closed = [&](const Failure&) { closed = true; }});
     link = std::move(*opened);
-    (void)link->send(encode(RegionLinkMessage(RegionWord{PullRegions{1, ObjectId::of(7), DirectPath::shm, size}})));
+    (void)link->send(encode(RegionLinkMessage(TensorFrame{PullTensorRequest{1, ObjectId::of(7), DirectPath::shm, size}})));
   }).ok());
   EXPECT_TRUE(soon([&] {
     bool seen = false;

@@ -399,9 +399,9 @@ TEST_P(FewDescriptors, Fails_AndWorksAgain) {
   EXPECT_TRUE(seen.ok && seen.right) << seen.text;
 }
 
-using LittleMemory = PairConformance;
+using LowMemory = PairConformance;
 
-TEST_P(LittleMemory, Fails_AndWorksAgain) {
+TEST_P(LowMemory, Fails_AndWorksAgain) {
   belongs_to(Part::memory_limit);
   NodeOptions small = options();
   small.max_arena = 64 * mib;
@@ -429,7 +429,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Bounds, every_way, way_name);
 INSTANTIATE_TEST_SUITE_P(Ways, Fabric, by_network, way_name);
 // Device memory needs descriptors before any transfer.
 INSTANTIATE_TEST_SUITE_P(Ways, FewDescriptors, with_descriptors, way_name);
-INSTANTIATE_TEST_SUITE_P(Ways, LittleMemory, testing::Values(Way::shm), way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, LowMemory, testing::Values(Way::shm), way_name);
 
 }  // namespace
 }  // namespace mobula::internal::direct_test

@@ -10,7 +10,7 @@
 #include "transport/tensor/arena.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/copy_threads.h"
-#include "transport/tensor/offer_ledger.h"
+#include "transport/tensor/offer_versions.h"
 #include "transport/tensor/receive_pool.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tcp/tcp_wire.h"
@@ -62,15 +62,15 @@ TEST(DirectArena, RejectsForeignWriteAndShrink) {
 }
 
 TEST(DirectLedger, OfferEnded_ReaderLearnsIt) {
-  auto ledger = OfferLedger::create(2).value();
+  auto ledger = OfferVersions::create(2).value();
   const auto reader = ReadMapping::map(ledger.fd(), ledger.size_bytes()).value();
-  const OfferMark first = ledger.take(), second = ledger.take();
+  const OfferVersion first = ledger.take(), second = ledger.take();
   EXPECT_TRUE(ledger.full());
   EXPECT_TRUE(*offer_stands(*reader, first));
   ledger.end(first);
   EXPECT_FALSE(*offer_stands(*reader, first));
   EXPECT_TRUE(*offer_stands(*reader, second));
-  const OfferMark third = ledger.take();
+  const OfferVersion third = ledger.take();
   EXPECT_EQ(third.slot, first.slot);
   EXPECT_TRUE(*offer_stands(*reader, third));
   EXPECT_FALSE(*offer_stands(*reader, first)) << "its slot is another's now";

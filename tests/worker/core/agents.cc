@@ -41,22 +41,22 @@ void Agent::head_says(HeadMessage message) {
 
 void Agent::send_head_frames(std::vector<Frame<HeadMessage>> frames) {
   for (auto& frame : frames) {
-    world_.post(*this, HeadSaid{HeadFrame{world_.epoch, address_.incarnation, std::move(frame)}});
+    world_.post(*this, ReceivedFromHead{HeadFrame{world_.epoch, address_.incarnation, std::move(frame)}});
   }
 }
 
 void Agent::carry_out_head(AgentToHead message) {
-  if (auto* registration = std::get_if<Register>(&message)) {
-    did_.push_back(SendHead{*registration});
+  if (auto* registration = std::get_if<RegisterRequest>(&message)) {
+    did_.push_back(SendToHead{*registration});
     if (!head_answers) return;
     head_.emplace();
-    Registered answer;
+    RegisterReply answer;
     answer.head_epoch = world_.epoch;
     answer.incarnation = address_.incarnation;
     answer.ticket = "ticket";
     answer.settings.cluster_name = "test";
     answer.protocol = world_.head_protocol;
-    world_.post(*this, HeadSaid{answer});
+    world_.post(*this, ReceivedFromHead{answer});
   } else if (auto* frame = std::get_if<AgentFrame>(&message)) {
     if (!head_answers || frame->head_epoch != world_.epoch) return;
     if (!frame->frame.message) heartbeat = *frame;
@@ -68,18 +68,18 @@ void Agent::carry_out_head(AgentToHead message) {
     }
     send_head_frames(std::move(frames));
   } else {
-    did_.push_back(SendHead{message});
+    did_.push_back(SendToHead{message});
   }
 }
 
 void Agent::carry_out(Command command) {
-  if (auto* head = std::get_if<SendHead>(&command)) return carry_out_head(std::move(head->message));
-  if (auto* peer = std::get_if<SendPeer>(&command)) {
+  if (auto* head = std::get_if<SendToHead>(&command)) return carry_out_head(std::move(head->message));
+  if (auto* peer = std::get_if<SendToPeer>(&command)) {
     Agent* to = world_.by_incarnation(peer->to.incarnation);
-    if (to != nullptr && world_.reachable(*this, peer->to.incarnation)) world_.post(*to, PeerSaid{std::move(peer->frame)});
+    if (to != nullptr && world_.reachable(*this, peer->to.incarnation)) world_.post(*to, ReceivedFromPeer{std::move(peer->frame)});
     return;
   }
-  if (auto* process = std::get_if<SendProcess>(&command)) {
+  if (auto* process = std::get_if<SendToProcess>(&command)) {
     said_[process->link].push_back(std::move(process->message));
     return;
   }
@@ -99,7 +99,7 @@ void Agent::carry_out(Command command) {
     } else {
       world_.post(*this, BulkServed{withdraw->offer});
     }
-  } else if (auto* spans = std::get_if<SpansTold>(&command)) {
+  } else if (auto* spans = std::get_if<SpansReply>(&command)) {
     spans->wall_us = wall_us;
     world_.post(*this, *spans);
   } else if (auto* cut = std::get_if<CancelBulk>(&command)) {
@@ -323,13 +323,13 @@ RefRecord ref_of(ObjectId object, const Agent& home, ProcessId owner) {
 
 void store(Agents& world, Agent& agent, LinkId link, ObjectId object, std::int64_t size,
            ProcessId owner, NodeId home, RefRecords contained) {
-  agent.say(link, ReserveObject{object, size});
-  const auto reserved = agent.heard<ObjectReserved>(link);
+  agent.say(link, ReserveObjectRequest{object, size});
+  const auto reserved = agent.heard<ReserveObjectReply>(link);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
-  agent.say(link, SealObject{object, owner, home, false, std::move(contained)});
+  agent.say(link, SealObjectRequest{object, owner, home, false, std::move(contained)});
   world.settle();
-  ASSERT_EQ(agent.heard<ObjectSealed>(link).size(), 1u);
+  ASSERT_EQ(agent.heard<SealObjectReply>(link).size(), 1u);
 }
 
 void expect_empty(Agents& world, std::size_t agents, std::size_t kept) {

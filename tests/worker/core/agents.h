@@ -36,7 +36,7 @@ class Agent {
   void step(Event event);
   // Attaches a driver on the link with this number and returns its process id.
   ProcessId driver(LinkId link, JobId job);
-  void say(LinkId link, ProcessToAgent message) { step(ProcessSaid{link, std::move(message)}); }
+  void say(LinkId link, ProcessToAgent message) { step(ReceivedFromProcess{link, std::move(message)}); }
   void head_says(HeadMessage message);
 
   // Messages sent to a process over its link since the last call.

@@ -109,12 +109,12 @@ TEST_F(GpuBytesTest, NotifiesExecutorAndLogsWarning) {
   const auto heard = agent_.heard<OverShare>(executor_link);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_THAT(heard[0].text, HasSubstr("400 MiB"));
-  EXPECT_TRUE(agent_.told<SlotOverShare>().at(0).on);
-  EXPECT_EQ(agent_.did<WarnPeople>().size(), 1u);
+  EXPECT_TRUE(agent_.told<SlotShareExceeded>().at(0).on);
+  EXPECT_EQ(agent_.did<LogWarning>().size(), 1u);
   EXPECT_TRUE(agent_.did<KillExecutor>().empty());
   agent_.forget();
   look(100);
-  EXPECT_FALSE(agent_.told<SlotOverShare>().at(0).on);
+  EXPECT_FALSE(agent_.told<SlotShareExceeded>().at(0).on);
 }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace {
 
 const JobId job = JobId::of(5);
 
-std::vector<Register> registrations(Agent& agent) {
-  std::vector<Register> found;
-  for (const auto& sent : agent.did<SendHead>()) {
-    if (const auto* one = std::get_if<Register>(&sent.message)) found.push_back(*one);
+std::vector<RegisterRequest> registrations(Agent& agent) {
+  std::vector<RegisterRequest> found;
+  for (const auto& sent : agent.did<SendToHead>()) {
+    if (const auto* one = std::get_if<RegisterRequest>(&sent.message)) found.push_back(*one);
   }
   return found;
 }
@@ -22,8 +22,8 @@ class HeadTest : public ::testing::Test {
   HeadTest() : agent_(world_.add()) {}
   void restart_head() {
     ++world_.epoch;
-    agent_.step(HeadSaid{
-        Refused{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+    agent_.step(ReceivedFromHead{
+        RegisterRejected{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
     world_.settle();
   }
 
@@ -84,8 +84,8 @@ TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   agent_.run_executor(2);
   agent_.forget();
   ++world_.epoch;
-  agent_.step(HeadSaid{
-      Refused{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  agent_.step(ReceivedFromHead{
+      RegisterRejected{world_.epoch, agent_.address().incarnation, RefusalCode::unknown, "a new head"}});
   const auto facts = registrations(agent_).at(0).facts;
   ASSERT_EQ(facts.slots.size(), 1u);
   EXPECT_FALSE(facts.slots[0].lent);
@@ -93,7 +93,7 @@ TEST_F(HeadTest, EventsBeforeRegisterReply_AreSentAfterwards) {
   agent_.say(2, ExecutorBlocked{true});
   agent_.step(ProcessLinkLost{1});
   world_.settle();  // the reply of the head to these facts
-  const auto lent = agent_.told<SlotLent>();
+  const auto lent = agent_.told<SlotCpuReleased>();
   ASSERT_EQ(lent.size(), 1u);
   EXPECT_EQ(lent[0].slot, SlotId::of(1));
   EXPECT_TRUE(lent[0].on);
@@ -125,12 +125,12 @@ TEST_F(HeadTest, NewHead_ReceivesRecentDeaths) {
 TEST_F(HeadTest, IgnoresOlderEpochs) {
   restart_head();
   agent_.forget();
-  Registered old;
+  RegisterReply old;
   old.head_epoch = 1;
   old.incarnation = agent_.address().incarnation;
-  agent_.step(HeadSaid{old});
+  agent_.step(ReceivedFromHead{old});
   HeadFrame frame{1, agent_.address().incarnation, {1, 0, HeadMessage{slot_of(1, job, ProcessId::of(1))}}};
-  agent_.step(HeadSaid{frame});
+  agent_.step(ReceivedFromHead{frame});
   EXPECT_EQ(agent_.core().head_epoch(), 2u);
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
@@ -139,11 +139,11 @@ TEST_F(HeadTest, EndsSlotsUnknownToHead) {
   agent_.head_says(slot_of(1, job, ProcessId::of(1)));
   world_.settle();
   ++world_.epoch;
-  Registered answer;
+  RegisterReply answer;
   answer.head_epoch = world_.epoch;
   answer.incarnation = agent_.address().incarnation;
   answer.unknown_slots = {SlotId::of(1)};
-  agent_.step(HeadSaid{answer});
+  agent_.step(ReceivedFromHead{answer});
   EXPECT_EQ(agent_.core().census().slots, 0u);
 }
 
@@ -155,7 +155,7 @@ TEST_F(HeadTest, RelaysWithPrincipalOfLink) {
   ASSERT_EQ(relayed.size(), 1u);
   EXPECT_EQ(relayed[0].process, driver);
   EXPECT_EQ(relayed[0].principal, (Principal{Role::driver, "user", job}));
-  agent_.head_says(ToProcess{driver, ActorFound{}});
+  agent_.head_says(ToProcess{driver, FindActorReply{}});
   world_.settle();
   EXPECT_EQ(agent_.heard<FromHead>(1).size(), 1u);
 }
@@ -163,27 +163,27 @@ TEST_F(HeadTest, RelaysWithPrincipalOfLink) {
 TEST_F(HeadTest, SendsRevokedKeysToOldAndNewProcesses) {
   agent_.driver(1, job);
   agent_.forget();
-  agent_.head_says(KeysVoided{{"token:aa", "token:bb"}});
-  agent_.head_says(KeysVoided{{"token:bb"}});
+  agent_.head_says(KeysRevoked{{"token:aa", "token:bb"}});
+  agent_.head_says(KeysRevoked{{"token:bb"}});
   world_.settle();
   const auto told = agent_.heard<TrustChanged>(1);
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].void_keys, (std::vector<std::string>{"token:aa", "token:bb"}));
+  EXPECT_EQ(told[0].revoked_keys, (std::vector<std::string>{"token:aa", "token:bb"}));
   const auto cut = agent_.did<CutKeys>();
   ASSERT_EQ(cut.size(), 1u);
-  EXPECT_EQ(cut[0].keys, told[0].void_keys);
+  EXPECT_EQ(cut[0].keys, told[0].revoked_keys);
   agent_.driver(2, job);
   const auto greeted = agent_.heard<TrustChanged>(2);
   ASSERT_EQ(greeted.size(), 1u);
-  EXPECT_EQ(greeted[0].void_keys, told[0].void_keys);
+  EXPECT_EQ(greeted[0].revoked_keys, told[0].revoked_keys);
 }
 
 TEST_F(HeadTest, SendsRenewedTicketToProcesses) {
   agent_.driver(1, job);
   agent_.forget();
-  agent_.step(HeadSaid{TicketRenewed{world_.epoch, agent_.address().incarnation, "newer"}});
-  agent_.step(HeadSaid{TicketRenewed{world_.epoch, ProcessId::of(4711), "another's"}});
-  agent_.step(HeadSaid{TicketRenewed{world_.epoch + 1, agent_.address().incarnation, "another head's"}});
+  agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch, agent_.address().incarnation, "newer"}});
+  agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch, ProcessId::of(4711), "another's"}});
+  agent_.step(ReceivedFromHead{TicketRenewed{world_.epoch + 1, agent_.address().incarnation, "another head's"}});
   world_.settle();
   const auto used = agent_.did<UseIdentity>();
   ASSERT_EQ(used.size(), 1u);
@@ -216,10 +216,10 @@ TEST_F(HeadTest, DriverBeforeRegistration_Waits) {
   agent.step(started);
   agent.driver(1, job);
   EXPECT_TRUE(agent.did<WelcomeDriver>().empty());
-  Registered answer;
+  RegisterReply answer;
   answer.head_epoch = 1;
   answer.incarnation = agent.address().incarnation;
-  agent.step(HeadSaid{answer});
+  agent.step(ReceivedFromHead{answer});
   EXPECT_EQ(agent.did<WelcomeDriver>().size(), 1u);
 }
 
@@ -289,9 +289,9 @@ TEST_F(HeadTest, SendsDigestAndPositionsInHeartbeats) {
 TEST_F(HeadTest, ReportsFactsWithAppliedCommandNumber) {
   const ProcessId driver = agent_.driver(1, job);
   agent_.head_says(slot_of(1, job, driver));
-  agent_.head_says(ReportFacts{});
+  agent_.head_says(FactsRequest{});
   world_.settle();
-  const auto stated = agent_.told<FullFacts>();
+  const auto stated = agent_.told<FactsReply>();
   ASSERT_EQ(stated.size(), 1u);
   EXPECT_EQ(stated[0].applied_through, 1u);
   ASSERT_EQ(stated[0].facts.slots.size(), 1u);
@@ -306,7 +306,7 @@ TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
   agent_.step(
-      HeadSaid{Refused{1, agent_.address().incarnation, RefusalCode::fenced, "declared dead"}});
+      ReceivedFromHead{RegisterRejected{1, agent_.address().incarnation, RefusalCode::fenced, "declared dead"}});
   EXPECT_EQ(agent_.did<KillExecutor>().size(), 1u);
   EXPECT_EQ(agent_.did<CloseProcess>().size(), 2u);
   EXPECT_EQ(agent_.did<Fence>().size(), 1u);
@@ -315,7 +315,7 @@ TEST_F(HeadTest, Fenced_KillsExecutorsAndRequestsRestart) {
 
 TEST_F(HeadTest, FinalRejection_EndsAgent) {
   agent_.step(
-      HeadSaid{Refused{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
+      ReceivedFromHead{RegisterRejected{1, agent_.address().incarnation, RefusalCode::duplicate, "another agent"}});
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 1);
 }
 
@@ -327,7 +327,7 @@ TEST_F(HeadTest, Stop_DrainsThenNotifiesHead) {
   agent_.forget();
   agent_.step(Stop{true});
   world_.settle();
-  EXPECT_EQ(agent_.told<Leaving>(), (std::vector<Leaving>{{Agents::small().drain_within}}));
+  EXPECT_EQ(agent_.told<AgentDraining>(), (std::vector<AgentDraining>{{Agents::small().drain_timeout}}));
   EXPECT_TRUE(agent_.heard<EndExecutor>(2).empty()) << "that is the head's to say";
   agent_.head_says(actor_slot(2, job));
   world_.settle();
@@ -341,7 +341,7 @@ TEST_F(HeadTest, Stop_DrainsThenNotifiesHead) {
   world_.advance(1s);
   EXPECT_EQ(agent_.told<SlotGone>().size(), 1u);
   EXPECT_EQ(agent_.did<Exit>().at(0).code, 0);
-  EXPECT_TRUE(std::holds_alternative<Farewell>(agent_.did<SendHead>().back().message));
+  EXPECT_TRUE(std::holds_alternative<AgentStopped>(agent_.did<SendToHead>().back().message));
 }
 
 TEST_F(HeadTest, StopWithoutHead_EndsSlots) {
@@ -374,7 +374,7 @@ TEST_F(HeadTest, SendsOutputToLocalDriverElseHead) {
   agent_.run_executor(2, 100);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"far"}});
   world_.settle();
-  const auto told = agent_.told<JobPrinted>();
+  const auto told = agent_.told<JobOutputLines>();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].job, job);
   EXPECT_EQ(told[0].lines, std::vector<std::string>{"far"});
@@ -383,16 +383,16 @@ TEST_F(HeadTest, SendsOutputToLocalDriverElseHead) {
   agent_.driver(3, JobId::of(6));
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"near"}});
   world_.settle();
-  EXPECT_TRUE(agent_.told<JobPrinted>().empty());
+  EXPECT_TRUE(agent_.told<JobOutputLines>().empty());
   const auto heard = agent_.heard<LogLines>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_EQ(heard[0].lines, std::vector<std::string>{"near"});
   EXPECT_EQ(heard[0].source.find("node="), std::string::npos);
-  agent_.head_says(JobPrinted{job, "f pid=3 node=ab", {"other"}});
-  agent_.head_says(JobOver{job});
+  agent_.head_says(JobOutputLines{job, "f pid=3 node=ab", {"other"}});
+  agent_.head_says(JobFinished{job});
   world_.settle();
   EXPECT_EQ(agent_.heard<LogLines>(1).size(), 1u);
-  EXPECT_EQ(agent_.heard<JobOver>(1).size(), 1u);
+  EXPECT_EQ(agent_.heard<JobFinished>(1).size(), 1u);
   EXPECT_TRUE(agent_.heard<LogLines>(3).empty()) << "another job's driver";
 }
 
@@ -408,7 +408,7 @@ TEST_F(HeadTest, HeadUnreachable_DropsAndCountsOutput) {
   world_.advance(10s);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"last"}});
   world_.settle();
-  const auto told = agent_.told<JobPrinted>();
+  const auto told = agent_.told<JobOutputLines>();
   ASSERT_EQ(told.size(), 257u);
   EXPECT_EQ(told.back().lines,
             (std::vector<std::string>{
@@ -424,16 +424,16 @@ TEST_F(HeadTest, OutputHidden_IsNotSent) {
   agent_.run_executor(2);
   agent_.step(ExecutorPrinted{SlotId::of(1), 0, {"quiet"}});
   world_.settle();
-  EXPECT_TRUE(agent_.told<JobPrinted>().empty());
+  EXPECT_TRUE(agent_.told<JobOutputLines>().empty());
 }
 
 TEST_F(HeadTest, ListsObjectsUpToLimit) {
   const ProcessId driver = agent_.driver(1, job);
   store(world_, agent_, 1, ObjectId::of(1), 100, driver, agent_.node());
   store(world_, agent_, 1, ObjectId::of(2), 200, driver, agent_.node());
-  agent_.head_says(ListObjects{7, 1});
+  agent_.head_says(ObjectsRequest{7, 1});
   world_.settle();
-  const auto listed = agent_.told<ObjectsListed>();
+  const auto listed = agent_.told<ObjectsReply>();
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].request, 7u);
   EXPECT_EQ(listed[0].left_out, 1u);
@@ -466,7 +466,7 @@ TEST_F(HeadTest, ReplaysRecordedEventsToSameCommands) {
   world_.settle();
   agent_.step(ProgramPrepared{ProgramId::of(1), {}, std::nullopt});
   agent_.run_executor(2);
-  agent_.say(1, ReserveObject{ObjectId::of(1), 100});
+  agent_.say(1, ReserveObjectRequest{ObjectId::of(1), 100});
   world_.advance(5s);
   WorkerCore twin(Agents::small());
   std::vector<Command> again;

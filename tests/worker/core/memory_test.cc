@@ -33,23 +33,23 @@ std::uint64_t chosen(const std::vector<MemoryCandidate>& candidates, bool last_r
   return index ? candidates[*index].order : 0;
 }
 
-TEST(ChooseToEnd, ChoosesNewestOfLargestJob) {
+TEST(OomVictimChoice, ChoosesNewestOfLargestJob) {
   EXPECT_EQ(chosen({candidate(one, 1, 200), candidate(one, 2, 100), candidate(two, 3, 250)}), 2u);
   EXPECT_EQ(chosen({candidate(one, 1, 200), candidate(one, 2, 100), candidate(two, 3, 350)}), 3u);
 }
 
-TEST(ChooseToEnd, SparesNonRetryableButCountsItForJob) {
+TEST(OomVictimChoice, SparesNonRetryableButCountsItForJob) {
   EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(one, 2, 900, false), candidate(two, 3, 250)}), 1u);
   EXPECT_EQ(chosen({candidate(one, 2, 900, false)}), 0u);
 }
 
-TEST(ChooseToEnd, PrefersTasksToActors) {
+TEST(OomVictimChoice, PrefersTasksToActors) {
   EXPECT_EQ(chosen({candidate(one, 1, 50), candidate(two, 2, 900, true, true)}), 1u);
   EXPECT_EQ(chosen({candidate(two, 2, 900, true, true)}), 2u);
   EXPECT_EQ(chosen({candidate(two, 2, 900, false, true)}), 0u);
 }
 
-TEST(ChooseToEnd, LastResort_ChoosesNonRetryable) {
+TEST(OomVictimChoice, LastResort_ChoosesNonRetryable) {
   const std::vector<MemoryCandidate> all{candidate(one, 1, 50, false), candidate(two, 2, 900, false, true),
                                          candidate(two, 3, 20, true, true)};
   EXPECT_EQ(chosen(all, true), 3u) << "still what may first";
@@ -57,7 +57,7 @@ TEST(ChooseToEnd, LastResort_ChoosesNonRetryable) {
   EXPECT_EQ(chosen({all[1]}, true), 2u);
 }
 
-TEST(ChooseToEnd, SkipsSmallAndEndingProcesses) {
+TEST(OomVictimChoice, SkipsSmallAndEndingProcesses) {
   EXPECT_EQ(chosen({candidate(one, 1, 15)}), 0u);
   auto ends = candidate(one, 2, 900);
   ends.ends_already = true;
@@ -88,7 +88,7 @@ TEST(MemoryGuardTest, StopsWaitingAfterTimeout) {
   const std::vector<MemoryCandidate> candidates{candidate(one, 1, 500), candidate(one, 2, 500)};
   const Time now = Time::from_ns(0) + Duration(1s);
   ASSERT_TRUE(guard.look(now, sampled(951), candidates));
-  EXPECT_TRUE(guard.look(now + options.memory_end_within, sampled(951), candidates));
+  EXPECT_TRUE(guard.look(now + options.memory_end_timeout, sampled(951), candidates));
 }
 
 TEST(MemoryGuardTest, WaitsForMemoryOfExitedProcess) {

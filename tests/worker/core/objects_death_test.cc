@@ -28,16 +28,16 @@ class ObjectDeathsTest : public ::testing::Test {
     agent.say(1, ReleaseObject{value});
     settle();
   }
-  std::vector<ObjectReadable> fetch(Agent& agent) {
-    agent.say(1, FetchObject{ref(), NodeId{}});
+  std::vector<FetchObjectReply> fetch(Agent& agent) {
+    agent.say(1, FetchObjectRequest{ref(), NodeId{}});
     settle();
-    return agent.heard<ObjectReadable>(1);
+    return agent.heard<FetchObjectReply>(1);
   }
-  // The head replies to LocateObject of this agent.
+  // The head replies to LocateObjectRequest of this agent.
   void locate(Agent& agent, std::vector<NodeId> nodes) {
-    const auto asked = agent.told<LocateObject>();
+    const auto asked = agent.told<LocateObjectRequest>();
     ASSERT_EQ(asked.size(), 1u);
-    agent.head_says(ObjectLocated{asked[0].object, std::move(nodes)});
+    agent.head_says(LocateObjectReply{asked[0].object, std::move(nodes)});
     settle();
   }
   // Starts an executor of the home, on link 2.
@@ -92,7 +92,7 @@ TEST_F(ObjectDeathsTest, OwnerDied_UnmadeObjectsFail) {
   EXPECT_TRUE(fetch(other_).empty());
   home_.step(ProcessLinkLost{1});
   settle();
-  const auto heard = other_.heard<ObjectReadable>(1);
+  const auto heard = other_.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_NE(heard[0].failure->text.find("its owner"), std::string::npos);
   release(other_);
@@ -104,17 +104,17 @@ TEST_F(ObjectDeathsTest, UnsealedBytes_StayUntilSecondSealerReplies) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   other_.driver(2, job);
-  other_.say(2, ReserveObject{value, 1000});
-  EXPECT_EQ(other_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::already_exists);
+  other_.say(2, ReserveObjectRequest{value, 1000});
+  EXPECT_EQ(other_.heard<ReserveObjectReply>(2).at(0).failure->code, ErrorCode::already_exists);
   release(other_);
   EXPECT_NE(other_.core().objects().find(value), nullptr);
-  other_.say(2, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  other_.say(2, SealObjectRequest{value, ProcessId::of(900), third_.node(), false, {}});
   settle();
-  EXPECT_EQ(other_.heard<ObjectSealed>(2).size(), 1u);
+  EXPECT_EQ(other_.heard<SealObjectReply>(2).size(), 1u);
   EXPECT_EQ(other_.core().objects().find(value), nullptr) << "the owner named is unknown there";
   // They are released, too, if the process exits before its seal.
   EXPECT_EQ(fetch(other_).size(), 1u);
-  other_.say(2, ReserveObject{value, 1000});
+  other_.say(2, ReserveObjectRequest{value, 1000});
   release(other_);
   other_.step(ProcessLinkLost{2});
   settle();
@@ -126,12 +126,12 @@ TEST_F(ObjectDeathsTest, NamedHomeDied_RepliesToSealer) {
   put_and_export();
   EXPECT_EQ(fetch(other_).size(), 1u);
   world_.die(third_);
-  other_.say(1, ReserveObject{value, 1000});
-  other_.say(1, SealObject{value, ProcessId::of(900), third_.node(), false, {}});
+  other_.say(1, ReserveObjectRequest{value, 1000});
+  other_.say(1, SealObjectRequest{value, ProcessId::of(900), third_.node(), false, {}});
   settle();
-  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
   world_.announce_death(third_);
-  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
 }
 
 TEST_F(ObjectDeathsTest, ExecutorCrashed_ForwardedResultsStay) {
@@ -142,12 +142,12 @@ TEST_F(ObjectDeathsTest, ExecutorCrashed_ForwardedResultsStay) {
   store(world_, home_, 2, ObjectId::of(78), 1000, executor, home_.node());  // never passed on
   home_.executor_exits(started_, signalled());
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(78)), nullptr);
-  other_.say(1, HoldObject{made});
+  other_.say(1, HoldObjectRequest{made});
   settle();
   world_.advance(2s);
-  other_.say(1, FetchObject{made, NodeId{}});
+  other_.say(1, FetchObjectRequest{made, NodeId{}});
   settle();
-  const auto heard = other_.heard<ObjectReadable>(1);
+  const auto heard = other_.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
   release(other_);
@@ -158,7 +158,7 @@ TEST_F(ObjectDeathsTest, ExecutorCrashed_BorrowsOutliveItBriefly) {
   store(world_, other_, 1, value, 1000, borrowed_from_, other_.node());
   other_.say(1, ExportObject{value});
   run_executor();
-  home_.say(2, HoldObject{ref_of(value, other_, borrowed_from_)});
+  home_.say(2, HoldObjectRequest{ref_of(value, other_, borrowed_from_)});
   settle();
   home_.executor_exits(started_, signalled());
   settle();
@@ -179,7 +179,7 @@ TEST_F(ObjectDeathsTest, ExecutorRetired_ReleasesItsHolds) {
 
 TEST_F(ObjectDeathsTest, OwnerDied_HeldBytesStay) {
   put_and_export();
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   home_.step(ProcessLinkLost{1});
   settle();
@@ -197,7 +197,7 @@ TEST_F(ObjectDeathsTest, BorrowerDied_ReleasesOnlyItsHolds) {
   settle();
   EXPECT_EQ(home_.core().objects().find(value)->nodes, (std::set<NodeId>{third_.node()}));
   release(third_);
-  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -206,7 +206,7 @@ TEST_F(ObjectDeathsTest, DeadNode_HoldsNothing) {
   EXPECT_EQ(fetch(other_).size(), 1u);
   release(home_);
   kill(other_);
-  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
@@ -227,13 +227,13 @@ TEST_F(ObjectDeathsTest, LastReplicaLost_OwnerRecomputes) {
   world_.announce_death(third_);
   locate(home_, {});
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty()) << "it waits for the second run";
+  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty()) << "it waits for the second run";
   world_.advance(11s);
-  home_.say(1, ReserveObject{value, 1000});
-  home_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  home_.say(1, ReserveObjectRequest{value, 1000});
+  home_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
   world_.advance(30s);
-  EXPECT_FALSE(other_.heard<ObjectReadable>(1).at(0).failure);
+  EXPECT_FALSE(other_.heard<FetchObjectReply>(1).at(0).failure);
   release(home_);
   release(other_);
   expect_empty(world_, 3, 1);
@@ -242,7 +242,7 @@ TEST_F(ObjectDeathsTest, LastReplicaLost_OwnerRecomputes) {
 TEST_F(ObjectDeathsTest, LastReplicaLostWithoutOwner_FailsWithCause) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   home_.step(ProcessLinkLost{1});
   kill(third_);
@@ -259,7 +259,7 @@ TEST_F(ObjectDeathsTest, HolderDied_OtherReplicaServes) {
   store(world_, third_, 1, value, 1000, owner_, home_.node());
   EXPECT_EQ(fetch(other_).size(), 1u);
   kill(third_);
-  EXPECT_TRUE(home_.told<LocateObject>().empty()) << "the copy is known at the home";
+  EXPECT_TRUE(home_.told<LocateObjectRequest>().empty()) << "the copy is known at the home";
   EXPECT_TRUE(home_.heard<ObjectGone>(1).empty());
   EXPECT_FALSE(fetch(home_).at(0).failure);
   release(home_);
@@ -277,10 +277,10 @@ TEST_F(ObjectDeathsTest, LastReplicaReleased_OwnerRecomputes) {
   release(other_);
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
   EXPECT_TRUE(fetch(other_).empty()) << "waits for the second run";
-  home_.say(1, ReserveObject{value, 1000});
-  home_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  home_.say(1, ReserveObjectRequest{value, 1000});
+  home_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  EXPECT_FALSE(other_.heard<ObjectReadable>(1).at(0).failure);
+  EXPECT_FALSE(other_.heard<FetchObjectReply>(1).at(0).failure);
   release(home_);
   release(other_);
   expect_empty(world_, 3, 1);
@@ -291,7 +291,7 @@ TEST_F(ObjectDeathsTest, LastReplicaReleased_OwnerRecomputes) {
 TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   Agent& fourth = world_.add();
   fourth.driver(1, job);
   settle();
@@ -307,8 +307,8 @@ TEST_F(ObjectDeathsTest, ReplicaReportedDuringSearch_ReadersRead) {
   world_.bytes_flow = true;
   for (const auto& each : std::exchange(world_.moving, {})) world_.post(*each.reader, ChunkFetched{each.chunk, {}});
   settle();
-  ASSERT_EQ(other_.heard<ObjectReadable>(1).size(), 1u);
-  const auto heard = fourth.heard<ObjectReadable>(1);
+  ASSERT_EQ(other_.heard<FetchObjectReply>(1).size(), 1u);
+  const auto heard = fourth.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_FALSE(heard[0].failure);
 }
@@ -320,7 +320,7 @@ TEST_F(ObjectDeathsTest, HolderUnreachable_HomeRelays) {
   world_.cut_between(other_, third_);
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(11s);
-  const auto heard = other_.heard<ObjectReadable>(1);
+  const auto heard = other_.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
   EXPECT_TRUE(home_.core().objects().find(value)->here());
@@ -336,8 +336,8 @@ TEST_F(ObjectDeathsTest, HolderSilent_OwnerRecomputes) {
   EXPECT_TRUE(fetch(home_).empty());
   world_.advance(60s);
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(home_.heard<ObjectReadable>(1).empty()) << "a failure that is not the reader's timeout";
-  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty());
+  EXPECT_TRUE(home_.heard<FetchObjectReply>(1).empty()) << "a failure that is not the reader's timeout";
+  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty());
 }
 
 // The asker has learned of a death before the home: not a loss yet.
@@ -352,13 +352,13 @@ TEST_F(ObjectDeathsTest, ReaderKnowsOfDeathFirst_Waits) {
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(60s);
   EXPECT_EQ(home_.heard<ObjectGone>(1).size(), 1u);
-  EXPECT_TRUE(other_.heard<ObjectReadable>(1).empty()) << "waits for the second run";
+  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).empty()) << "waits for the second run";
 }
 
 // A failure that was recorded while the home was dead is void once its node has another agent.
 TEST_F(ObjectDeathsTest, HomeReplaced_ReaderRetries) {
   put_and_export();
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   kill(home_);
   locate(other_, {});
@@ -386,7 +386,7 @@ TEST_F(ObjectDeathsTest, HomeDied_ReplicaStaysReadable) {
 TEST_F(ObjectDeathsTest, HomeDied_HolderFindsReplica) {
   put_and_export();
   EXPECT_EQ(fetch(third_).size(), 1u);
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   world_.advance(20ms);
   EXPECT_EQ(third_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
   kill(home_);
@@ -400,7 +400,7 @@ TEST_F(ObjectDeathsTest, HomeDied_HolderFindsReplica) {
 TEST_F(ObjectDeathsTest, KeepsBytesForUnknownHoldersForAWhile) {
   home_.say(1, ExportObject{value});
   store(world_, third_, 1, value, 1000, owner_, home_.node());
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   kill(home_);
   locate(other_, {third_.node()});
@@ -412,13 +412,13 @@ TEST_F(ObjectDeathsTest, KeepsBytesForUnknownHoldersForAWhile) {
 
 TEST_F(ObjectDeathsTest, HomeDied_OnlyReplicaIsLost) {
   put_and_export();
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   world_.die(home_);
   EXPECT_TRUE(fetch(other_).empty());
   world_.announce_death(home_);
   locate(other_, {});
-  const auto heard = other_.heard<ObjectReadable>(1);
+  const auto heard = other_.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   EXPECT_NE(heard[0].failure->text.find("its home"), std::string::npos);
   EXPECT_TRUE(fetch(other_).at(0).failure) << "also for who asks later";
@@ -428,41 +428,41 @@ TEST_F(ObjectDeathsTest, HomeDied_OnlyReplicaIsLost) {
 
 TEST_F(ObjectDeathsTest, HeadDoesNotLocate_FailsAfterTimeout) {
   put_and_export();
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   kill(home_);
   EXPECT_TRUE(fetch(other_).empty());
   world_.advance(11s);
-  EXPECT_TRUE(other_.heard<ObjectReadable>(1).at(0).failure);
+  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).at(0).failure);
 }
 
 TEST_F(ObjectDeathsTest, HomeDied_RepliesToStoringExecutor) {
   world_.die(home_);
-  other_.say(1, ReserveObject{value, 1000});
-  other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
+  other_.say(1, ReserveObjectRequest{value, 1000});
+  other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
   settle();
-  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
   world_.announce_death(home_);
-  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
   world_.advance(31s);
   expect_empty(world_, 3, 1);
 }
 
 TEST_F(ObjectDeathsTest, HomeDied_HolderIsConfirmed) {
   world_.die(home_);
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty());
+  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty());
   world_.announce_death(home_);
-  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
 }
 
 TEST_F(ObjectDeathsTest, NodeUnknownToHead_CountsAsDead) {
   RefRecord strange = ref();
   strange.home = NodeId::of(99);
-  other_.say(1, FetchObject{strange, NodeId{}});
+  other_.say(1, FetchObjectRequest{strange, NodeId{}});
   world_.advance(45s);
-  EXPECT_TRUE(other_.heard<ObjectReadable>(1).at(0).failure);
+  EXPECT_TRUE(other_.heard<FetchObjectReply>(1).at(0).failure);
   other_.say(1, ReleaseObject{value});
   settle();
   expect_empty(world_, 3, 1);
@@ -487,8 +487,8 @@ TEST_F(ObjectDeathsTest, ReportsReplicasAndQueriesToNewHead) {
   world_.advance(20ms);
   other_.forget();
   ++world_.epoch;
-  other_.step(HeadSaid{
-      Refused{world_.epoch, other_.address().incarnation, RefusalCode::unknown, "a new head"}});
+  other_.step(ReceivedFromHead{
+      RegisterRejected{world_.epoch, other_.address().incarnation, RefusalCode::unknown, "a new head"}});
   settle();
   EXPECT_EQ(other_.told<ObjectCopies>().at(0).added, (std::vector<ObjectId>{value}));
 }

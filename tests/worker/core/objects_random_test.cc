@@ -92,10 +92,10 @@ class RandomHistory {
     if (dice < 20) {
       make(who, what);
     } else if (dice < 40) {
-      say(process, HoldObject{ref(what)});
+      say(process, HoldObjectRequest{ref(what)});
     } else if (dice < 65) {
       if (process.alive) waiting_.insert({who, what});
-      say(process, FetchObject{ref(what), NodeId{}});
+      say(process, FetchObjectRequest{ref(what), NodeId{}});
     } else if (dice < 85) {
       waiting_.erase({who, what});
       say(process, ReleaseObject{object(what)});
@@ -120,13 +120,13 @@ class RandomHistory {
     RefRecords contained;
     // References point in one direction, so that no cycle keeps objects alive.
     if (inner > what) contained.push_back(ref(inner));
-    say(process, ReserveObject{object(what), 1000});
+    say(process, ReserveObjectRequest{object(what), 1000});
     if (random_.chance(100)) {
       unsealed_.insert({who, what});
       return;
     }
     say(process,
-        SealObject{object(what), owner.id, world_.at(owner.node).node(), false, contained});
+        SealObjectRequest{object(what), owner.id, world_.at(owner.node).node(), false, contained});
   }
 
   void leave(Process& process) {
@@ -149,7 +149,7 @@ class RandomHistory {
     for (std::size_t i = 0; i < node_count; ++i) {
       Agent& agent = world_.at(i);
       if (!agent.alive) continue;
-      for (const LocateObject& asked : agent.told<LocateObject>()) {
+      for (const LocateObjectRequest& asked : agent.told<LocateObjectRequest>()) {
         std::vector<NodeId> nodes;
         for (std::size_t j = 0; j < node_count; ++j) {
           Agent& other = world_.at(j);
@@ -157,7 +157,7 @@ class RandomHistory {
           const ObjectRow* row = other.core().objects().find(asked.object);
           if (row != nullptr && row->state == ObjectState::sealed) nodes.push_back(other.node());
         }
-        agent.head_says(ObjectLocated{asked.object, nodes});
+        agent.head_says(LocateObjectReply{asked.object, nodes});
       }
     }
     world_.settle();
@@ -167,13 +167,13 @@ class RandomHistory {
     for (std::size_t who = 0; who < processes_.size(); ++who) {
       const Process& process = processes_[who];
       Agent& agent = world_.at(process.node);
-      for (const ObjectReadable& read : agent.heard<ObjectReadable>(process.link)) {
+      for (const FetchObjectReply& read : agent.heard<FetchObjectReply>(process.link)) {
         for (std::uint64_t i = 0; i < object_count; ++i) {
           if (object(i) == read.object) waiting_.erase({who, i});
         }
       }
-      for (const RetireSlab& retired : agent.heard<RetireSlab>(process.link)) {
-        say(process, SlabUnmapped{retired.slab});
+      for (const UnmapSlabRequest& retired : agent.heard<UnmapSlabRequest>(process.link)) {
+        say(process, UnmapSlabReply{retired.slab});
       }
     }
   }

@@ -40,30 +40,30 @@ class SpillTest : public ::testing::Test {
   }
   // Acts as a process without readers: returns every location at once.
   void return_places(Agent& agent, LinkId link = 1) {
-    for (auto asked = agent.heard<ReturnPlace>(link); !asked.empty();
-         asked = agent.heard<ReturnPlace>(link)) {
-      for (const auto& each : asked) agent.say(link, PlaceReturned{each.object, each.fetch});
+    for (auto asked = agent.heard<UnpinRequest>(link); !asked.empty();
+         asked = agent.heard<UnpinRequest>(link)) {
+      for (const auto& each : asked) agent.say(link, UnpinReply{each.object, each.fetch});
       settle();
-      for (const auto& retired : agent.heard<RetireSlab>(link)) {
-        agent.say(link, SlabUnmapped{retired.slab});
+      for (const auto& retired : agent.heard<UnmapSlabRequest>(link)) {
+        agent.say(link, UnmapSlabReply{retired.slab});
       }
       settle();
     }
   }
-  std::vector<ObjectReserved> reserve(std::uint64_t number, Agent& agent, std::int64_t size = big) {
-    agent.say(1, ReserveObject{ObjectId::of(number), size});
+  std::vector<ReserveObjectReply> reserve(std::uint64_t number, Agent& agent, std::int64_t size = big) {
+    agent.say(1, ReserveObjectRequest{ObjectId::of(number), size});
     settle();
     return_places(agent);
-    return agent.heard<ObjectReserved>(1);
+    return agent.heard<ReserveObjectReply>(1);
   }
   void put(std::uint64_t number) {
     const auto reserved = reserve(number, home_);
     ASSERT_EQ(reserved.size(), 1u);
     ASSERT_FALSE(reserved[0].failure) << reserved[0].failure->text;
-    home_.say(1, SealObject{ObjectId::of(number), owner_, home_.node(), false, {}});
+    home_.say(1, SealObjectRequest{ObjectId::of(number), owner_, home_.node(), false, {}});
     settle();
     return_places(home_);
-    home_.heard<ObjectSealed>(1);
+    home_.heard<SealObjectReply>(1);
   }
   void put_many(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t i = from; i <= to; ++i) {
@@ -71,22 +71,22 @@ class SpillTest : public ::testing::Test {
       put(i);
     }
   }
-  std::vector<ObjectReadable> fetch(Agent& agent, std::uint64_t number, std::uint64_t with = 7) {
-    agent.say(1, FetchObject{ref(number), NodeId{}, with});
+  std::vector<FetchObjectReply> fetch(Agent& agent, std::uint64_t number, std::uint64_t with = 7) {
+    agent.say(1, FetchObjectRequest{ref(number), NodeId{}, with});
     settle();
     return_places(agent);
-    return agent.heard<ObjectReadable>(1);
+    return agent.heard<FetchObjectReply>(1);
   }
   // The driver maps these objects, and returns none before return_places().
   void map_all(std::uint64_t from, std::uint64_t to) {
-    for (std::uint64_t i = from; i <= to; ++i) home_.say(1, FetchObject{ref(i), NodeId{}, i});
+    for (std::uint64_t i = from; i <= to; ++i) home_.say(1, FetchObjectRequest{ref(i), NodeId{}, i});
     settle();
-    home_.heard<ObjectReadable>(1);
+    home_.heard<FetchObjectReply>(1);
   }
   void release_all(Agent& agent) {
     for (std::uint64_t i = 1; i <= 40; ++i) agent.say(1, ReleaseObject{ObjectId::of(i)});
     settle();
-    for (const auto& retired : agent.heard<RetireSlab>(1)) agent.say(1, SlabUnmapped{retired.slab});
+    for (const auto& retired : agent.heard<UnmapSlabRequest>(1)) agent.say(1, UnmapSlabReply{retired.slab});
     settle();
   }
 
@@ -108,7 +108,7 @@ TEST_F(SpillTest, DiskSlow_RejectsWaitingReservation) {
   world_.now = world_.now + 100s;
   home_.step(Tick{});
   settle();
-  const auto reserved = home_.heard<ObjectReserved>(1);
+  const auto reserved = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_TRUE(reserved[0].failure);
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("the disk takes too long"));
@@ -122,25 +122,25 @@ TEST_F(SpillTest, AbandonedWrite_TakesNoMemory) {
   settle();
   world_.advance(1s);
   return_places(home_);
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty());
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty());
   EXPECT_EQ(home_.core().objects().find(ObjectId::of(9)), nullptr);
 }
 
 TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
   put_many(1, 8);
   map_all(1, 8);
-  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  home_.say(1, ReserveObjectRequest{ObjectId::of(9), big});
   settle();
   for (int i = 0; i < 30; ++i) {
     world_.advance(100ms);
     home_.step(Tick{});
     settle();
   }
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty()) << "everything in the store can be spilled";
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty()) << "everything in the store can be spilled";
   return_places(home_);
   world_.advance(5ms);
   return_places(home_);
-  const auto reserved = home_.heard<ObjectReserved>(1);
+  const auto reserved = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure) << reserved[0].failure->text;
 }
@@ -148,14 +148,14 @@ TEST_F(SpillTest, ProcessReturnsMemoryLate_WriterGetsIt) {
 TEST_F(SpillTest, ProcessNeverReturnsMemory_WriterIsRejected) {
   put_many(1, 8);
   map_all(1, 8);
-  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  home_.say(1, ReserveObjectRequest{ObjectId::of(9), big});
   settle();
   for (int i = 0; i < 30; ++i) {
     world_.advance(1s);
     home_.step(Tick{});
     settle();
   }
-  const auto reserved = home_.heard<ObjectReserved>(1);
+  const auto reserved = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   ASSERT_TRUE(reserved[0].failure);
   EXPECT_THAT(reserved[0].failure->text, HasSubstr("are being read in place"));
@@ -168,11 +168,11 @@ TEST_F(SpillTest, AgentPaused_ExtendsReservationTimeout) {
   home_.step(Paused{100s});
   home_.step(Tick{});
   settle();
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty()) << "it waits on";
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty()) << "it waits on";
   home_.disk_goes_on();
   settle();
   return_places(home_);
-  const auto reserved = home_.heard<ObjectReserved>(1);
+  const auto reserved = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(reserved.size(), 1u);
   EXPECT_FALSE(reserved[0].failure);
 }
@@ -198,7 +198,7 @@ TEST_F(SpillTest, SpillsBeyondCapacityAndRestores) {
 TEST_F(SpillTest, SpillsOldestAndKeepsUsed) {
   put_many(1, 6);
   fetch(home_, 1);
-  home_.say(1, PlaceReturned{ObjectId::of(1), 7});
+  home_.say(1, UnpinReply{ObjectId::of(1), 7});
   put_many(7, 9);
   EXPECT_EQ(state(home_, 1), ObjectState::sealed);
   EXPECT_EQ(state(home_, 2), ObjectState::spilled);
@@ -206,28 +206,28 @@ TEST_F(SpillTest, SpillsOldestAndKeepsUsed) {
 
 TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
   put_many(1, 6);
-  home_.say(1, FetchObject{ref(1), NodeId{}, 3});
+  home_.say(1, FetchObjectRequest{ref(1), NodeId{}, 3});
   settle();
-  const auto place = home_.heard<ObjectReadable>(1).at(0).place;
+  const auto place = home_.heard<FetchObjectReply>(1).at(0).place;
   home_.forget();
-  std::vector<ReturnPlace> asked;
+  std::vector<UnpinRequest> asked;
   for (std::uint64_t i = 7; i <= 12; ++i) {
     world_.advance(1ms);
-    home_.say(1, ReserveObject{ObjectId::of(i), big});
+    home_.say(1, ReserveObjectRequest{ObjectId::of(i), big});
     for (int round = 0; round < 5; ++round) {
       settle();
-      for (const auto& each : home_.heard<ReturnPlace>(1)) {
+      for (const auto& each : home_.heard<UnpinRequest>(1)) {
         if (each.object == ObjectId::of(1)) {
           asked.push_back(each);
         } else {
-          home_.say(1, PlaceReturned{each.object, each.fetch});
+          home_.say(1, UnpinReply{each.object, each.fetch});
         }
       }
-      for (const auto& gone : home_.heard<RetireSlab>(1)) home_.say(1, SlabUnmapped{gone.slab});
+      for (const auto& gone : home_.heard<UnmapSlabRequest>(1)) home_.say(1, UnmapSlabReply{gone.slab});
       world_.advance(300ms);
     }
-    ASSERT_EQ(home_.heard<ObjectReserved>(1).size(), 1u);
-    home_.say(1, SealObject{ObjectId::of(i), owner_, home_.node(), false, {}});
+    ASSERT_EQ(home_.heard<ReserveObjectReply>(1).size(), 1u);
+    home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
     settle();
   }
   ASSERT_EQ(asked.size(), 1u);
@@ -239,31 +239,31 @@ TEST_F(SpillTest, ObjectMapped_StaysAndUnpinRequestedOnce) {
 
 TEST_F(SpillTest, IgnoresUnpinOfEarlierFetch) {
   put(1);
-  home_.say(1, FetchObject{ref(1), NodeId{}, 3});
-  home_.say(1, PlaceReturned{ObjectId::of(1), 2});
+  home_.say(1, FetchObjectRequest{ref(1), NodeId{}, 3});
+  home_.say(1, UnpinReply{ObjectId::of(1), 2});
   EXPECT_TRUE(home_.core().in_place(owner_, ObjectId::of(1)));
-  home_.say(1, PlaceReturned{ObjectId::of(1), 3});
+  home_.say(1, UnpinReply{ObjectId::of(1), 3});
   EXPECT_FALSE(home_.core().in_place(owner_, ObjectId::of(1)));
 }
 
 TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
   put_many(1, 6);
   home_.disk_waits = true;
-  home_.say(1, ReserveObject{ObjectId::of(7), big});
+  home_.say(1, ReserveObjectRequest{ObjectId::of(7), big});
   settle();
   return_places(home_);
-  home_.heard<ObjectReserved>(1);
-  home_.say(1, SealObject{ObjectId::of(7), owner_, home_.node(), false, {}});
+  home_.heard<ReserveObjectReply>(1);
+  home_.say(1, SealObjectRequest{ObjectId::of(7), owner_, home_.node(), false, {}});
   settle();
   return_places(home_);
-  home_.say(1, ReserveObject{ObjectId::of(8), 4 * big});
+  home_.say(1, ReserveObjectRequest{ObjectId::of(8), 4 * big});
   settle();
   return_places(home_);
   world_.advance(10s);
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).empty());
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).empty());
   home_.disk_goes_on();
   return_places(home_);
-  const auto answer = home_.heard<ObjectReserved>(1);
+  const auto answer = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   EXPECT_FALSE(answer[0].failure) << answer[0].failure->text;
 }
@@ -271,12 +271,12 @@ TEST_F(SpillTest, DiskBusy_ReserveWaitsForWrite) {
 TEST_F(SpillTest, DiskFull_ReportsErrorAndLosesNothing) {
   home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
   put_many(1, 8);
-  home_.say(1, ReserveObject{ObjectId::of(9), big});
+  home_.say(1, ReserveObjectRequest{ObjectId::of(9), big});
   settle();
   return_places(home_);
   world_.advance(70s);
   return_places(home_);
-  const auto answer = home_.heard<ObjectReserved>(1);
+  const auto answer = home_.heard<ReserveObjectReply>(1);
   ASSERT_EQ(answer.size(), 1u);
   ASSERT_TRUE(answer[0].failure);
   EXPECT_EQ(answer[0].failure->code, ErrorCode::resource_exhausted);
@@ -293,15 +293,15 @@ TEST_F(SpillTest, DiskFull_SpilledObjectsStayReadable) {
   home_.disk_fails = failure(ErrorCode::resource_exhausted, "no space left on device");
   std::uint64_t kept = 10;
   for (std::uint64_t i = 11; i <= 20; ++i) {
-    home_.say(1, ReserveObject{ObjectId::of(i), big});
+    home_.say(1, ReserveObjectRequest{ObjectId::of(i), big});
     settle();
     return_places(home_);
     world_.advance(70s);
     return_places(home_);
-    const auto answer = home_.heard<ObjectReserved>(1);
+    const auto answer = home_.heard<ReserveObjectReply>(1);
     ASSERT_EQ(answer.size(), 1u);
     if (answer[0].failure) break;
-    home_.say(1, SealObject{ObjectId::of(i), owner_, home_.node(), false, {}});
+    home_.say(1, SealObjectRequest{ObjectId::of(i), owner_, home_.node(), false, {}});
     settle();
     return_places(home_);
     kept = i;
@@ -325,7 +325,7 @@ TEST_F(SpillTest, SpillFileDamaged_OwnerIsNotified) {
   EXPECT_THAT(gone[0].cause, HasSubstr("damaged"));
   // Readers that waited receive the recomputed object.
   put(1);
-  const auto read = home_.heard<ObjectReadable>(1);
+  const auto read = home_.heard<FetchObjectReply>(1);
   ASSERT_EQ(read.size(), 1u);
   EXPECT_FALSE(read[0].failure);
   release_all(home_);
@@ -344,13 +344,13 @@ TEST_F(SpillTest, EvictsReplicasBeforeSpilling) {
   put_many(1, 5);
   for (std::uint64_t i = 1; i <= 5; ++i) {
     fetch(other_, i, i);
-    other_.say(1, PlaceReturned{ObjectId::of(i), i});
+    other_.say(1, UnpinReply{ObjectId::of(i), i});
   }
   other_.forget();
   for (std::uint64_t i = 21; i <= 26; ++i) {
     world_.advance(1ms);
     ASSERT_EQ(reserve(i, other_).size(), 1u);
-    other_.say(1, SealObject{ObjectId::of(i), borrower_, other_.node(), false, {}});
+    other_.say(1, SealObjectRequest{ObjectId::of(i), borrower_, other_.node(), false, {}});
     settle();
     return_places(other_);
   }
@@ -367,7 +367,7 @@ TEST_F(SpillTest, SpillsReplicaWithoutOrigin) {
   // home.
   store(world_, other_, 1, ObjectId::of(1), big, owner_, home_.node());
   ASSERT_EQ(fetch(home_, 1, 4).size(), 1u);
-  home_.say(1, PlaceReturned{ObjectId::of(1), 4});
+  home_.say(1, UnpinReply{ObjectId::of(1), 4});
   world_.announce_death(other_);
   world_.die(other_);
   settle();
@@ -380,7 +380,7 @@ TEST_F(SpillTest, ReplicaLost_HomeIsNotified) {
   for (std::uint64_t i = 21; i <= 28; ++i) {
     world_.advance(1ms);
     ASSERT_EQ(reserve(i, other_).size(), 1u);
-    other_.say(1, SealObject{ObjectId::of(i), borrower_, other_.node(), false, {}});
+    other_.say(1, SealObjectRequest{ObjectId::of(i), borrower_, other_.node(), false, {}});
     settle();
     return_places(other_);
   }
@@ -401,17 +401,17 @@ TEST_F(SpillTest, SpillingDisabled_FullStoreRejectsAtOnce) {
   for (std::uint64_t i = 1; i <= 8; ++i) {
     store(world, agent, 1, ObjectId::of(i), big, owner, agent.node());
   }
-  agent.say(1, ReserveObject{ObjectId::of(9), big});
-  ASSERT_EQ(agent.heard<ObjectReserved>(1).size(), 1u);
+  agent.say(1, ReserveObjectRequest{ObjectId::of(9), big});
+  ASSERT_EQ(agent.heard<ReserveObjectReply>(1).size(), 1u);
   EXPECT_TRUE(agent.files.empty());
 }
 
 TEST_F(SpillTest, ListsLargestObjectsFirst) {
   put_many(1, 12);
   const auto size_of = [](const ObjectFact& fact) { return fact.size_bytes; };
-  home_.head_says(ListObjects{7, 3, true});
+  home_.head_says(ObjectsRequest{7, 3, true});
   settle();
-  const auto listed = home_.told<ObjectsListed>();
+  const auto listed = home_.told<ObjectsReply>();
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].objects.size(), 3u);
   EXPECT_EQ(listed[0].left_out, 9u);

@@ -35,17 +35,17 @@ class ObjectsTest : public ::testing::Test {
     agent.say(link, ReleaseObject{object});
     settle();
   }
-  std::vector<ObjectReadable> fetch(Agent& agent, RefRecord what, LinkId link = 1) {
-    agent.say(link, FetchObject{what, NodeId{}});
+  std::vector<FetchObjectReply> fetch(Agent& agent, RefRecord what, LinkId link = 1) {
+    agent.say(link, FetchObjectRequest{what, NodeId{}});
     settle();
-    return agent.heard<ObjectReadable>(link);
+    return agent.heard<FetchObjectReply>(link);
   }
-  void expect_failure(const std::vector<ObjectReadable>& heard, ErrorCode code) {
+  void expect_failure(const std::vector<FetchObjectReply>& heard, ErrorCode code) {
     ASSERT_EQ(heard.size(), 1u);
     ASSERT_TRUE(heard[0].failure);
     EXPECT_EQ(heard[0].failure->code, code) << heard[0].failure->text;
   }
-  void expect_readable(const std::vector<ObjectReadable>& heard) {
+  void expect_readable(const std::vector<FetchObjectReply>& heard) {
     ASSERT_EQ(heard.size(), 1u);
     EXPECT_FALSE(heard[0].failure) << heard[0].failure->text;
     EXPECT_EQ(heard[0].place.size_bytes, 1000);
@@ -66,24 +66,24 @@ TEST_F(ObjectsTest, KeepsPutUntilOwnerReleases) {
 }
 
 TEST_F(ObjectsTest, SendsNewSlabWithFirstReservation) {
-  home_.say(1, ReserveObject{value, 100});
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).new_slab);
+  home_.say(1, ReserveObjectRequest{value, 100});
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).at(0).new_slab);
   EXPECT_EQ(home_.did<CreateSlab>().size(), 1u);
-  home_.say(1, ReserveObject{value, 100});
-  EXPECT_FALSE(home_.heard<ObjectReserved>(1).at(0).new_slab) << "the same place again";
-  home_.say(1, ReserveObject{ObjectId::of(2), 100});
-  EXPECT_FALSE(home_.heard<ObjectReserved>(1).at(0).new_slab);
+  home_.say(1, ReserveObjectRequest{value, 100});
+  EXPECT_FALSE(home_.heard<ReserveObjectReply>(1).at(0).new_slab) << "the same place again";
+  home_.say(1, ReserveObjectRequest{ObjectId::of(2), 100});
+  EXPECT_FALSE(home_.heard<ReserveObjectReply>(1).at(0).new_slab);
 }
 
 TEST_F(ObjectsTest, ReserveOfSealedObject_AlreadyExists) {
   put();
-  home_.say(1, ReserveObject{value, 1000});
-  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::already_exists);
+  home_.say(1, ReserveObjectRequest{value, 1000});
+  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->code, ErrorCode::already_exists);
 }
 
 TEST_F(ObjectsTest, StoreFull_RejectsAndContinues) {
-  home_.say(1, ReserveObject{value, 2 << 20});
-  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->code, ErrorCode::resource_exhausted);
+  home_.say(1, ReserveObjectRequest{value, 2 << 20});
+  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->code, ErrorCode::resource_exhausted);
   put();
 }
 
@@ -93,13 +93,13 @@ TEST_F(ObjectsTest, MemoryPressure_UnmapsEmptySlabOfAnother) {
   store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
   release(home_);
   home_.forget();
-  home_.say(2, ReserveObject{ObjectId::of(2), 900 << 10});
+  home_.say(2, ReserveObjectRequest{ObjectId::of(2), 900 << 10});
   settle();
-  EXPECT_TRUE(home_.heard<ObjectReserved>(2).empty());
-  const auto retired = home_.heard<RetireSlab>(1);
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(2).empty());
+  const auto retired = home_.heard<UnmapSlabRequest>(1);
   ASSERT_EQ(retired.size(), 1u);
-  home_.say(1, SlabUnmapped{retired[0].slab});
-  EXPECT_FALSE(home_.heard<ObjectReserved>(2).at(0).failure);
+  home_.say(1, UnmapSlabReply{retired[0].slab});
+  EXPECT_FALSE(home_.heard<ReserveObjectReply>(2).at(0).failure);
   EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
   EXPECT_FALSE(second.empty());
 }
@@ -109,11 +109,11 @@ TEST_F(ObjectsTest, UnmapsIdleEmptySlabs) {
   release(home_);
   home_.forget();
   world_.advance(3s);
-  EXPECT_TRUE(home_.heard<RetireSlab>(1).empty());
+  EXPECT_TRUE(home_.heard<UnmapSlabRequest>(1).empty());
   world_.advance(6s);
-  const auto retired = home_.heard<RetireSlab>(1);
+  const auto retired = home_.heard<UnmapSlabRequest>(1);
   ASSERT_EQ(retired.size(), 1u);
-  home_.say(1, SlabUnmapped{retired[0].slab});
+  home_.say(1, UnmapSlabReply{retired[0].slab});
   EXPECT_EQ(home_.did<DropSlab>().size(), 1u);
   EXPECT_EQ(home_.core().objects().space().committed_bytes(), 0u);
 
@@ -121,7 +121,7 @@ TEST_F(ObjectsTest, UnmapsIdleEmptySlabs) {
   release(home_);
   home_.forget();
   world_.advance(30s);
-  EXPECT_TRUE(home_.heard<RetireSlab>(1).empty()) << "so little stays";
+  EXPECT_TRUE(home_.heard<UnmapSlabRequest>(1).empty()) << "so little stays";
 }
 
 TEST_F(ObjectsTest, SlabNotUnmapped_ReservationFailsAfterTimeout) {
@@ -129,19 +129,19 @@ TEST_F(ObjectsTest, SlabNotUnmapped_ReservationFailsAfterTimeout) {
   settle();
   store(world_, home_, 1, value, 900 << 10, owner_, home_.node());
   release(home_);
-  home_.say(2, ReserveObject{ObjectId::of(2), 900 << 10});
+  home_.say(2, ReserveObjectRequest{ObjectId::of(2), 900 << 10});
   world_.advance(9s);
-  EXPECT_TRUE(home_.heard<ObjectReserved>(2).empty()) << "a busy process may need 10 s";
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(2).empty()) << "a busy process may need 10 s";
   world_.advance(3s);
-  EXPECT_EQ(home_.heard<ObjectReserved>(2).at(0).failure->code, ErrorCode::resource_exhausted);
+  EXPECT_EQ(home_.heard<ReserveObjectReply>(2).at(0).failure->code, ErrorCode::resource_exhausted);
 }
 
 TEST_F(ObjectsTest, SlabCreationFailed_ReservationFails) {
-  home_.say(1, ReserveObject{value, 100});
+  home_.say(1, ReserveObjectRequest{value, 100});
   const SlabId slab = home_.did<CreateSlab>().at(0).slab;
   home_.forget();
   home_.step(SlabFailed{slab, failure(ErrorCode::resource_exhausted, "memfd: no memory")});
-  EXPECT_EQ(home_.heard<ObjectReserved>(1).at(0).failure->text, "memfd: no memory");
+  EXPECT_EQ(home_.heard<ReserveObjectReply>(1).at(0).failure->text, "memfd: no memory");
   expect_empty(world_, 3, 1);
 }
 
@@ -158,11 +158,11 @@ TEST_F(ObjectsTest, ReadsInPlaceFromOtherProcessOfNode) {
 }
 
 TEST_F(ObjectsTest, RemoteResult_HeldBeforeExecutorReply) {
-  other_.say(1, ReserveObject{value, 1000});
-  other_.say(1, SealObject{value, owner_, home_.node(), false, {}});
-  EXPECT_TRUE(other_.heard<ObjectSealed>(1).empty());
+  other_.say(1, ReserveObjectRequest{value, 1000});
+  other_.say(1, SealObjectRequest{value, owner_, home_.node(), false, {}});
+  EXPECT_TRUE(other_.heard<SealObjectReply>(1).empty());
   settle();
-  EXPECT_EQ(other_.heard<ObjectSealed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<SealObjectReply>(1).size(), 1u);
   EXPECT_TRUE(home_.core().objects().find(value)->processes.contains(owner_));
   EXPECT_TRUE(other_.core().objects().find(value)->nodes.contains(home_.node()));
   EXPECT_TRUE(other_.core().objects().find(value)->processes.empty());
@@ -188,27 +188,27 @@ TEST_F(ObjectsTest, OwnerDied_ResultDroppedAndExecutorAnswered) {
 TEST_F(ObjectsTest, Borrower_HoldsReadsAndReleases) {
   put();
   home_.say(1, ExportObject{value});
-  other_.say(1, HoldObject{ref()});
-  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty()) << "not before the home counts the node";
+  other_.say(1, HoldObjectRequest{ref()});
+  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty()) << "not before the home counts the node";
   settle();
-  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
   release(home_);
   EXPECT_EQ(home_.core().census().objects, 1u);
-  EXPECT_TRUE(home_.heard<ExportUnheld>(1).empty());
+  EXPECT_TRUE(home_.heard<ExportReleased>(1).empty());
   expect_readable(fetch(other_, ref()));
   release(other_);
-  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
 TEST_F(ObjectsTest, ConfirmsSecondHoldOfNodeLocally) {
   put();
   home_.say(1, ExportObject{value});
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   other_.driver(2, job);
-  other_.say(2, HoldObject{ref()});
-  EXPECT_EQ(other_.heard<HoldConfirmed>(2).size(), 1u);
+  other_.say(2, HoldObjectRequest{ref()});
+  EXPECT_EQ(other_.heard<HoldObjectReply>(2).size(), 1u);
   release(other_);
   EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
   release(other_, value, 2);
@@ -218,11 +218,11 @@ TEST_F(ObjectsTest, ConfirmsSecondHoldOfNodeLocally) {
 TEST_F(ObjectsTest, ConfirmsRetakenHoldOnlyOnLastReply) {
   put();
   home_.say(1, ExportObject{value});
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   other_.say(1, ReleaseObject{value});
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
   EXPECT_EQ(home_.core().objects().find(value)->nodes.size(), 1u);
 }
 
@@ -231,8 +231,8 @@ TEST_F(ObjectsTest, FetchOfPendingExport_WaitsForSeal) {
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(third_, ref()).empty());
   put();
-  expect_readable(other_.heard<ObjectReadable>(1));
-  expect_readable(third_.heard<ObjectReadable>(1));
+  expect_readable(other_.heard<FetchObjectReply>(1));
+  expect_readable(third_.heard<FetchObjectReply>(1));
   release(home_);
   release(other_);
   release(third_);
@@ -243,7 +243,7 @@ TEST_F(ObjectsTest, ResultOnThirdNode_CompletesPendingFetch) {
   home_.say(1, ExportObject{value});
   EXPECT_TRUE(fetch(other_, ref()).empty());
   store(world_, third_, 1, value, 1000, owner_, home_.node());
-  expect_readable(other_.heard<ObjectReadable>(1));
+  expect_readable(other_.heard<FetchObjectReply>(1));
   EXPECT_EQ(home_.core().objects().find(value)->state, ObjectState::wanted) << "no copy at home";
   release(home_);
   release(other_);
@@ -260,8 +260,8 @@ TEST_F(ObjectsTest, SharesOnePullAmongReadersOfNode) {
   EXPECT_EQ(world_.moving.size(), 1u);
   world_.bytes_flow = true;
   settle();
-  expect_readable(other_.heard<ObjectReadable>(1));
-  expect_readable(other_.heard<ObjectReadable>(2));
+  expect_readable(other_.heard<FetchObjectReply>(1));
+  expect_readable(other_.heard<FetchObjectReply>(2));
 }
 
 TEST_F(ObjectsTest, FetchCancelled_CutsPullAndFreesMemory) {
@@ -283,12 +283,12 @@ TEST_F(ObjectsTest, StoreFull_FetchWaitsUntilTimeout) {
   store(world_, other_, 1, ObjectId::of(2), 1 << 20, borrower_, other_.node());
   EXPECT_TRUE(fetch(other_, ref()).empty()) << "what is asked back may come";
   world_.advance(31s);
-  expect_failure(other_.heard<ObjectReadable>(1), ErrorCode::resource_exhausted);
+  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::resource_exhausted);
   release(other_, ObjectId::of(2));
   EXPECT_TRUE(fetch(other_, ref()).empty()) << "until the empty slab is given back";
-  other_.say(1, SlabUnmapped{other_.heard<RetireSlab>(1).at(0).slab});
+  other_.say(1, UnmapSlabReply{other_.heard<UnmapSlabRequest>(1).at(0).slab});
   settle();
-  expect_readable(other_.heard<ObjectReadable>(1));
+  expect_readable(other_.heard<FetchObjectReply>(1));
 }
 
 TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
@@ -302,19 +302,19 @@ TEST_F(ObjectsTest, FailedPull_RetriesThenReports) {
     world_.finish_pulls(failure(ErrorCode::corrupt, "bad tag"));
     world_.advance(1s);
   }
-  expect_failure(other_.heard<ObjectReadable>(1), ErrorCode::corrupt);
+  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::corrupt);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
 }
 
 TEST_F(ObjectsTest, RefArrivesBeforeExport_IsFound) {
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
-  EXPECT_TRUE(other_.heard<HoldConfirmed>(1).empty());
+  EXPECT_TRUE(other_.heard<HoldObjectReply>(1).empty());
   home_.say(1, ExportObject{value});
   settle();
-  EXPECT_EQ(other_.heard<HoldConfirmed>(1).size(), 1u);
+  EXPECT_EQ(other_.heard<HoldObjectReply>(1).size(), 1u);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
@@ -324,8 +324,8 @@ TEST_F(ObjectsTest, UnknownRef_FailsAfterDelay) {
   EXPECT_TRUE(fetch(other_, ref()).empty());
   EXPECT_TRUE(fetch(home_, ref()).empty());
   world_.advance(2s);
-  expect_failure(other_.heard<ObjectReadable>(1), ErrorCode::unavailable);
-  expect_failure(home_.heard<ObjectReadable>(1), ErrorCode::unavailable);
+  expect_failure(other_.heard<FetchObjectReply>(1), ErrorCode::unavailable);
+  expect_failure(home_.heard<FetchObjectReply>(1), ErrorCode::unavailable);
   release(other_);
   release(home_);
   expect_empty(world_, 3, 1);
@@ -335,7 +335,7 @@ TEST_F(ObjectsTest, StoredValue_HoldsItsRefs) {
   const ObjectId outer = ObjectId::of(78);
   put();
   home_.say(1, ExportObject{value});
-  other_.say(1, HoldObject{ref()});
+  other_.say(1, HoldObjectRequest{ref()});
   settle();
   store(world_, other_, 1, outer, 100, owner_, home_.node(), {ref()});
   release(other_);
@@ -350,18 +350,18 @@ TEST_F(ObjectsTest, StoredValue_HoldsItsRefs) {
 TEST_F(ObjectsTest, HandleObjectReleased_NotifiesOwner) {
   const ObjectId handles = handle_id(ActorId::of(3));
   home_.say(1, ExportObject{handles});
-  other_.say(1, HoldObject{ref(handles)});
+  other_.say(1, HoldObjectRequest{ref(handles)});
   settle();
   release(home_, handles);
-  EXPECT_TRUE(home_.heard<ExportUnheld>(1).empty());
+  EXPECT_TRUE(home_.heard<ExportReleased>(1).empty());
   other_.step(ProcessLinkLost{1});
   settle();
-  EXPECT_EQ(home_.heard<ExportUnheld>(1).size(), 1u);
+  EXPECT_EQ(home_.heard<ExportReleased>(1).size(), 1u);
   expect_empty(world_, 3, 1);
 }
 
 TEST_F(ObjectsTest, WriterDiedBeforeSeal_LeavesNothing) {
-  home_.say(1, ReserveObject{value, 1000});
+  home_.say(1, ReserveObjectRequest{value, 1000});
   home_.step(ProcessLinkLost{1});
   settle();
   expect_empty(world_, 3, 1);
@@ -375,8 +375,8 @@ TEST_F(ObjectsTest, JobEnded_FreesItsObjects) {
   for (std::size_t i = 0; i < 3; ++i) world_.at(i).head_says(JobEnded{job, {}});
   settle();
   expect_empty(world_, 3, 1);
-  home_.say(1, ReserveObject{value, 10});
-  EXPECT_TRUE(home_.heard<ObjectReserved>(1).at(0).failure) << "its processes are refused";
+  home_.say(1, ReserveObjectRequest{value, 10});
+  EXPECT_TRUE(home_.heard<ReserveObjectReply>(1).at(0).failure) << "its processes are refused";
 }
 
 // A head may crash after it sent JobEnded: the next head learns from the facts which nodes to

@@ -63,7 +63,7 @@ TEST_F(SilentPeers, ObjectTraffic_IsEnough) {
   world_.settle();
   store(world_, one_, 2, ObjectId::of(7), 1000, owner, one_.node());
   world_.cut_between(one_, other_);
-  other_.say(1, HoldObject{ref_of(ObjectId::of(7), one_, owner)});
+  other_.say(1, HoldObjectRequest{ref_of(ObjectId::of(7), one_, owner)});
   world_.advance(Duration(12s));
   ASSERT_TRUE(other_.heartbeat);
   EXPECT_THAT(other_.heartbeat->silent_peers, ElementsAre(one_.node()));

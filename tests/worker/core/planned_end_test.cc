@@ -50,7 +50,7 @@ TEST_F(PlannedEndTest, CallsPending_DelaysKill) {
 TEST_F(PlannedEndTest, DepartedExecutor_ReturnsSlot) {
   agent_.say(executor_link, departing(true));
   world_.settle();
-  const auto lent = agent_.told<SlotLent>();
+  const auto lent = agent_.told<SlotCpuReleased>();
   ASSERT_EQ(lent.size(), 1u);
   EXPECT_TRUE(lent[0].departed);
   EXPECT_EQ(lent[0].cause.kind, EndKind::retired);
@@ -117,7 +117,7 @@ TEST_F(PlannedEndTest, ReportsLastHandleOfEntrustedActor) {
   const ProcessId owner = executor_.assign.process;
   agent_.say(executor_link, ExportObject{handles, false});
   world_.settle();
-  agent_.say(driver_link, HoldObject{ref_of(handles, agent_, owner)});
+  agent_.say(driver_link, HoldObjectRequest{ref_of(handles, agent_, owner)});
   world_.settle();
   agent_.say(executor_link, ExportObject{handles, false, ActorId::of(7)});
   world_.settle();

@@ -44,9 +44,9 @@ class PullQueueTest : public ::testing::Test {
     ADD_FAILURE() << "node " << node.brief() << " was not asked";
     return 0;
   }
-  PullReady answer_of(NodeId from, std::int64_t size) {
+  PullReply answer_of(NodeId from, std::int64_t size) {
     for (const AskSource& each : take<AskSource>()) asks_.insert(asks_.begin(), each);
-    PullReady answer;
+    PullReply answer;
     answer.pull = asked(from);
     answer.size_bytes = size;
     answer.token = "token";
@@ -56,18 +56,18 @@ class PullQueueTest : public ::testing::Test {
   }
   void ready(NodeId from, std::int64_t size) { queue_.answered(now_, from, answer_of(from, size), out_); }
   void partly_ready(NodeId from, std::int64_t size, std::vector<std::uint32_t> chunks) {
-    PullReady answer = answer_of(from, size);
+    PullReply answer = answer_of(from, size);
     answer.partial = true;
     answer.chunks = std::move(chunks);
     queue_.answered(now_, from, answer, out_);
   }
   void refuse(NodeId from, ErrorCode code) {
-    PullReady answer = answer_of(from, 0);
+    PullReply answer = answer_of(from, 0);
     answer.failure = failure(code, "refused");
     queue_.answered(now_, from, answer, out_);
   }
   void more(NodeId from, std::vector<std::uint32_t> chunks) {
-    queue_.more_there(now_, from, ChunksThere{asked(from), std::move(chunks)}, out_);
+    queue_.more_there(now_, from, ChunksAvailable{asked(from), std::move(chunks)}, out_);
   }
   std::vector<FetchChunk> fetches() {
     auto found = take<FetchChunk>();
@@ -237,7 +237,7 @@ TEST_F(PullQueueTest, SilentNode_DelaysNoOtherSource) {
 
 TEST_F(PullQueueTest, IgnoresLateReply) {
   want(7, 10, {node_a});
-  const PullReady late = answer_of(node_a, 10);
+  const PullReply late = answer_of(node_a, 10);
   tick();
   EXPECT_EQ(take<PullDone>().at(0).failure->code, ErrorCode::timed_out);
   queue_.answered(now_, node_a, late, out_);
@@ -331,7 +331,7 @@ TEST_F(PullQueueTest, OversizedChunk_TransfersAlone) {
   PullQueue small({.chunk_bytes = 1000, .max_bytes = 10});
   const PullId pull = small.want(now_, {.key = object(1), .size_bytes = 3000, .sources = {node_a}}, out_).value();
   small.placed(now_, pull, out_);
-  PullReady answer = answer_of(node_a, 3000);
+  PullReply answer = answer_of(node_a, 3000);
   small.answered(now_, node_a, answer, out_);
   EXPECT_EQ(take<FetchChunk>().size(), 1u);
 }
@@ -343,7 +343,7 @@ TEST_F(PullQueueTest, GivesEachPullOneChunkBeforeSecond) {
   const auto first = fetches();
   ASSERT_EQ(first.size(), 4u) << "of the pull whose node answered first";
   queue_.answered(now_, node_a, [&] {
-    PullReady answer = answer_of(node_a, 10'000);
+    PullReply answer = answer_of(node_a, 10'000);
     answer.pull = asks_.back().ask == answer.pull ? asks_.front().ask : asks_.back().ask;
     return answer;
   }(), out_);

@@ -57,9 +57,9 @@ TEST_F(EntryTest, ReportsExitCodeAndEndsSlot) {
 TEST_F(EntryTest, KeepsEndAmongFacts) {
   exits(running(), 0, 7);
   agent_.forget();
-  agent_.head_says(ReportFacts{});
+  agent_.head_says(FactsRequest{});
   world_.settle();
-  const auto stated = agent_.told<FullFacts>();
+  const auto stated = agent_.told<FactsReply>();
   ASSERT_FALSE(stated.empty());
   ASSERT_EQ(stated[0].facts.ended_entries.size(), 1u);
   EXPECT_EQ(stated[0].facts.ended_entries[0].actor, ActorId::of(9));

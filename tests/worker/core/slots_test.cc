@@ -231,9 +231,9 @@ TEST_F(SlotsTest, BlockedExecutorExits_CpuIsReacquired) {
   const StartExecutor started = running(slot_of(1, job, driver_));
   agent_.say(executor_link, ExecutorBlocked{true});
   world_.settle();
-  EXPECT_TRUE(agent_.told<SlotLent>().at(0).on);
+  EXPECT_TRUE(agent_.told<SlotCpuReleased>().at(0).on);
   agent_.executor_exits(started, exit_code(1));
-  EXPECT_FALSE(agent_.told<SlotLent>().at(0).on);
+  EXPECT_FALSE(agent_.told<SlotCpuReleased>().at(0).on);
 }
 
 TEST_F(SlotsTest, LinkOfExecutorClosed_ExecutorEnds) {

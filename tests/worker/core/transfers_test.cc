@@ -34,7 +34,7 @@ class TransfersTest : public ::testing::Test {
   }
 
   void want(Agent& agent, bool argument = false) {
-    FetchObject fetch;
+    FetchObjectRequest fetch;
     fetch.ref = ref_of(value, home_, owner_);
     fetch.argument = argument;
     agent.say(1, fetch);
@@ -46,7 +46,7 @@ class TransfersTest : public ::testing::Test {
     world_.settle();
   }
   bool has_read(Agent& agent) {
-    const auto heard = agent.heard<ObjectReadable>(1);
+    const auto heard = agent.heard<FetchObjectReply>(1);
     return heard.size() == 1 && !heard[0].failure;
   }
   // Completes one of the chunks in flight to this agent.
@@ -91,9 +91,9 @@ TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   want(world_.at(1));
   Agent& reader = world_.at(2);
   want(reader);
-  reader.head_says(AskTransfers{.request = 3, .paths = {}, .limit = 10, .job = job});
+  reader.head_says(TransfersRequest{.request = 3, .paths = {}, .limit = 10, .job = job});
   world_.settle();
-  const auto told = reader.told<TransfersTold>();
+  const auto told = reader.told<TransfersReply>();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].request, 3u);
   ASSERT_EQ(told[0].transfers.size(), 2u) << "two nodes had it";
@@ -110,13 +110,13 @@ TEST_F(TransfersTest, ListsCompletedTransfersWithSources) {
   }
   EXPECT_EQ(bytes, size);
   EXPECT_EQ(givers, (std::set{home_.node(), world_.at(1).node()}));
-  home_.head_says(AskTransfers{.request = 4, .paths = {}, .limit = 10, .job = {}});
-  reader.head_says(AskTransfers{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
-  reader.head_says(AskTransfers{.request = 6, .paths = {}, .limit = 1, .job = {}});
-  reader.head_says(AskTransfers{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
+  home_.head_says(TransfersRequest{.request = 4, .paths = {}, .limit = 10, .job = {}});
+  reader.head_says(TransfersRequest{.request = 5, .paths = {}, .limit = 10, .job = JobId::of(6)});
+  reader.head_says(TransfersRequest{.request = 6, .paths = {}, .limit = 1, .job = {}});
+  reader.head_says(TransfersRequest{.request = 7, .paths = {DirectPath::tcp}, .limit = 10, .job = {}});
   world_.settle();
-  EXPECT_TRUE(home_.told<TransfersTold>().at(0).transfers.empty()) << "nothing came to it";
-  const auto narrowed = reader.told<TransfersTold>();
+  EXPECT_TRUE(home_.told<TransfersReply>().at(0).transfers.empty()) << "nothing came to it";
+  const auto narrowed = reader.told<TransfersReply>();
   ASSERT_EQ(narrowed.size(), 3u);
   EXPECT_TRUE(narrowed[0].transfers.empty());
   EXPECT_EQ(narrowed[1].transfers.size(), 1u);
@@ -132,12 +132,12 @@ TEST_F(TransfersTest, ListsPendingTransfersOnRequest) {
   world_.advance(2s);
   one_arrives(reader);
   one_arrives(reader);
-  const auto told = [&](AskTransfers asked) {
+  const auto told = [&](TransfersRequest asked) {
     asked.limit = 10;
     reader.forget();
     reader.head_says(asked);
     world_.settle();
-    const auto answers = reader.told<TransfersTold>();
+    const auto answers = reader.told<TransfersReply>();
     EXPECT_EQ(answers.size(), 1u);
     EXPECT_TRUE(answers.at(0).knows_under_way);
     return answers.at(0).transfers;
@@ -178,9 +178,9 @@ TEST_F(TransfersTest, ReportsTransferTimesForTimelines) {
   world_.settle();
   world_.advance(1s);
   reader.forget();
-  reader.head_says(AskSpans{4, 10, {}, {}});
+  reader.head_says(SpansRequest{4, 10, {}, {}});
   world_.settle();
-  const auto told = reader.told<SpansTold>();
+  const auto told = reader.told<SpansReply>();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].request, 4u);
   EXPECT_EQ(told[0].wall_us, Agent::wall_us);
@@ -203,9 +203,9 @@ TEST_F(TransfersTest, CountsTransfersInHeartbeatsAndFinalMessage) {
   EXPECT_TRUE(home_.heartbeat->stored.empty()) << "nothing came to it";
   reader.step(Stop{false});
   world_.settle();
-  std::vector<Farewell> farewells;
-  for (const SendHead& each : reader.did<SendHead>()) {
-    if (const auto* farewell = std::get_if<Farewell>(&each.message)) farewells.push_back(*farewell);
+  std::vector<AgentStopped> farewells;
+  for (const SendToHead& each : reader.did<SendToHead>()) {
+    if (const auto* farewell = std::get_if<AgentStopped>(&each.message)) farewells.push_back(*farewell);
   }
   ASSERT_EQ(farewells.size(), 1u);
   EXPECT_EQ(farewells[0].stored, reader.heartbeat->stored);
@@ -218,9 +218,9 @@ TEST_F(TransfersTest, ReportsReasonWhenTransferFails) {
   one_arrives(reader);
   reader.step(SlabFailed{reader.core().objects().find(value)->place.slab, failure(ErrorCode::resource_exhausted, "no memory")});
   world_.settle();
-  reader.head_says(AskTransfers{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
+  reader.head_says(TransfersRequest{.request = 3, .paths = {}, .failed_only = true, .limit = 10, .job = {}});
   world_.settle();
-  const auto told = reader.told<TransfersTold>();
+  const auto told = reader.told<TransfersReply>();
   ASSERT_EQ(told.size(), 1u);
   ASSERT_EQ(told[0].transfers.size(), 1u);
   EXPECT_TRUE(told[0].transfers[0].failed);
@@ -234,13 +234,13 @@ TEST_F(TransfersTest, SendsTransfersBeforePlannedExit) {
   want(world_.at(1));
   for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) world_.at(i).step(Stop{false});
   world_.settle();
-  const auto told = world_.at(1).told<SpansTold>();
+  const auto told = world_.at(1).told<SpansReply>();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].request, 0u);
   EXPECT_EQ(told[0].wall_us, Agent::wall_us);
   EXPECT_EQ(told[0].transfers.size(), 1u);
   EXPECT_EQ(world_.at(1).did<Exit>().size(), 1u) << "and then it ends";
-  EXPECT_TRUE(world_.at(2).told<SpansTold>().empty()) << "nothing came to it";
+  EXPECT_TRUE(world_.at(2).told<SpansReply>().empty()) << "nothing came to it";
   EXPECT_EQ(world_.at(2).did<Exit>().size(), 1u);
 }
 
@@ -254,14 +254,14 @@ TEST(OlderHead, ReceivesNoSpansOfNewerProtocol) {
   world.settle();
   store(world, home, 1, value, size, owner, home.node());
   home.say(1, ExportObject{value});
-  FetchObject fetch;
+  FetchObjectRequest fetch;
   fetch.ref = ref_of(value, home, owner);
   reader.say(1, fetch);
   world.settle();
-  ASSERT_EQ(reader.heard<ObjectReadable>(1).size(), 1u);
+  ASSERT_EQ(reader.heard<FetchObjectReply>(1).size(), 1u);
   reader.step(Stop{false});
   world.settle();
-  EXPECT_TRUE(reader.told<SpansTold>().empty());
+  EXPECT_TRUE(reader.told<SpansReply>().empty());
   EXPECT_EQ(reader.did<Exit>().size(), 1u);
 }
 
@@ -377,7 +377,7 @@ TEST_F(TransfersTest, AcceptsPlainBytesOnlyOnTrustedFabric) {
   world_.plain_against_orders = true;
   want(reader);
   world_.advance(5s);
-  const auto heard = reader.heard<ObjectReadable>(1);
+  const auto heard = reader.heard<FetchObjectReply>(1);
   ASSERT_EQ(heard.size(), 1u);
   ASSERT_TRUE(heard[0].failure);
   EXPECT_EQ(heard[0].failure->code, ErrorCode::permission_denied);
@@ -392,7 +392,7 @@ TEST_F(TransfersTest, AtLimit_ArgumentsPrecedeOthers) {
     const ObjectId other = ObjectId::of(1000 + i);
     store(world_, home_, 1, other, 100, owner_, home_.node());
     home_.say(1, ExportObject{other});
-    FetchObject fetch;
+    FetchObjectRequest fetch;
     fetch.ref = ref_of(other, home_, owner_);
     reader.say(1, fetch);
     world_.settle();

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "pool_fixture.h"
-#include "worker/process/warden.h"
+#include "worker/process/job_shim.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -142,7 +142,7 @@ TEST_F(CommandTest, ShimCannotRun_ReportsItsOutput) {
 
 // Agent and agent shim may be killed at once; then only the job shim is left.
 TEST_F(CommandTest, AgentAndShimKilled_JobShimEndsTree) {
-  WardenOrder order;
+  JobShimRequest order;
   order.program = "/bin/sh";
   order.argv = {"sh", "-c", detaches("orphan") + "while :; do sleep 0.05; done"};
   order.environment = options_.environment;

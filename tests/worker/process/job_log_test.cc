@@ -18,8 +18,8 @@ class JobLogs : public testing::Test {
   }
   ~JobLogs() override { std::filesystem::remove_all(folder); }
 
-  JobLogPart read(std::int64_t from, std::uint64_t limit = 1000) { return read_job_log(folder, {9, job, from, limit}); }
-  static std::string text(const JobLogPart& part) {
+  ReadJobLogReply read(std::int64_t from, std::uint64_t limit = 1000) { return read_job_log(folder, {9, job, from, limit}); }
+  static std::string text(const ReadJobLogReply& part) {
     return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
   }
   std::size_t files() const {
@@ -36,7 +36,7 @@ TEST_F(JobLogs, ReadsBytesByOffset) {
   EXPECT_EQ(text(read(0)), "");
   log.append("hello ");
   log.append("world");
-  const JobLogPart all = read(0);
+  const ReadJobLogReply all = read(0);
   EXPECT_EQ(text(all), "hello world");
   EXPECT_EQ(all.request, 9u);
   EXPECT_EQ(all.end, 11u);
@@ -60,7 +60,7 @@ TEST_F(JobLogs, KeepsLatestPartOfEndlessOutput) {
   JobLog log = JobLog::open(folder, job, small);
   for (int i = 0; i < 1000; ++i) log.append("0123456");
   EXPECT_LE(files(), 3u);
-  const JobLogPart oldest = read(0);
+  const ReadJobLogReply oldest = read(0);
   EXPECT_EQ(oldest.end, 7000u);
   EXPECT_GE(oldest.from, 6970u);
   EXPECT_EQ(oldest.from % 10, 0u);

@@ -20,10 +20,10 @@ class SlotLogTest : public testing::Test {
   }
   ~SlotLogTest() override { fs::remove_all(folder); }
 
-  static std::string text(const LogPart& part) {
+  static std::string text(const ReadLogReply& part) {
     return {reinterpret_cast<const char*>(part.bytes.bytes().data()), part.bytes.size()};
   }
-  static ReadLog all_of(const std::string& log) { return {5, log, 0, 0, 1000}; }
+  static ReadLogRequest all_of(const std::string& log) { return {5, log, 0, 0, 1000}; }
   static SlotId slot(unsigned number) { return SlotId::of(number); }
 
   std::string folder;
@@ -33,7 +33,7 @@ class SlotLogTest : public testing::Test {
 TEST_F(SlotLogTest, ReadsLogByNameDuringAndAfterWriting) {
   SlotLogs logs(folder);
   logs.open(slot(1), job)->append("one\n");
-  LogPart part = logs.read(all_of(log_of_slot(slot(1))));
+  ReadLogReply part = logs.read(all_of(log_of_slot(slot(1))));
   EXPECT_EQ(text(part), "one\n");
   EXPECT_EQ(part.request, 5u);
   EXPECT_TRUE(part.open);
@@ -51,7 +51,7 @@ TEST_F(SlotLogTest, UnknownLogNames_FindNothing) {
   std::ofstream(folder + "/agent.log") << "of the agent";
   const SlotLogs logs(folder);
   for (const char* word : {"secret", "../secret", "slot-00000009", "", ".", "agent.log", "/etc/passwd"}) {
-    const LogPart part = logs.read(all_of(word));
+    const ReadLogReply part = logs.read(all_of(word));
     EXPECT_FALSE(part.fault.empty()) << word;
     EXPECT_TRUE(part.bytes.empty()) << word;
   }
@@ -65,7 +65,7 @@ TEST_F(SlotLogTest, ListsLogsLatestFirst) {
   logs.open(slot(2), JobId::of(8))->append("of eight\n");
   logs.close(slot(2));
   EXPECT_EQ(logs.list({3, {}, 100}).logs.size(), 3u);
-  const LogsListed of_job = logs.list({3, job, 100});
+  const LogsReply of_job = logs.list({3, job, 100});
   ASSERT_EQ(of_job.logs.size(), 1u);
   EXPECT_EQ(of_job.logs[0].log, log_of_slot(slot(1)));
   EXPECT_EQ(of_job.logs[0].size_bytes, 9u);

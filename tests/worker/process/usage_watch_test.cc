@@ -47,7 +47,7 @@ class UsageWatchTest : public testing::Test {
 TEST_F(UsageWatchTest, ReadsKernelNumbersDespiteProcessName) {
   process(7, "a) R 1 2 (b", 30, 12);
   UsageWatch watch(paths);
-  const UsageTold told = watch.look(Time::from_ns(10'000'000'000), [] { return executors({7, 8}); });
+  const UsageReply told = watch.look(Time::from_ns(10'000'000'000), [] { return executors({7, 8}); });
   EXPECT_EQ(told.cpu.count(), 170 * tick_ns) << "but for idle and waiting for disks";
   EXPECT_EQ(told.memory_bytes, 1000 * 1024);
   EXPECT_EQ(told.memory_used_bytes, 600 * 1024);
@@ -76,7 +76,7 @@ TEST_F(UsageWatchTest, ReportsGpuBytesOfLastSample) {
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
   watch.took({{{2, "uuid", true, 900, {{SlotId::of(7), 0, 500}, {SlotId::of(8), 0, 400}}}}});
-  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(told.devices.size(), 1u);
   EXPECT_EQ(told.devices[0].used_bytes, 900);
   ASSERT_EQ(told.executors[0].devices.size(), 1u);
@@ -92,7 +92,7 @@ TEST_F(UsageWatchTest, CountsDescendantsWithExecutor) {
   write("7/task/70/children", "9 ");
   write("9/task/9/children", "10 ");
   UsageWatch watch(paths);
-  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(told.executors.size(), 1u);
   EXPECT_EQ(told.executors[0].pid, 7);
   EXPECT_EQ(told.executors[0].cpu.count(), 4 * 29 * tick_ns);
@@ -113,7 +113,7 @@ TEST_F(UsageWatchTest, LimitsCountedDescendantsAndMarksPartial) {
   write("7/task/7/children", children);
   write("1000/task/1000/children", "7 ");  // a cycle instead of a tree: the walk ends nevertheless
   UsageWatch watch(paths);
-  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
+  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [] { return executors({7}); });
   ASSERT_EQ(told.executors.size(), 1u);
   EXPECT_EQ(told.executors[0].threads, (UsageWatch::max_below + 1) * 5);
   EXPECT_TRUE(told.executors[0].partial) << "and it is said";
@@ -124,7 +124,7 @@ TEST_F(UsageWatchTest, LimitsSampledExecutors) {
   for (unsigned i = 0; i < UsageWatch::max_executors + 5; ++i) many.push_back({{SlotId::of(i + 1), 0, 7}, "f"});
   process(7, "f", 1, 1);
   UsageWatch watch(paths);
-  const UsageTold told = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
+  const UsageReply told = watch.look(Time::from_ns(1'000'000'000), [&] { return many; });
   EXPECT_EQ(told.executors.size(), UsageWatch::max_executors);
   EXPECT_EQ(told.left_out, 5u);
 }

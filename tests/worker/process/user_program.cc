@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 
 namespace {
 
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   before_init(argc > 1 ? argv[1] : "");
   switch (executor::started_as()) {
     case executor::StartedAs::nursery:
-      return run(executor::run_nursery(), argc, argv);
+      return run(executor::run_fork_server(), argc, argv);
     case executor::StartedAs::executor: {
       auto self = executor::adopt_executor_from_environment();
       return self ? run(std::move(*self), argc, argv) : 1;

@@ -1,5 +1,5 @@
 // State in an agent's directory that the next agent finds.
-#include "worker/agent_folder.h"
+#include "worker/agent_state_dir.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ class AgentFolderTest : public testing::Test {
     folder_ = ::mkdtemp(name.data());
   }
   ~AgentFolderTest() override { std::filesystem::remove_all(folder_); }
-  Result<NodeId> id(const std::string& key) { return AgentFolder::take(folder_ + "/agent")->node_id(key); }
+  Result<NodeId> id(const std::string& key) { return AgentStateDir::take(folder_ + "/agent")->node_id(key); }
 
   std::string folder_;
 };
@@ -35,7 +35,7 @@ TEST_F(AgentFolderTest, DerivesStableNodeIdFromKey) {
 
 TEST_F(AgentFolderTest, KeepsNodeIdOfEarlierRelease) {
   const NodeId old = NodeId::random();
-  ASSERT_TRUE(AgentFolder::take(folder_ + "/agent").ok());
+  ASSERT_TRUE(AgentStateDir::take(folder_ + "/agent").ok());
   ASSERT_TRUE(write_file(folder_ + "/agent/node", old.hex() + "\n", 0600).ok());
   EXPECT_EQ(id("one").value(), old);
   EXPECT_EQ(id("one").value(), old);

@@ -26,8 +26,8 @@ TEST_F(AgentProcessTest, KeepsNodeIdButNotIncarnation) {
     ::kill(agent, SIGINT);
     EXPECT_EQ(end_of(agent), 0);
   }
-  const Register& first = head_->registrations().front();
-  const Register& second = head_->registrations().back();
+  const RegisterRequest& first = head_->registrations().front();
+  const RegisterRequest& second = head_->registrations().back();
   EXPECT_EQ(first.address.node, second.address.node);
   EXPECT_NE(first.address.incarnation, second.address.incarnation);
 }

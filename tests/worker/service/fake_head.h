@@ -59,7 +59,7 @@ class FakeHead {
         bus_->send(agents_.at(last_).peer, std::as_bytes(std::span(text.data(), text.size()))));
   }
   void refuse(RefusalCode code) {
-    Refused refused{epoch_, last_, code, "the test says so"};
+    RegisterRejected refused{epoch_, last_, code, "the test says so"};
     ASSERT_TRUE(bus_->send(agents_.at(last_).peer, encode(HeadToAgent(refused))));
     agents_.erase(last_);
   }
@@ -87,8 +87,8 @@ class FakeHead {
   const Message* heard() const {
     return heard<Message>([](const Message&) { return true; });
   }
-  const std::vector<Register>& registrations() const { return registrations_; }
-  const std::vector<Farewell>& farewells() const { return farewells_; }
+  const std::vector<RegisterRequest>& registrations() const { return registrations_; }
+  const std::vector<AgentStopped>& farewells() const { return farewells_; }
   bool admits = true;
   void forget_agents_key() { allow_.remove(agent_keys_.public_key); }
 
@@ -101,8 +101,8 @@ class FakeHead {
 
   void heard(PeerHandle from, std::span<const std::byte> bytes) {
     auto message = decode<AgentToHead>(bytes).value();
-    if (auto* enrol = std::get_if<Register>(&message)) return take(from, std::move(*enrol));
-    if (auto* leave = std::get_if<Farewell>(&message)) return farewells_.push_back(*leave);
+    if (auto* enrol = std::get_if<RegisterRequest>(&message)) return take(from, std::move(*enrol));
+    if (auto* leave = std::get_if<AgentStopped>(&message)) return farewells_.push_back(*leave);
     auto& frame = std::get<AgentFrame>(message);
     const auto at = agents_.find(frame.incarnation);
     if (at == agents_.end()) return;
@@ -115,7 +115,7 @@ class FakeHead {
     if (said) said_.push_back(std::move(*said));
   }
 
-  void take(PeerHandle from, Register enrol) {
+  void take(PeerHandle from, RegisterRequest enrol) {
     registrations_.push_back(enrol);
     const ProcessId agent = enrol.address.incarnation;
     if (!admits || agents_.contains(agent)) return;
@@ -128,7 +128,7 @@ class FakeHead {
     ticket.curve_key = enrol.address.public_key;
     ticket.delegated_key = enrol.delegated_key;
     ticket.expires_ms = wall_clock_ms() + 60'000;
-    Registered answer;
+    RegisterReply answer;
     answer.head_epoch = epoch_;
     answer.incarnation = agent;
     answer.ticket = sign_ticket(ticket, signing_);
@@ -154,8 +154,8 @@ class FakeHead {
   ProcessId last_;
   std::uint64_t epoch_ = 1;
   std::map<ProcessId, Agent> agents_;
-  std::vector<Register> registrations_;
-  std::vector<Farewell> farewells_;
+  std::vector<RegisterRequest> registrations_;
+  std::vector<AgentStopped> farewells_;
   std::vector<AgentMessage> said_;
 };
 

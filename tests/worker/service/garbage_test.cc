@@ -17,7 +17,7 @@ TEST_F(ServiceTest, CountsAndDropsBadFramesOfProcesses) {
 TEST_F(ServiceTest, DisconnectsProcessThatSendsBeforeAttach) {
   start_registered();
   FakeDriver stranger(*loop_, service_->socket_path(), job_);
-  stranger.say(ReserveObject{ObjectId::random(), 100});
+  stranger.say(ReserveObjectRequest{ObjectId::random(), 100});
   EXPECT_TRUE(until([&] { return stranger.closed; }));
 }
 

@@ -100,7 +100,7 @@ class Lessee {
     send(executor, std::move(push));
     return number;
   }
-  void take_back(ProcessId executor) { send(executor, TakeBackCalls{}); }
+  void take_back(ProcessId executor) { send(executor, ReturnCallsRequest{}); }
 
   // Reads and acknowledges pending messages of the rings.
   void look() {
@@ -113,7 +113,7 @@ class Lessee {
       for (const auto& frame : frames) (void)rings_.call(executor, encode(frame));
       if (!message) return;
       if (auto* reply = std::get_if<CallReply>(&*message)) stream.replies.push_back(std::move(*reply));
-      if (auto* back = std::get_if<CallHandedBack>(&*message)) stream.handed_back.insert(back->number);
+      if (auto* back = std::get_if<CallReturned>(&*message)) stream.handed_back.insert(back->number);
     };
     EXPECT_TRUE(rings_.collect_all(hearer).empty()) << "a ring is broken";
   }
@@ -151,7 +151,7 @@ class Lessee {
       frame.fds.resize(2);
       ASSERT_TRUE(rings_.use_doorbell(std::move(frame.fds)));
     }
-    if (auto* opened = std::get_if<RingOpened>(&message); opened && opened->ring != 0) {
+    if (auto* opened = std::get_if<OpenRingReply>(&message); opened && opened->ring != 0) {
       offers_.insert_or_assign(opened->peer, std::pair(*opened, std::move(frame.fds)));
     }
     if (const auto* ended = std::get_if<RingEnded>(&message)) {
@@ -179,7 +179,7 @@ class Lessee {
   bool closed_ = false;
   std::map<SlotId, SlotReady> ready_;
   NodeId node_;
-  std::map<ProcessId, std::pair<RingOpened, std::vector<Fd>>> offers_;
+  std::map<ProcessId, std::pair<OpenRingReply, std::vector<Fd>>> offers_;
   std::set<std::uint64_t> ended_;
   RingLinks rings_;
   std::map<ProcessId, Stream> streams_;
@@ -464,7 +464,7 @@ TEST_F(LeaseTest, CallerClosesRing_NewRingIsOffered) {
   std::set<std::uint64_t> rings{ring_};
   for (int i = 0; i < 20; ++i) {
     lessee_->close_ring(executor_, *rings.rbegin());
-    lessee_->say(OpenRing{executor_});
+    lessee_->say(OpenRingRequest{executor_});
     ASSERT_TRUE(until([&] { return lessee_->is_offered(executor_); }));
     const auto ring = lessee_->take_ring(executor_);
     EXPECT_TRUE(rings.insert(ring).second) << "a ring that was given back was given out again";

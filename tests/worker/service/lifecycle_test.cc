@@ -2,7 +2,7 @@
 #include <iterator>
 #include <optional>
 
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 #include "service_fixture.h"
 #include "worker/process/watch/process_tree.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 TEST_F(ServiceTest, RegistersNodeAndServesDrivers) {
   start_registered();
-  const Register& enrol = head_->registrations().front();
+  const RegisterRequest& enrol = head_->registrations().front();
   EXPECT_EQ(enrol.address.node, node_);
   EXPECT_EQ(enrol.address.incarnation, service_->incarnation());
   EXPECT_EQ(enrol.shape.total("GPU"), Quantity::whole(4));
@@ -165,7 +165,7 @@ TEST_F(ReserveTest, PrestartedExecutorDied_IsReplaced) {
 
 // An exiting process does this a moment before its end.
 TEST_F(ReserveTest, PrestartedWithClosedLink_IsNotUsed) {
-  settings_.reserve_idle = 3600s;
+  settings_.prestart_idle_timeout = 3600s;
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "small", driver);
   head_->say(first);
@@ -228,7 +228,7 @@ TEST_F(ReserveTest, LimitsPrestartedExecutors) {
 }
 
 TEST_F(ReserveTest, UnusedPrestartedExecutor_Exits) {
-  settings_.reserve_idle = 0s;
+  settings_.prestart_idle_timeout = 0s;
   FakeDriver& driver = start_with_program();
   const StartSlot first = slot(1, "real", driver);
   head_->say(first);
@@ -290,7 +290,7 @@ TEST_F(ServiceTest, Stopped_NotifiesHead) {
   head_->say(start);
   ASSERT_TRUE(until([&] { return started(start) != nullptr; }));
   service_->stop(true);
-  ASSERT_TRUE(until([&] { return head_->heard<Leaving>() != nullptr; }));
+  ASSERT_TRUE(until([&] { return head_->heard<AgentDraining>() != nullptr; }));
   head_->say(StopSlot{start.slot, true, "its agent leaves"});
   ASSERT_TRUE(until([&] { return service_->end().has_value(); }));
   EXPECT_EQ(service_->end()->code, 0);

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string>
 
-#include "client/executor/nursery.h"
+#include "client/executor/fork_server.h"
 #include "mobula/cluster.h"
 #include "protocol/codec/messages.h"
 #include "transport/local/local_frame.h"
@@ -31,7 +31,7 @@ int link_of_small_executor = -1;
 [[noreturn]] void run_small_executor() {
   using namespace executor;
   ForkedExecutor self = started_as() == StartedAs::nursery
-                            ? run_nursery()
+                            ? run_fork_server()
                             : adopt_executor_from_environment().value();
   const auto hear = [&] {
     // A prestarted executor waits for a long time.

@@ -15,9 +15,9 @@ class ServiceObjectsTest : public ServiceTest {
  protected:
   // The slab's mapping lives as long as the test.
   void write(FakeDriver& owner, ObjectId object) {
-    owner.say(ReserveObject{object, object_bytes});
-    ASSERT_TRUE(until([&] { return owner.heard<ObjectReserved>() != nullptr; }));
-    const ObjectReserved reserved = *owner.heard<ObjectReserved>();
+    owner.say(ReserveObjectRequest{object, object_bytes});
+    ASSERT_TRUE(until([&] { return owner.heard<ReserveObjectReply>() != nullptr; }));
+    const ReserveObjectReply reserved = *owner.heard<ReserveObjectReply>();
     ASSERT_FALSE(reserved.failure.has_value()) << reserved.failure->text;
     ASSERT_TRUE(reserved.new_slab);
     ASSERT_EQ(owner.fds.size(), 1u);
@@ -27,12 +27,12 @@ class ServiceObjectsTest : public ServiceTest {
     const auto bytes =
         slab_->bytes(static_cast<std::uint64_t>(reserved.place.offset), object_bytes).value();
     std::memset(bytes.data(), 0x5a, bytes.size());
-    owner.say(SealObject{object, owner.process(), node_, false, {}});
-    ASSERT_TRUE(until([&] { return owner.heard<ObjectSealed>() != nullptr; }));
+    owner.say(SealObjectRequest{object, owner.process(), node_, false, {}});
+    ASSERT_TRUE(until([&] { return owner.heard<SealObjectReply>() != nullptr; }));
   }
   // Checks the bytes at the location that the reader received.
   void expect_readable(FakeDriver& reader) {
-    const ObjectReadable readable = *reader.heard<ObjectReadable>();
+    const FetchObjectReply readable = *reader.heard<FetchObjectReply>();
     ASSERT_FALSE(readable.failure.has_value()) << readable.failure->text;
     ASSERT_FALSE(reader.fds.empty());
     const auto slab =

@@ -9,8 +9,8 @@ TEST_F(ServiceObjectsTest, AnotherProcess_ReadsLargeObjectInPlace) {
   FakeDriver& reader = attach_driver();
   const ObjectId object = ObjectId::random();
   write(owner, object);
-  reader.say(FetchObject{{object, node_, owner.process(), {}}, {}});
-  ASSERT_TRUE(until([&] { return reader.heard<ObjectReadable>() != nullptr; }));
+  reader.say(FetchObjectRequest{{object, node_, owner.process(), {}}, {}});
+  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
   expect_readable(reader);
   EXPECT_FALSE(WritableSlab::map(reader.fds.back().get(), object_bytes, Paging::on_use).ok())
       << "a reader cannot write";
@@ -21,8 +21,8 @@ TEST_F(ServiceObjectsTest, Writer_ReadsItsObject) {
   FakeDriver& owner = attach_driver();
   const ObjectId object = ObjectId::random();
   write(owner, object);
-  owner.say(FetchObject{{object, node_, owner.process(), {}}, {}});
-  ASSERT_TRUE(until([&] { return owner.heard<ObjectReadable>() != nullptr; }));
+  owner.say(FetchObjectRequest{{object, node_, owner.process(), {}}, {}});
+  ASSERT_TRUE(until([&] { return owner.heard<FetchObjectReply>() != nullptr; }));
   EXPECT_EQ(owner.fds.size(), 2u) << "once to write, once to read";
   expect_readable(owner);
 }

@@ -22,7 +22,7 @@ struct Member {
     LocalLink::Callbacks callbacks;
     callbacks.on_frame = [this](LocalFrame frame) {
       auto message = decode<AgentToProcess>(frame.bytes).value();
-      if (auto* opened = std::get_if<RingOpened>(&message)) {
+      if (auto* opened = std::get_if<OpenRingReply>(&message)) {
         rings.push_back({*opened, std::move(frame.fds)});
       } else if (std::holds_alternative<UseDoorbell>(message)) {
         bell_files = std::move(frame.fds);
@@ -35,7 +35,7 @@ struct Member {
   }
 
   struct Opened {
-    RingOpened message;
+    OpenRingReply message;
     std::vector<Fd> fds;
   };
   const ProcessId id;
@@ -189,15 +189,15 @@ TEST_F(RingTableTest, RejectsProcessWithClosedLink) {
 
 // A process receives the spin page with its doorbell.
 TEST_F(RingTableTest, SharesSpinPageAndReturnsPermits) {
-  const auto limit = SpinLimit::create(*loop_, {}).value();
+  const auto limit = SpinGovernor::create(*loop_, {}).value();
   table_.limit_spinners(*limit);
   Member& one = joins(1);
   Member& two = joins(2);
   ASSERT_TRUE(until([&] { return one.bell_files.size() == 3 && two.bell_files.size() == 3; }));
-  const auto page = SpinPage::open(one.bell_files[2].get()).value();
+  const auto page = SpinBudget::open(one.bell_files[2].get()).value();
   page.set_room(1);
   const auto ticket = page.take(spin_number(one.id));
-  const auto others = SpinPage::open(two.bell_files[2].get()).value();
+  const auto others = SpinBudget::open(two.bell_files[2].get()).value();
   EXPECT_EQ(others.taken(), 1u);
   table_.left(two.link);
   EXPECT_EQ(others.taken(), 1u);

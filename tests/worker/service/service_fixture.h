@@ -128,7 +128,7 @@ class ServiceTest : public ::testing::Test {
 
   void start() {
     auto settings = options();
-    settings.reserve_idle = settings_.reserve_idle;
+    settings.prestart_idle_timeout = settings_.prestart_idle_timeout;
     settings.max_reserves = settings_.max_reserves;
     service_ = WorkerService::create(*loop_, std::move(settings)).value();
   }

@@ -1,4 +1,4 @@
-#include "worker/spin_limit.h"
+#include "worker/spin_governor.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -12,31 +12,31 @@
 namespace mobula::internal::worker {
 namespace {
 
-std::size_t room_after(SpinRoom room, int samples, int running, int spinning) {
+std::size_t room_after(IdleCpuEstimate room, int samples, int running, int spinning) {
   std::size_t last = 0;
   for (int i = 0; i < samples; ++i) last = room.sample(running, spinning);
   return last;
 }
 
 TEST(SpinRoomTest, LeavesOneProcessorForAwaitedThread) {
-  EXPECT_EQ(room_after(SpinRoom(8, 8), 20, 0, 0), 7u);
-  EXPECT_EQ(room_after(SpinRoom(2, 2), 20, 0, 0), 1u);
-  EXPECT_EQ(room_after(SpinRoom(1, 1), 20, 0, 0), 0u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 20, 0, 0), 7u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(2, 2), 20, 0, 0), 1u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(1, 1), 20, 0, 0), 0u);
 }
 
 TEST(SpinRoomTest, CountsRunningButNotSpinningThreads) {
-  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 0), 3u);
-  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 5, 3), 6u);
-  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 1), 1u);  // a spinning caller and a running executor
+  EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 40, 5, 0), 3u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 40, 5, 3), 6u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(2, 2), 40, 2, 1), 1u);  // a spinning caller and a running executor
 }
 
 TEST(SpinRoomTest, TooManyRunnable_AllowsNoSpinners) {
-  EXPECT_EQ(room_after(SpinRoom(2, 2), 40, 2, 0), 0u);
-  EXPECT_EQ(room_after(SpinRoom(8, 8), 40, 30, 4), 0u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(2, 2), 40, 2, 0), 0u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(8, 8), 40, 30, 4), 0u);
 }
 
 TEST(SpinRoomTest, ForgetsSingleBurst) {
-  SpinRoom room(4, 4);
+  IdleCpuEstimate room(4, 4);
   for (int i = 0; i < 20; ++i) (void)room.sample(1, 0);
   const std::size_t before = room.sample(1, 0);
   EXPECT_GE(room.sample(3, 0) + 1, before);
@@ -45,7 +45,7 @@ TEST(SpinRoomTest, ForgetsSingleBurst) {
 
 // Samples of a caller and an executor that wait for each other, alone on two processors.
 TEST(SpinRoomTest, AwaitedThreads_KeepBudgetOpen) {
-  SpinRoom room(2, 2);
+  IdleCpuEstimate room(2, 2);
   (void)room.sample(1, 0);
   for (const int running : {3, 3, 1, 1, 2, 2, 3, 1, 3, 2, 3, 3, 3, 1, 3, 2, 2, 2, 2, 4, 4, 1}) {
     EXPECT_EQ(room.sample(running, 0), 1u) << running;
@@ -53,15 +53,15 @@ TEST(SpinRoomTest, AwaitedThreads_KeepBudgetOpen) {
 }
 
 TEST(SpinRoomTest, PermanentLoad_ClosesBudget) {
-  SpinRoom room(2, 2);
+  IdleCpuEstimate room(2, 2);
   (void)room.sample(1, 0);
   EXPECT_EQ(room_after(room, 6, 2, 0), 1u);
   EXPECT_EQ(room_after(room, 8, 2, 0), 0u);
 }
 
 TEST(SpinRoomTest, LimitsToProcessorsOfNode) {
-  EXPECT_EQ(room_after(SpinRoom(64, 4), 20, 10, 0), 3u);
-  EXPECT_EQ(room_after(SpinRoom(64, 4), 40, 62, 0), 2u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(64, 4), 20, 10, 0), 3u);
+  EXPECT_EQ(room_after(IdleCpuEstimate(64, 4), 40, 62, 0), 2u);
 }
 
 class SpinLimitTest : public ::testing::Test {
@@ -83,14 +83,14 @@ class SpinLimitTest : public ::testing::Test {
 
 TEST_F(SpinLimitTest, UnreadableLoad_AllowsNoSpinners) {
   for (const auto* text : {"", "0.1 0.1 0.1", "0.1 0.1 0.1 x/80 1", "0.1 0.1 0.1 3"}) {
-    EXPECT_EQ(SpinLimit::create(*loop_, running(text)).value()->room(), 0u);
+    EXPECT_EQ(SpinGovernor::create(*loop_, running(text)).value()->room(), 0u);
   }
-  EXPECT_EQ(SpinLimit::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
+  EXPECT_EQ(SpinGovernor::create(*loop_, {.longest = 50us, .load_file = "/nowhere"}).value()->room(), 0u);
 }
 
 TEST_F(SpinLimitTest, FollowsLoadOfMachine) {
-  const auto limit = SpinLimit::create(*loop_, running("0.1 0.1 0.1 100000/200000 1\n")).value();
-  const auto page = SpinPage::open(limit->file().value().get()).value();
+  const auto limit = SpinGovernor::create(*loop_, running("0.1 0.1 0.1 100000/200000 1\n")).value();
+  const auto page = SpinBudget::open(limit->file().value().get()).value();
   EXPECT_EQ(page.longest(), 50us);
   EXPECT_EQ(page.room(), 0u);
   // A thread requests a permit, so samples continue.
@@ -104,8 +104,8 @@ TEST_F(SpinLimitTest, FollowsLoadOfMachine) {
 }
 
 TEST_F(SpinLimitTest, ReclaimsPermitsOfDeadProcesses) {
-  const auto limit = SpinLimit::create(*loop_, running("0 0 0 1/1 1\n")).value();
-  const auto page = SpinPage::open(limit->file().value().get()).value();
+  const auto limit = SpinGovernor::create(*loop_, running("0 0 0 1/1 1\n")).value();
+  const auto page = SpinBudget::open(limit->file().value().get()).value();
   page.set_room(1);
   const auto ticket = page.take(spin_number(ProcessId::of(4)));
   EXPECT_EQ(page.taken(), 1u);
@@ -118,7 +118,7 @@ TEST_F(SpinLimitTest, ReclaimsPermitsOfDeadProcesses) {
 TEST_F(SpinLimitTest, LimitZero_AllowsNoSpinners) {
   auto options = running("0 0 0 1/1 1\n");
   options.longest = Duration(0);
-  const auto limit = SpinLimit::create(*loop_, options).value();
+  const auto limit = SpinGovernor::create(*loop_, options).value();
   EXPECT_EQ(limit->room(), 0u);
 }
 

@@ -39,8 +39,8 @@ TEST_F(TwoNodesTest, ReadsObjectOnAnotherNode) {
   const ObjectId object = ObjectId::random();
   write(owner, object);
   owner.say(ExportObject{object});
-  reader.say(FetchObject{{object, node_, owner.process(), {}}, node_});
-  ASSERT_TRUE(until([&] { return reader.heard<ObjectReadable>() != nullptr; }));
+  reader.say(FetchObjectRequest{{object, node_, owner.process(), {}}, node_});
+  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
   expect_readable(reader);
   EXPECT_TRUE(until(
       [&] { return service_->core().census().offers == 0 && other_->core().census().pulls == 0; }));
@@ -103,18 +103,18 @@ TEST_F(TwoNodesTest, PeerDiedDuringPull_FailsObjectNotAgent) {
   const ProcessId process = owner.process();
   drivers_.erase(drivers_.begin());
   service_.reset();
-  reader.say(FetchObject{{object, node_, process, {}}, node_});
+  reader.say(FetchObjectRequest{{object, node_, process, {}}, node_});
   PeersChanged news;
   news.dead_agents = {incarnation};
   head_->say(other_->incarnation(), news);
   ASSERT_TRUE(until([&] {
-    return reader.heard<ObjectReadable>() != nullptr || head_->heard<LocateObject>() != nullptr;
+    return reader.heard<FetchObjectReply>() != nullptr || head_->heard<LocateObjectRequest>() != nullptr;
   }));
-  if (head_->heard<LocateObject>() != nullptr) {
-    head_->say(other_->incarnation(), ObjectLocated{object, {}});
+  if (head_->heard<LocateObjectRequest>() != nullptr) {
+    head_->say(other_->incarnation(), LocateObjectReply{object, {}});
   }
-  ASSERT_TRUE(until([&] { return reader.heard<ObjectReadable>() != nullptr; }));
-  EXPECT_TRUE(reader.heard<ObjectReadable>()->failure.has_value());
+  ASSERT_TRUE(until([&] { return reader.heard<FetchObjectReply>() != nullptr; }));
+  EXPECT_TRUE(reader.heard<FetchObjectReply>()->failure.has_value());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 #include "device/gpu/gpu_context.h"
 #include "device/gpu/nccl_library.h"
 #include "transport/tensor/gpu/device_copies.h"
-#include "transport/tensor/later.h"
+#include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/limits.h"
 #include "transport/tensor/gpu/nccl_channel.h"
 #include "transport/tensor/gpu/nccl_rendezvous.h"
@@ -107,7 +107,7 @@ class NcclTransport final : public TensorTransport {
   std::map<ChannelKey, ChannelPtr> channels_;
   std::map<TransferId, Offer> offers_;
   std::unique_ptr<Step> step_;  // the current step
-  Later later_;
+  DeferredCalls later_;
   Timer release_timer_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;

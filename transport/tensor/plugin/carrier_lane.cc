@@ -38,7 +38,7 @@ CarrierLane::CarrierLane(TcpOffers& offers, const mobula_transport_plugin& plugi
     : offers_(offers),
       plugin_(plugin),
       thread_(std::move(thread)),
-      box_(std::make_shared<TaskBox>(thread_->loop())) {}
+      box_(std::make_shared<TransportMailbox>(thread_->loop())) {}
 
 Result<std::unique_ptr<CarrierLane>> CarrierLane::start(TcpOffers& offers,
                                                         const mobula_transport_plugin& plugin,

@@ -17,7 +17,7 @@
 
 #include "mobula/transport_plugin.h"
 #include "transport/tensor/lane.h"
-#include "transport/tensor/task_box.h"
+#include "transport/tensor/transport_mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/loop/loop_thread.h"
 
@@ -91,7 +91,7 @@ class CarrierLane final : public Lane {
   TcpOffers& offers_;
   const mobula_transport_plugin& plugin_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TaskBox> box_;  // shared with posted tasks
+  std::shared_ptr<TransportMailbox> box_;  // shared with posted tasks
   std::string address_;
 
   // Lane's thread.

@@ -64,7 +64,7 @@ class MappedTransport : public TensorTransport {
   const Blob endpoint_;
   MappedMedium medium_;
   TransportStats stats_;
-  Later later_;
+  DeferredCalls later_;
   Timer shutdown_timer_;
   std::function<void(std::vector<TransferId>)> shut_down_;
   std::shared_ptr<Gone> gone_;  // shared with components that free memory

@@ -41,7 +41,7 @@ Result<std::unique_ptr<ShmHolder>> ShmHolder::create(ShmShared shared, Arena* ar
 }
 
 Result<void> ShmHolder::open() {
-  auto ledger = OfferLedger::create(shared_.limits.max_offers);
+  auto ledger = OfferVersions::create(shared_.limits.max_offers);
   if (!ledger) return ledger.error();
   ledger_ = std::move(ledger).value();
   auto listener = LocalListener::open(shared_.loop, shared_.self.socket,

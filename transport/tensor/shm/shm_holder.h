@@ -11,10 +11,10 @@
 #include "base/hash.h"
 #include "transport/tensor/arena.h"
 #include "transport/tensor/copy_threads.h"
-#include "transport/tensor/later.h"
+#include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/limits.h"
 #include "transport/tensor/shm/mapped_medium.h"
-#include "transport/tensor/offer_ledger.h"
+#include "transport/tensor/offer_versions.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tensor_transport.h"
 #include "transport/local/local_link.h"
@@ -25,7 +25,7 @@ namespace mobula::internal {
 // References that both sides of a transport share, with its counters.
 struct ShmShared {
   EventLoop& loop;
-  Later& later;
+  DeferredCalls& later;
   Copies& copies;
   const MappedMedium& medium;
   const DirectLimits& limits;
@@ -61,7 +61,7 @@ class ShmHolder {
   };
   struct Row {
     ChannelKey to;
-    OfferMark mark;
+    OfferVersion mark;
     std::vector<FileKey> files;
     std::vector<ArenaBytes> copied;
     std::uint64_t copy = 0;  // copy in progress, 0 if none
@@ -95,7 +95,7 @@ class ShmHolder {
   Arena* const arena_;
   const Hash128 ticket_key_;
   const std::unique_ptr<Hash128> proof_;  // on the heap: receivers try to read it there
-  OfferLedger ledger_;
+  OfferVersions ledger_;
   ShmFileRef ledger_ref_;
   std::map<FileKey, Exported> files_;
   std::uint64_t next_file_ = ledger_number + 1;

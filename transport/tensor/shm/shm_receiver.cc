@@ -21,7 +21,7 @@ bool has_ended(const Fd& process) {
 
 class MappedFiles final : public MappedRegions {
  public:
-  MappedFiles(std::shared_ptr<const ReadMapping> ledger, OfferMark mark)
+  MappedFiles(std::shared_ptr<const ReadMapping> ledger, OfferVersion mark)
       : ledger_(std::move(ledger)), mark_(mark) {}
   void add(std::shared_ptr<const ReadMapping> mapping, std::uint64_t at, std::uint64_t size) {
     regions_.push_back(mapping ? mapping->bytes().subspan(at, size) : std::span<const std::byte>());
@@ -39,7 +39,7 @@ class MappedFiles final : public MappedRegions {
 
  private:
   std::shared_ptr<const ReadMapping> ledger_;  // shared with the channel that mapped it
-  OfferMark mark_;
+  OfferVersion mark_;
   std::vector<std::shared_ptr<const ReadMapping>> mappings_;  // shared with the channel
   std::vector<std::span<const std::byte>> regions_;
 };

@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "transport/tensor/copy_threads.h"
-#include "transport/tensor/later.h"
+#include "transport/tensor/deferred_calls.h"
 #include "transport/tensor/shm/shm_holder.h"
 #include "transport/tensor/shm/shm_wire.h"
 #include "transport/tensor/tensor_transport.h"

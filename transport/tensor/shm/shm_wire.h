@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "transport/tensor/blob.h"
 #include "transport/tensor/limits.h"
-#include "transport/tensor/offer_ledger.h"
+#include "transport/tensor/offer_versions.h"
 #include "transport/tensor/tensor_transport.h"
 
 namespace mobula::internal {
@@ -61,7 +61,7 @@ struct ShmTicket {
   TransferId transfer;
   std::uint64_t epoch = 0;
   ShmFileRef ledger;
-  OfferMark mark;
+  OfferVersion mark;
   std::vector<ShmPiece> pieces;
 
   Blob encode(Hash128 key) const;

@@ -23,7 +23,7 @@ constexpr std::size_t max_streams = 4'096;
 TcpLane::TcpLane(TcpOffers& offers, std::unique_ptr<LoopThread> thread)
     : offers_(offers),
       thread_(std::move(thread)),
-      box_(std::make_shared<TaskBox>(thread_->loop())) {}
+      box_(std::make_shared<TransportMailbox>(thread_->loop())) {}
 
 Result<std::unique_ptr<TcpLane>> TcpLane::start(TcpOffers& offers, std::function<bool(Fd&)> hand_over,
                                                 const CpuList& cpus) {

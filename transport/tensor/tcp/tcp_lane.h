@@ -20,7 +20,7 @@
 #include "transport/bulk/bulk_client.h"
 #include "transport/bulk/bulk_server.h"
 #include "transport/tensor/lane.h"
-#include "transport/tensor/task_box.h"
+#include "transport/tensor/transport_mailbox.h"
 #include "transport/tensor/tcp/tcp_offers.h"
 #include "transport/loop/loop_thread.h"
 
@@ -93,7 +93,7 @@ class TcpLane final : public Lane {
 
   TcpOffers& offers_;
   std::unique_ptr<LoopThread> thread_;
-  std::shared_ptr<TaskBox> box_;  // shared with posted tasks
+  std::shared_ptr<TransportMailbox> box_;  // shared with posted tasks
 
   // Lane's thread.
   std::unique_ptr<BulkServer> server_;

@@ -33,7 +33,7 @@ struct Restore {
 
 struct HoldsAsked {
   NodeId home;
-  int count = 0;  // NodeHold requests without a reply
+  int count = 0;  // NodeHoldRequest requests without a reply
 };
 
 struct ObjectEntry {
@@ -54,7 +54,7 @@ struct ObjectEntry {
   bool waits_for_room = false;       // waits for memory for the pulled replica
   std::vector<NodeId> sources{};     // holders and fetching nodes, as last reported
   std::vector<NodeId> unread{};      // sources of the last pull, if that pull failed
-  NodeId asked{};                    // node that owes an ObjectStatus
+  NodeId asked{};                    // node that owes an ObjectStatusReply
   std::optional<Time> locate_by{};   // deadline of the head's reply with replica locations
   std::string lost_cause{};          // cause of the loss
   std::vector<NodeId> candidates{};  // nodes named by the head, queried in turn

@@ -137,22 +137,22 @@ void Objects::gone(ObjectId object) {
   if (entry.pull != 0) transfers_.unwant(entry.pull);
   if (at_home(entry)) {
     for (const NodeId node : entry.keepers) peers_.send(node, NodeRelease{object});
-    for (const NodeId node : entry.unconfirmed) peers_.send(node, NodeHoldConfirmed{object, false});
+    for (const NodeId node : entry.unconfirmed) peers_.send(node, NodeHoldReply{object, false});
     for (const NodeId node : entry.askers) {
-      ObjectStatus status;
+      ObjectStatusReply status;
       status.object = object;
       status.failure =
           failure(ErrorCode::unavailable,
                   fmt::format("object {} was released by all who held it", object.brief()));
       peers_.send(node, std::move(status));
     }
-    if (entry.exported) processes_.send(entry.owner, ExportUnheld{object});
+    if (entry.exported) processes_.send(entry.owner, ExportReleased{object});
     const auto entrusted = entrusted_.find(entry.entrusted);
     if (entrusted != entrusted_.end()) tell_entrusted({entry.entrusted, entrusted->second.job, false});
   } else if (entry.node_hold != NodeHoldState::none) {
     peers_.send(entry.home, NodeRelease{object});
   }
-  for (const ProcessId sealer : entry.sealers) processes_.send(sealer, ObjectSealed{object});
+  for (const ProcessId sealer : entry.sealers) processes_.send(sealer, SealObjectReply{object});
   unpins_.insert(unpins_.end(), entry.pinned.begin(), entry.pinned.end());
 }
 
@@ -224,7 +224,7 @@ void Objects::slab_failed(const SlabFailed& failed) {
       if (entry->pull != 0) transfers_.unwant(entry->pull);
       continue;
     }
-    ObjectReserved answer;
+    ReserveObjectReply answer;
     answer.object = object;
     answer.failure = failed.failure;
     processes_.send(writer, std::move(answer));
@@ -363,7 +363,7 @@ void Objects::fire(const Timer& timer) {
                                   timer.object.brief(), self_.brief())));
       return;
     case TimerKind::locate:
-      if (entry->locate_by == timer.at) located(ObjectLocated{timer.object, {}});
+      if (entry->locate_by == timer.at) located(LocateObjectReply{timer.object, {}});
       return;
     case TimerKind::orphan:
       if (entry->orphan_until != timer.at) return;
@@ -404,7 +404,7 @@ void Objects::restate() {
   ObjectCopies copies;
   for (const auto& [object, entry] : entries_) {
     if (entry.copy_reported) copies.added.push_back(object);
-    if (entry.locate_by) head_.tell(LocateObject{object});
+    if (entry.locate_by) head_.tell(LocateObjectRequest{object});
   }
   if (!copies.added.empty()) head_.tell(std::move(copies));
 }

@@ -36,37 +36,37 @@ class Objects {
   // Also fails objects that the process owned and had not produced. If the end was `sudden`, its
   // holds remain for `unclaimed_after`, because refs that it sent may not be registered yet.
   void process_gone(ProcessId process, bool sudden);
-  void reserve(ProcessId process, const ReserveObject& message);
-  void seal(ProcessId process, const SealObject& message);
+  void reserve(ProcessId process, const ReserveObjectRequest& message);
+  void seal(ProcessId process, const SealObjectRequest& message);
   void export_object(ProcessId process, const ExportObject& message);
-  void hold(ProcessId process, const HoldObject& message);
+  void hold(ProcessId process, const HoldObjectRequest& message);
   // The process no longer waits for memory for this object.
   void abandon_write(ProcessId process, ObjectId object);
   void release(ProcessId process, ObjectId object);
-  void fetch(ProcessId process, const FetchObject& message);
+  void fetch(ProcessId process, const FetchObjectRequest& message);
   void cancel_fetch(ProcessId process, ObjectId object);
-  void place_returned(ProcessId process, const PlaceReturned& message);
+  void place_returned(ProcessId process, const UnpinReply& message);
   void unmapped(ProcessId process, std::uint64_t slab);
 
   // ---- other nodes ------------------------------------------------------------------------------
-  void from_peer(NodeId node, const ResultStored& message);
-  void from_peer(NodeId node, const ResultTaken& message);
-  void from_peer(NodeId node, const NodeHold& message);
-  void from_peer(NodeId node, const NodeHoldConfirmed& message);
+  void from_peer(NodeId node, const StoreResultRequest& message);
+  void from_peer(NodeId node, const StoreResultReply& message);
+  void from_peer(NodeId node, const NodeHoldRequest& message);
+  void from_peer(NodeId node, const NodeHoldReply& message);
   void from_peer(NodeId node, const NodeRelease& message);
-  void from_peer(NodeId node, const AskObject& message);
-  void from_peer(NodeId node, const ObjectStatus& message);
+  void from_peer(NodeId node, const ObjectStatusRequest& message);
+  void from_peer(NodeId node, const ObjectStatusReply& message);
   void from_peer(NodeId node, const PullRequest& message);
-  void from_peer(NodeId node, const PullReady& message) { transfers_.answered(node, message); }
-  void from_peer(NodeId node, const ChunksThere& message) { transfers_.more_there(node, message); }
-  void from_peer(NodeId node, const PullOver& message);
-  void from_peer(NodeId node, const CopyMade& message);
-  void from_peer(NodeId node, const CopyLost& message);
+  void from_peer(NodeId node, const PullReply& message) { transfers_.answered(node, message); }
+  void from_peer(NodeId node, const ChunksAvailable& message) { transfers_.more_there(node, message); }
+  void from_peer(NodeId node, const PullComplete& message);
+  void from_peer(NodeId node, const ReplicaAdded& message);
+  void from_peer(NodeId node, const ReplicaLost& message);
   // `cause` is human-readable: "node ab12 died".
   void node_dead(NodeId node, const std::string& cause);
 
   // ---- the head, the shell, time ----------------------------------------------------------------
-  void located(const ObjectLocated& message);
+  void located(const LocateObjectReply& message);
   // The drain of the node begins or ends. Bytes that a drained node would lose move to nodes that
   // stay.
   void drains(NodeId node, bool on);
@@ -77,9 +77,9 @@ class Objects {
   // `kept`: processes of the job that live on here. `lingers`: others exist elsewhere or may start
   // later.
   void job_ended(JobId job, const std::set<ProcessId>& kept, bool lingers);
-  ObjectsListed list(std::uint64_t limit, bool largest_first);
+  ObjectsReply list(std::uint64_t limit, bool largest_first);
   // Lists the given objects that this node knows, also without bytes.
-  ObjectsListed list_these(const std::vector<ObjectId>& objects);
+  ObjectsReply list_these(const std::vector<ObjectId>& objects);
   StoreFact store() const;
   void slab_failed(const SlabFailed& failed);
   // The pull's turn: reserves memory for it, or waits for memory.
@@ -237,7 +237,7 @@ class Objects {
   ObjectEntry& placeholder(ObjectId object);
   void answer_askers(ObjectId object);
   // The reply to `asker`, which is recorded as a fetching node.
-  ObjectStatus status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
+  ObjectStatusReply status_for(NodeId asker, ObjectId object, ObjectEntry& entry, const std::vector<NodeId>& unread = {}) const;
   void fetches_no_more(ObjectEntry& entry, NodeId node) const { std::erase(entry.fetchers, node); }
   // The only function with which the home removes a location from its list: after a release, a
   // loss, a death, a failed pull or a drain. Removing the last location notifies the owner.
@@ -277,7 +277,7 @@ class Objects {
   std::map<std::uint64_t, Restore> restores_;
   std::uint64_t last_restore_ = 0;
   bool room_due_ = false;        // memory demand or evictable objects may have changed
-  std::optional<Time> look_at_;  // next scan, after `return_within` for requested locations
+  std::optional<Time> look_at_;  // next scan, after `return_timeout` for requested locations
   Time looked_at_;
   std::optional<Time> idle_look_at_;  // next check for unused memory of the store
   bool found_nothing_ = false;        // the last scan found no evictable object

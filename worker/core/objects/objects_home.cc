@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "worker/core/objects/objects.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_relayed("worker.home_reads_what_an_asker_cannot");
+const CoverageMark mark_relayed("worker.home_reads_what_an_asker_cannot");
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void Objects::claim(ObjectId object, ProcessId owner) {
   entry.claimed = true;
   entry.owner = owner;
   for (const NodeId node : std::exchange(entry.unconfirmed, {})) {
-    peers_.send(node, NodeHoldConfirmed{object, true});
+    peers_.send(node, NodeHoldReply{object, true});
   }
   if (!entry.claim_by) return;
   entry.claim_by.reset();
@@ -59,7 +59,7 @@ void Objects::give_up(ObjectId object, Failure why) {
   fail_readers(object, why);
   answer_askers(object);
   for (const NodeId node : std::exchange(entry->unconfirmed, {})) {
-    peers_.send(node, NodeHoldConfirmed{object, entry->claimed});
+    peers_.send(node, NodeHoldReply{object, entry->claimed});
     if (!entry->claimed) apply(table_.release_node(node, object));
   }
   if (std::exchange(entry->claim_by, std::nullopt)) unpin(object);
@@ -68,12 +68,12 @@ void Objects::give_up(ObjectId object, Failure why) {
 
 // ---- holds of nodes -----------------------------------------------------------------------------
 
-void Objects::from_peer(NodeId node, const NodeHold& message) {
+void Objects::from_peer(NodeId node, const NodeHoldRequest& message) {
   ObjectEntry& entry = placeholder(message.object);
   const bool unknown = !at_home(entry) || (!entry.claimed && entry.failure);
-  if (unknown) return peers_.send(node, NodeHoldConfirmed{message.object, false});
+  if (unknown) return peers_.send(node, NodeHoldReply{message.object, false});
   MOBULA_CHECK(table_.hold_node(node, message.object).ok(), "an entry without a row");
-  if (entry.claimed) return peers_.send(node, NodeHoldConfirmed{message.object, true});
+  if (entry.claimed) return peers_.send(node, NodeHoldReply{message.object, true});
   entry.unconfirmed.insert(node);
   wait_for_claim(message.object);
 }
@@ -92,7 +92,7 @@ void Objects::from_peer(NodeId node, const NodeRelease& message) {
   if (had_bytes) location_removed(message.object, fmt::format("node {} released the last copy", node.brief()));
 }
 
-void Objects::from_peer(NodeId node, const AskObject& message) {
+void Objects::from_peer(NodeId node, const ObjectStatusRequest& message) {
   const ObjectId object = message.object;
   // A node that asks for the bytes does not have them, whatever the list of locations states.
   if (const ObjectEntry* known = find(object); known != nullptr && at_home(*known)) {
@@ -102,7 +102,7 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
   const bool ready =
       here(object) || (at_home(entry) && (entry.failure || has_bytes_somewhere(object, entry)));
   if (ready) {
-    ObjectStatus status = status_for(node, object, entry, message.unread);
+    ObjectStatusReply status = status_for(node, object, entry, message.unread);
     if (!status.locations.empty() || status.failure || !at_home(entry)) return peers_.send(node, std::move(status));
     // The asker reads from none of the locations. This node reads from them instead, or finds out
     // that the bytes are lost.
@@ -115,7 +115,7 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
     if (!entry.claimed) wait_for_claim(object);
     return;
   }
-  ObjectStatus status;
+  ObjectStatusReply status;
   status.object = object;
   status.failure = entry.is_tensor ? tensor_not_here()
                                    : failure(ErrorCode::not_found, fmt::format("node {} has no copy of object {}",
@@ -125,9 +125,9 @@ void Objects::from_peer(NodeId node, const AskObject& message) {
 
 // Each asker gets another order of the locations, so that not all begin with the same node.
 // Nodes in `unread` are left out: the asker failed to read from them.
-ObjectStatus Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
+ObjectStatusReply Objects::status_for(NodeId asker, ObjectId object, ObjectEntry& entry,
                                  const std::vector<NodeId>& unread) const {
-  ObjectStatus status;
+  ObjectStatusReply status;
   status.object = object;
   status.size_bytes = static_cast<std::int64_t>(entry.size_bytes);
   status.is_error = entry.is_error;
@@ -165,7 +165,7 @@ void Objects::answer_askers(ObjectId object) {
 }
 
 // Only from a node with its own hold, because such a node also reports the end of its replica.
-void Objects::from_peer(NodeId node, const CopyMade& message) {
+void Objects::from_peer(NodeId node, const ReplicaAdded& message) {
   ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !at_home(*entry)) return;
   fetches_no_more(*entry, node);
@@ -176,7 +176,7 @@ void Objects::from_peer(NodeId node, const CopyMade& message) {
 
 // ---- results that other nodes store for owners here ---------------------------------------------
 
-void Objects::from_peer(NodeId node, const ResultStored& message) {
+void Objects::from_peer(NodeId node, const StoreResultRequest& message) {
   const ObjectId object = message.object;
   const ObjectEntry* known = find(object);
   bool wanted = !here(object);
@@ -186,7 +186,7 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
         processes_.attached(message.owner) && table_.hold(message.owner, object).ok();
     wanted = owner_holds || (known != nullptr && known->claimed && !known->failure);
   }
-  if (!wanted) return peers_.send(node, ResultTaken{object, false});
+  if (!wanted) return peers_.send(node, StoreResultReply{object, false});
   ObjectEntry& entry = entries_[object];
   pin(object);
   entry.home = self_;
@@ -197,14 +197,14 @@ void Objects::from_peer(NodeId node, const ResultStored& message) {
   entry.locate_by.reset();
   entry.keepers.insert(node);
   claim(object, message.owner);
-  peers_.send(node, ResultTaken{object, true});
+  peers_.send(node, StoreResultReply{object, true});
   location_added(object);
   unpin(object);
 }
 
 // ---- losses -------------------------------------------------------------------------------------
 
-void Objects::from_peer(NodeId node, const CopyLost& message) {
+void Objects::from_peer(NodeId node, const ReplicaLost& message) {
   const ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !at_home(*entry)) return;
   remove_location(message.object, node, Location::any, message.cause);

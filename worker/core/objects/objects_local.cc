@@ -17,7 +17,7 @@ Failure being_written(ObjectId object) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-void Objects::reserve(ProcessId process, const ReserveObject& message) {
+void Objects::reserve(ProcessId process, const ReserveObjectRequest& message) {
   const ProcessRow* writer = processes_.find(process);
   if (writer == nullptr) return;
   ReserveRequest request;
@@ -62,7 +62,7 @@ void Objects::refuse_place(const ReserveRequest& request, const Failure& why) {
     // The process's next message states the owner of the bytes. They are pinned until then.
     if (entry->found_here.insert(request.writer).second) pin(request.object);
   }
-  ObjectReserved answer;
+  ReserveObjectReply answer;
   answer.object = request.object;
   answer.failure = why;
   processes_.send(request.writer, std::move(answer));
@@ -87,7 +87,7 @@ void Objects::answer_reserved(ProcessId process, ObjectId object) {
   const auto slab_bytes =
       static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {
-    ObjectReserved answer;
+    ReserveObjectReply answer;
     answer.object = object;
     answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
                     static_cast<std::int64_t>(place.size_bytes)};
@@ -97,12 +97,12 @@ void Objects::answer_reserved(ProcessId process, ObjectId object) {
   });
 }
 
-void Objects::seal(ProcessId process, const SealObject& message) {
+void Objects::seal(ProcessId process, const SealObjectRequest& message) {
   const ObjectId object = message.object;
   const ObjectRow* row = table_.find(object);
   const bool mine = row != nullptr && row->state == ObjectState::reserved && row->writer == process;
   const bool again = row != nullptr && row->here();
-  if (!mine && !again) return processes_.send(process, ObjectSealed{object});
+  if (!mine && !again) return processes_.send(process, SealObjectReply{object});
   const NodeId home = message.home.empty() ? self_ : message.home;
   ObjectEntry& entry = entries_[object];
   if (mine) {
@@ -124,13 +124,13 @@ void Objects::seal(ProcessId process, const SealObject& message) {
       const auto held = table_.hold(message.owner, object);
       if (!held) entry.owner_released = true;
     }
-    processes_.send(process, ObjectSealed{object});
+    processes_.send(process, SealObjectReply{object});
   } else if (peers_.is_dead(home)) {
-    processes_.send(process, ObjectSealed{object});  // the owner has died with its home
+    processes_.send(process, SealObjectReply{object});  // the owner has died with its home
   } else {
     MOBULA_CHECK(table_.hold_node(home, object).ok(), "a sealed object has no row");
     entry.sealers.insert(process);
-    ResultStored stored;
+    StoreResultRequest stored;
     stored.object = object;
     stored.job = table_.find(object)->job;
     stored.owner = message.owner;
@@ -215,13 +215,13 @@ ObjectEntry* Objects::hold_for(ProcessId process, const RefRecord& ref, Failure&
   return &entry;
 }
 
-void Objects::hold(ProcessId process, const HoldObject& message) {
+void Objects::hold(ProcessId process, const HoldObjectRequest& message) {
   const ObjectId object = message.ref.object;
   Failure why;
   ObjectEntry* entry = hold_for(process, message.ref, why);
   // A rejected hold shows at the next read. The protocol of holds continues.
   if (entry == nullptr || at_home(*entry) || entry->node_hold != NodeHoldState::asked) {
-    return processes_.send(process, HoldConfirmed{object});
+    return processes_.send(process, HoldObjectReply{object});
   }
   entry->hold_waiters.insert(process);
 }
@@ -241,7 +241,7 @@ void Objects::release(ProcessId process, ObjectId object) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-void Objects::fetch(ProcessId process, const FetchObject& message) {
+void Objects::fetch(ProcessId process, const FetchObjectRequest& message) {
   const ObjectId object = message.ref.object;
   Failure why;
   ObjectEntry* entry = hold_for(process, message.ref, why);
@@ -258,7 +258,7 @@ void Objects::fetch(ProcessId process, const FetchObject& message) {
   }
   if (entry != nullptr && sealed(object)) return answer_readable(process, object, message.fetch);
   if (entry == nullptr || entry->failure || flooded) {
-    ObjectReadable answer;
+    FetchObjectReply answer;
     answer.object = object;
     answer.fetch = message.fetch;
     answer.failure = std::move(why);
@@ -279,7 +279,7 @@ void Objects::cancel_fetch(ProcessId process, ObjectId object) {
   if (unread && entry->pull != 0 && !saving_.contains(object)) transfers_.unwant(entry->pull);
 }
 
-void Objects::place_returned(ProcessId process, const PlaceReturned& message) {
+void Objects::place_returned(ProcessId process, const UnpinReply& message) {
   ObjectEntry* entry = find(message.object);
   if (entry == nullptr) return;
   const auto at = entry->in_place.find(process);
@@ -301,7 +301,7 @@ void Objects::answer_readable(ProcessId process, ObjectId object, std::uint64_t 
   const auto slab_bytes =
       static_cast<std::int64_t>(table_.space().owner_of(place.slab)->size_bytes);
   processes_.send_with_slab(process, place.slab, [&](bool given) {
-    ObjectReadable answer;
+    FetchObjectReply answer;
     answer.object = object;
     answer.place = {slab_number(place.slab), static_cast<std::int64_t>(place.offset),
                     static_cast<std::int64_t>(place.size_bytes)};
@@ -318,7 +318,7 @@ void Objects::fail_readers(ObjectId object, const Failure& why) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr) return;
   for (const auto& [reader, fetch] : std::exchange(entry->readers, {})) {
-    ObjectReadable answer;
+    FetchObjectReply answer;
     answer.object = object;
     answer.failure = why;
     answer.fetch = fetch;

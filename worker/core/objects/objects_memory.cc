@@ -3,17 +3,17 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "store/core/byte_text.h"
 #include "worker/core/objects/objects.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_copy_evicted("worker.copy_evicted");
-const Mark mark_clean_evicted("worker.restored_object_evicted_again");
-const Mark mark_asked("worker.place_asked_back");
-const Mark mark_overdue("worker.no_room_in_time");
+const CoverageMark mark_copy_evicted("worker.copy_evicted");
+const CoverageMark mark_clean_evicted("worker.restored_object_evicted_again");
+const CoverageMark mark_asked("worker.place_asked_back");
+const CoverageMark mark_overdue("worker.no_room_in_time");
 
 }  // namespace
 
@@ -97,12 +97,12 @@ void Objects::retry_waiting() {
 // Extended while the disk is writing and while other requests succeed, up to a fixed maximum.
 Time Objects::patience_ends(const Waiting& waiting) const {
   const bool reads = waiting.request.writer == agent_;
-  const Duration patience = reads ? options_.read_room_within : options_.room_within;
+  const Duration patience = reads ? options_.read_capacity_timeout : options_.capacity_timeout;
   Time ends = std::max(waiting.since, progress_at_) + patience;
-  if (spill_.file != 0) ends = std::max(ends, spill_.started + options_.spill_within);
+  if (spill_.file != 0) ends = std::max(ends, spill_.started + options_.spill_timeout);
   // On a busy machine a process may be slow to return unused memory.
   if (asked_at_ > Time()) ends = std::max(ends, asked_at_ + options_.memory_return_timeout);
-  return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_within));
+  return std::min(ends, waiting.since + std::max(max_waits * patience, options_.spill_timeout));
 }
 
 void Objects::shift_deadlines(Duration gap) {
@@ -171,7 +171,7 @@ Departure Objects::departure(const ObjectRow& row, const ObjectEntry& entry) con
   if (entry.in_place.empty()) return at_once ? Departure::at_once : Departure::written;
   bool all_asked = true;
   for (const auto& [process, use] : entry.in_place) {
-    const bool late = use.asked && *use.asked + options_.return_within <= outbox_.now();
+    const bool late = use.asked && *use.asked + options_.return_timeout <= outbox_.now();
     if (late) return Departure::never;
     all_asked = all_asked && use.asked;
   }
@@ -235,7 +235,7 @@ void Objects::make_room() {
   found_nothing_ = choice.nothing();
   // A process that continues to read after the request is skipped then.
   const bool coming = choice.used_bytes > 0 && spill_.file == 0;
-  if (coming && !look_at_) look_at_ = now + options_.return_within;
+  if (coming && !look_at_) look_at_ = now + options_.return_timeout;
 }
 
 void Objects::evict(ObjectId object) {
@@ -249,7 +249,7 @@ void Objects::evict(ObjectId object) {
     entry.pulled = false;
     if (entry.copy_reported) report_copy(object, false);
     if (!at_home(entry) && !peers_.is_dead(entry.home)) {
-      peers_.send(entry.home, CopyLost{object, "the copy left its node's memory"});
+      peers_.send(entry.home, ReplicaLost{object, "the copy left its node's memory"});
     }
   } else {
     mark_clean_evicted.hit();
@@ -263,7 +263,7 @@ void Objects::ask_back(ObjectId object) {
     if (use.asked) continue;
     mark_asked.hit();
     use.asked = asked_at_ = outbox_.now();
-    processes_.send(process, ReturnPlace{object, use.fetch});
+    processes_.send(process, UnpinRequest{object, use.fetch});
   }
 }
 
@@ -300,8 +300,8 @@ ObjectFact Objects::fact_of(ObjectId object, const ObjectRow& row) {
   return fact;
 }
 
-ObjectsListed Objects::list(std::uint64_t limit, bool largest_first) {
-  ObjectsListed listed;
+ObjectsReply Objects::list(std::uint64_t limit, bool largest_first) {
+  ObjectsReply listed;
   std::vector<std::pair<std::uint64_t, ObjectId>> sizes;
   for (const auto& [object, row] : table_.objects()) {
     if (!row.has_place() && !row.here()) continue;  // not on this node
@@ -320,8 +320,8 @@ ObjectsListed Objects::list(std::uint64_t limit, bool largest_first) {
   return listed;
 }
 
-ObjectsListed Objects::list_these(const std::vector<ObjectId>& objects) {
-  ObjectsListed listed;
+ObjectsReply Objects::list_these(const std::vector<ObjectId>& objects) {
+  ObjectsReply listed;
   for (const ObjectId object : objects) {
     const ObjectRow* row = table_.find(object);
     if (row != nullptr && entries_.find(object) != nullptr) listed.objects.push_back(fact_of(object, *row));

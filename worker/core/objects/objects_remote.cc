@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "worker/core/objects/objects.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_unreadable("worker.locations_of_an_object_given_up");
+const CoverageMark mark_unreadable("worker.locations_of_an_object_given_up");
 
 }  // namespace
 
@@ -21,12 +21,12 @@ void Objects::want_node_hold(ObjectId object, ObjectEntry& entry) {
   HoldsAsked& asked = holds_asked_[object];
   asked.home = entry.home;
   ++asked.count;
-  peers_.send(entry.home, NodeHold{object, table_.find(object)->job});
+  peers_.send(entry.home, NodeHoldRequest{object, table_.find(object)->job});
 }
 
 // A hold may be requested, released and requested again before the first reply: only the last reply
 // counts.
-void Objects::from_peer(NodeId, const NodeHoldConfirmed& message) {
+void Objects::from_peer(NodeId, const NodeHoldReply& message) {
   const auto asked = holds_asked_.find(message.object);
   if (asked == holds_asked_.end()) return;
   if (--asked->second.count > 0) return;
@@ -40,11 +40,11 @@ void Objects::from_peer(NodeId, const NodeHoldConfirmed& message) {
 
 void Objects::confirm_waiters(ObjectId object) {
   for (const ProcessId process : std::exchange(entries_.at(object).hold_waiters, {})) {
-    processes_.send(process, HoldConfirmed{object});
+    processes_.send(process, HoldObjectReply{object});
   }
 }
 
-void Objects::from_peer(NodeId node, const ResultTaken& message) {
+void Objects::from_peer(NodeId node, const StoreResultReply& message) {
   finish_sealers(message.object);
   if (message.wanted) return;
   apply(table_.release_node(node, message.object));
@@ -55,7 +55,7 @@ void Objects::finish_sealers(ObjectId object) {
   ObjectEntry* entry = find(object);
   if (entry == nullptr) return;
   for (const ProcessId sealer : std::exchange(entry->sealers, {})) {
-    processes_.send(sealer, ObjectSealed{object});
+    processes_.send(sealer, SealObjectReply{object});
   }
 }
 
@@ -87,10 +87,10 @@ Failure Objects::tensor_not_here() const {
 void Objects::ask(ObjectId object, NodeId node) {
   ObjectEntry& entry = entries_.at(object);
   entry.asked = node;
-  peers_.send(node, AskObject{object, std::exchange(entry.unread, {})});
+  peers_.send(node, ObjectStatusRequest{object, std::exchange(entry.unread, {})});
 }
 
-void Objects::from_peer(NodeId node, const ObjectStatus& message) {
+void Objects::from_peer(NodeId node, const ObjectStatusReply& message) {
   const ObjectId object = message.object;
   ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->asked != node) return;
@@ -197,7 +197,7 @@ void Objects::pulled(const transfer::PullDone& done) {
     entry->last_use = outbox_.now();
     room_due_ = true;
     if (!at_home(*entry) && !peers_.is_dead(entry->home)) {
-      peers_.send(entry->home, CopyMade{object});
+      peers_.send(entry->home, ReplicaAdded{object});
     }
     became_sealed(object);
     return unpin(object);
@@ -271,7 +271,7 @@ bool Objects::offer_partial(NodeId reader, std::uint64_t ask, ObjectId object) {
   return true;
 }
 
-void Objects::from_peer(NodeId node, const PullOver& message) {
+void Objects::from_peer(NodeId node, const PullComplete& message) {
   if (ObjectEntry* entry = find(message.object)) {
     std::erase(entry->pullers, std::pair{node, message.pull});
   }
@@ -304,11 +304,11 @@ void Objects::offer_over(ObjectId object) {
 void Objects::locate(ObjectId object) {
   ObjectEntry& entry = entries_.at(object);
   if (entry.locate_by || entry.failure) return;
-  entry.locate_by = start_timer(object, TimerKind::locate, options_.locate_within);
-  head_.tell(LocateObject{object});
+  entry.locate_by = start_timer(object, TimerKind::locate, options_.locate_timeout);
+  head_.tell(LocateObjectRequest{object});
 }
 
-void Objects::located(const ObjectLocated& message) {
+void Objects::located(const LocateObjectReply& message) {
   ObjectEntry* entry = find(message.object);
   if (entry == nullptr || !entry->locate_by) return;
   entry->locate_by.reset();

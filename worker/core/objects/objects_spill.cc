@@ -1,18 +1,18 @@
 // Spilling of objects to the disk of this node, and restoring them.
 #include <fmt/format.h>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "worker/core/objects/objects.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_spilled("worker.objects_spilled");
-const Mark mark_read_meanwhile("worker.object_read_while_it_was_spilled");
-const Mark mark_spill_failed("worker.spill_failed");
-const Mark mark_restored("worker.object_restored");
-const Mark mark_restored_for_peer("worker.object_restored_for_a_peer");
-const Mark mark_lost_on_disk("worker.object_lost_on_disk");
+const CoverageMark mark_spilled("worker.objects_spilled");
+const CoverageMark mark_read_meanwhile("worker.object_read_while_it_was_spilled");
+const CoverageMark mark_spill_failed("worker.spill_failed");
+const CoverageMark mark_restored("worker.object_restored");
+const CoverageMark mark_restored_for_peer("worker.object_restored_for_a_peer");
+const CoverageMark mark_lost_on_disk("worker.object_lost_on_disk");
 
 }  // namespace
 
@@ -184,7 +184,7 @@ void Objects::lost_on_disk(ObjectId object, const std::string& cause) {
   entries_.at(object).pulled = false;
   if (entries_.at(object).copy_reported) report_copy(object, false);
   const NodeId home = entries_.at(object).home;
-  if (home != self_ && !peers_.is_dead(home)) peers_.send(home, CopyLost{object, cause});
+  if (home != self_ && !peers_.is_dead(home)) peers_.send(home, ReplicaLost{object, cause});
   location_removed(object, cause);
   const ObjectEntry* entry = find(object);
   if (entry == nullptr || entry->readers.empty()) return;

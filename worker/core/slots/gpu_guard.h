@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/id.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 #include "worker/core/worker_options.h"
 
 namespace mobula::internal::worker {

@@ -6,14 +6,14 @@
 #include <map>
 #include <vector>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "store/core/byte_text.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_last_resort("worker.memory_taken_from_what_cannot_run_again");
-const Mark mark_nobody("worker.short_of_memory_and_nobody_to_end");
+const CoverageMark mark_last_resort("worker.memory_taken_from_what_cannot_run_again");
+const CoverageMark mark_nobody("worker.short_of_memory_and_nobody_to_end");
 
 constexpr std::size_t max_named = 5;
 
@@ -112,7 +112,7 @@ std::optional<std::size_t> MemoryGuard::look(Time now, const MemorySampled& samp
     return std::nullopt;
   }
   if (!candidates[*chosen].may_run_again) mark_last_resort.hit();
-  wait_until_ = now + options_.memory_end_within;
+  wait_until_ = now + options_.memory_end_timeout;
   return chosen;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/id.h"
 #include "base/time.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 #include "worker/core/worker_options.h"
 
 namespace mobula::internal::worker {

@@ -47,11 +47,11 @@ void Slots::stop(const StopSlot& stop) {
   // A repeated order keeps its first deadline. A departed executor is stopping already, but no
   // order has set a deadline.
   const bool ordered = row.stopping && !row.graceful;
-  if (!ordered && stop.store_within > Duration(0)) {
-    row.store_by = outbox_.now() + std::min(stop.store_within, options_.store_results_cap);
+  if (!ordered && stop.store_timeout > Duration(0)) {
+    row.store_by = outbox_.now() + std::min(stop.store_timeout, options_.store_results_cap);
   }
   // A drain and the end of the job cut the calls that an executor awaits.
-  const bool cuts = row.submitted > 0 && stop.store_within == Duration(0);
+  const bool cuts = row.submitted > 0 && stop.store_timeout == Duration(0);
   end(stop.slot, stop.graceful, stop.why, row.store_by.has_value() && !cuts, stop.orderly);
 }
 
@@ -107,7 +107,7 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   row.phase = SlotPhase::starting;
   row.order = processes_made_++;
   row.process = ProcessId::derived(head_.node().address.incarnation, "executor", row.order);
-  row.deadline = outbox_.now() + options_.start_within;
+  row.deadline = outbox_.now() + options_.start_timeout;
   watch(row);
   AssignExecutor assign;
   assign.process = row.process;
@@ -122,7 +122,7 @@ void Slots::begin_generation(SlotId slot, SlotRow& row) {
   assign.name_space = start.name_space;
   assign.head_signing_key = head_.signing_key();
   assign.fabric = head_.fabric();
-  assign.lend_after = head_.settings().lend_after;
+  assign.cpu_release_delay = head_.settings().cpu_release_delay;
   outbox_.emit(
       StartExecutor{slot, row.generation, start.program.id, start.program.arguments,
                     start.program.working_folder, start.job_env, std::move(assign)});
@@ -176,18 +176,18 @@ void Slots::said_blocked(SlotId slot, const ExecutorBlocked& message) {
 }
 
 void Slots::tell_lent(SlotId slot, SlotRow& row, bool on) {
-  if (std::exchange(row.lent, on) != on) head_.tell(SlotLent{slot, on});
+  if (std::exchange(row.lent, on) != on) head_.tell(SlotCpuReleased{slot, on});
 }
 
-void Slots::said_resides(SlotId slot, const Residence& residence) {
+void Slots::said_resides(SlotId slot, const ResidentResults& residence) {
   SlotRow* row = with_process(slot);
   if (row != nullptr && !row->is_actor()) tell_residence(slot, *row, residence);
 }
 
-void Slots::tell_residence(SlotId slot, SlotRow& row, const Residence& residence) {
+void Slots::tell_residence(SlotId slot, SlotRow& row, const ResidentResults& residence) {
   if (row.residence == residence) return;
   row.residence = residence;
-  head_.tell(SlotResides{slot, residence});
+  head_.tell(SlotResident{slot, residence});
   if (row.stopping && !row.graceful && residence.any()) row.deadline = row.store_by;
   watch(row);
 }
@@ -197,7 +197,7 @@ void Slots::said_retires(SlotId slot, EndKind kind) {
   if (row == nullptr || row->retires) return;
   row->retires = kind == EndKind::intended ? EndKind::intended : EndKind::retired;
   // Its only remaining step is to exit.
-  const Time by = outbox_.now() + std::max(options_.drain_within, options_.end_within);
+  const Time by = outbox_.now() + std::max(options_.drain_timeout, options_.end_timeout);
   if (!row->deadline || by < *row->deadline) row->deadline = by;
   watch(*row);
 }

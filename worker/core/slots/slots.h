@@ -35,7 +35,7 @@ struct SlotRow {
   Endpoint endpoint{};  // set when ready
   EndCause previous{};  // end of the previous generation
   bool lent = false;
-  Residence residence{};                     // last report of the executor
+  ResidentResults residence{};                     // last report of the executor
   std::string running{};                     // human-readable name of the running call
   bool may_run_again = true;                 // the running call can be retried
   std::uint64_t order = 0;                   // start order within this agent
@@ -92,7 +92,7 @@ class Slots {
   void link_lost(SlotId slot, std::uint32_t generation);
   void said_ready(SlotId slot, ExecutorReady ready);
   void said_blocked(SlotId slot, const ExecutorBlocked& message);
-  void said_resides(SlotId slot, const Residence& residence);
+  void said_resides(SlotId slot, const ResidentResults& residence);
   void said_retires(SlotId slot, EndKind kind);
   void said_constructed(SlotId slot, ValueRecord error);
   void said_running(SlotId slot, std::string name, bool may_run_again);
@@ -145,7 +145,7 @@ class Slots {
   void kill(SlotId slot, SlotRow& row, const std::string& why);
   void finish(SlotId slot, EndCause cause, bool cannot_start);
   void tell_lent(SlotId slot, SlotRow& row, bool on);
-  void tell_residence(SlotId slot, SlotRow& row, const Residence& residence);
+  void tell_residence(SlotId slot, SlotRow& row, const ResidentResults& residence);
   std::vector<GpuHolder> gpu_holders() const;
   std::vector<MemoryCandidate> memory_candidates(const MemorySampled& sample) const;
 

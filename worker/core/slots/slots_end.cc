@@ -32,7 +32,7 @@ void Slots::link_lost(SlotId slot, std::uint32_t generation) {
   if (row == nullptr || row->killed) return;
   // A process closes its socket a moment before its exit. One that only closed the socket is
   // useless.
-  const Time by = outbox_.now() + options_.end_within;
+  const Time by = outbox_.now() + options_.end_timeout;
   if (!row->deadline || by < *row->deadline) row->deadline = by;
   watch(*row);
 }
@@ -80,7 +80,7 @@ void Slots::generation_over(SlotId slot, EndCause raw) {
   const bool was_ready = row.phase == SlotPhase::ready;
   const bool had_process = row.phase != SlotPhase::starting;
   tell_lent(slot, row, false);
-  tell_residence(slot, row, Residence{});
+  tell_residence(slot, row, ResidentResults{});
   gpus_.gone(slot);
   row.running.clear();
   row.may_run_again = true;
@@ -136,7 +136,7 @@ void Slots::next_generation(SlotId slot, SlotRow& row, bool was_ready, const End
   row.phase = SlotPhase::pausing;
   row.deadline =
       outbox_.now() +
-      std::min(options_.restart_after * (1 << std::min(in_a_row - 1, 10)), options_.restart_cap);
+      std::min(options_.restart_backoff_initial * (1 << std::min(in_a_row - 1, 10)), options_.restart_backoff_max);
   watch(row);
 }
 
@@ -162,13 +162,13 @@ void Slots::end(SlotId slot, bool graceful, const std::string& why, bool stores,
 
 void Slots::ask_to_end(SlotRow& row) {
   if (row.phase == SlotPhase::starting) return;  // sent after the start
-  if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_within);
+  if (row.is_entry()) return end_entry(row, row.graceful ? row.start.actor.entry.grace : options_.end_timeout);
   processes_.send(row.process, EndExecutor{row.graceful, row.stop_why, row.store_by.has_value(), row.orderly});
   if (!row.graceful && row.store_by && row.submitted > 0) {
     row.deadline = kill_at_;  // it awaits calls, as it reported
   } else if (!row.graceful) {
     row.deadline = row.store_by && row.residence.any() ? *row.store_by
-                                                       : outbox_.now() + options_.end_within;
+                                                       : outbox_.now() + options_.end_timeout;
   } else if (row.phase == SlotPhase::ready) {
     row.deadline.reset();
   }
@@ -193,7 +193,7 @@ void Slots::departs(SlotId slot, SlotRow& row, const ExecutorBlocked& message) {
     row.graceful = true;
     row.stop_why = "the calls that it has submitted are awaited";
   }
-  head_.tell(SlotLent{slot, true, true, cause});
+  head_.tell(SlotCpuReleased{slot, true, true, cause});
   if (!asked && !row.is_actor()) processes_.send(row.start.lessee, FromHead{SlotLost{slot, cause}});
 }
 

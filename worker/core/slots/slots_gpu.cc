@@ -1,13 +1,13 @@
 // Reactions of slots to executors that exceed their share of a device.
 #include <fmt/format.h>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "worker/core/slots/slots.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_over("worker.executor_over_its_share_of_a_gpu");
+const CoverageMark mark_over("worker.executor_over_its_share_of_a_gpu");
 
 }  // namespace
 
@@ -30,10 +30,10 @@ std::vector<GpuHolder> Slots::gpu_holders() const {
 void Slots::sampled(const GpuMemorySampled& sample) {
   for (const GpuVerdict& verdict : gpus_.look(sample, gpu_holders())) {
     SlotRow& row = rows_.at(verdict.slot);
-    head_.tell(SlotOverShare{verdict.slot, verdict.generation, verdict.on, verdict.text});
+    head_.tell(SlotShareExceeded{verdict.slot, verdict.generation, verdict.on, verdict.text});
     if (!verdict.on) continue;
     mark_over.hit();
-    outbox_.emit(WarnPeople{verdict.text});
+    outbox_.emit(LogWarning{verdict.text});
     if (verdict.reacts == Reacts::error) {
       processes_.send(row.process, OverShare{verdict.text});
     } else if (verdict.reacts == Reacts::kill) {

@@ -1,13 +1,13 @@
 // Reactions of slots to memory pressure of the node.
 #include <fmt/format.h>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "worker/core/slots/slots.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_ended("worker.executor_ended_for_memory");
+const CoverageMark mark_ended("worker.executor_ended_for_memory");
 
 // Each start of an actor's slot is an incarnation of the actor. The head, which counts restarts,
 // may not have counted all of them.

@@ -11,7 +11,7 @@ constexpr std::size_t max_candidates = 256;
 
 }  // namespace
 
-Pull::Pull(PullWish wish, std::uint64_t bytes)
+Pull::Pull(ObjectRequest wish, std::uint64_t bytes)
     : key(wish.key), size_bytes(wish.size_bytes), chunk_bytes(bytes), argument(wish.argument) {
   // An empty object has one chunk, so that it is read from a source, too.
   const std::uint64_t count = std::max<std::uint64_t>(1, (size_bytes + bytes - 1) / bytes);

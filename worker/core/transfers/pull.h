@@ -51,7 +51,7 @@ struct Pull {
   };
   enum class Chunk : unsigned char { missing, under_way, there };
 
-  explicit Pull(PullWish wish, std::uint64_t chunk_bytes);
+  explicit Pull(ObjectRequest wish, std::uint64_t chunk_bytes);
 
   std::uint64_t offset_of(std::uint32_t number) const { return number * chunk_bytes; }
   std::uint64_t length_of(std::uint32_t number) const;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -12,13 +12,13 @@ namespace {
 using Stage = Pull::Stage;
 using State = Source::State;
 
-const Mark mark_second_source("transfer.chunk_of_a_second_source");
-const Mark mark_partial("transfer.chunk_of_a_node_that_still_fetches");
-const Mark mark_again("transfer.chunk_fetched_again");
-const Mark mark_stalled("transfer.nobody_has_the_rest");
-const Mark mark_budget("transfer.bytes_in_flight_at_their_limit");
-const Mark mark_late("transfer.chunk_too_late");
-const Mark mark_recalled("transfer.leave_to_read_taken_back");
+const CoverageMark mark_second_source("transfer.chunk_of_a_second_source");
+const CoverageMark mark_partial("transfer.chunk_of_a_node_that_still_fetches");
+const CoverageMark mark_again("transfer.chunk_fetched_again");
+const CoverageMark mark_stalled("transfer.nobody_has_the_rest");
+const CoverageMark mark_budget("transfer.bytes_in_flight_at_their_limit");
+const CoverageMark mark_late("transfer.chunk_too_late");
+const CoverageMark mark_recalled("transfer.leave_to_read_taken_back");
 
 // every n-th admission takes the oldest pull; the others prefer arguments
 constexpr std::uint64_t oldest_first_every = 4;
@@ -36,7 +36,7 @@ std::string name_of(const PullKey& key) {
 
 // ---- requests -----------------------------------------------------------------------------------
 
-Result<PullId> PullQueue::want(Time now, PullWish wish, std::vector<PullCommand>& out) {
+Result<PullId> PullQueue::want(Time now, ObjectRequest wish, std::vector<PullCommand>& out) {
   if (const auto at = by_key_.find(wish.key); at != by_key_.end()) {
     const PullId id = at->second;
     Pull& pull = pulls_.at(id);
@@ -130,7 +130,7 @@ void PullQueue::refused(Time, PullId id, Failure why, std::vector<PullCommand>& 
 
 // ---- replies of nodes ---------------------------------------------------------------------------
 
-void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
+void PullQueue::answered(Time now, NodeId from, const PullReply& ready,
                          std::vector<PullCommand>& out) {
   const auto at = asks_.find(ready.pull);
   if (at == asks_.end()) return;
@@ -153,7 +153,7 @@ void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
       const bool busy = ready.failure->code == ErrorCode::resource_exhausted;
       if (busy && source->busy_rounds++ < options_.busy_rounds) {
         source->state = State::busy;
-        source->due = now + options_.busy_pause;
+        source->due = now + options_.busy_backoff;
       } else if (busy) {
         pull.failure->code = ErrorCode::unavailable;  // the local node has free resources
       }
@@ -177,7 +177,7 @@ void PullQueue::answered(Time now, NodeId from, const PullReady& ready,
   settle(now, id, out);
 }
 
-void PullQueue::more_there(Time now, NodeId from, const ChunksThere& news,
+void PullQueue::more_there(Time now, NodeId from, const ChunksAvailable& news,
                            std::vector<PullCommand>& out) {
   const auto at = asks_.find(news.pull);
   if (at == asks_.end()) return;
@@ -348,14 +348,14 @@ void PullQueue::ask_sources(Time now, Pull& pull, PullId id, std::vector<PullCom
     ++used;
     source.state = State::asked;
     source.ask = ++last_ask_;
-    source.due = now + options_.answer_within;
+    source.due = now + options_.answer_timeout;
     asks_.emplace(source.ask, id);
     out.push_back(AskSource{source.ask, source.node, pull.key});
   }
 }
 
 // Returns false if no source remains. A pull that depends on chunks which other nodes still pull
-// may wait at most `stalled_within`.
+// may wait at most `stalled_timeout`.
 bool PullQueue::can_go_on(Time now, Pull& pull) const {
   bool anybody = pull.under_way > 0, soon = pull.under_way > 0;
   for (Source& source : pull.sources) {
@@ -367,7 +367,7 @@ bool PullQueue::can_go_on(Time now, Pull& pull) const {
   if (soon) {
     pull.stalled_by.reset();
   } else if (anybody && !pull.stalled_by) {
-    pull.stalled_by = now + options_.stalled_within;
+    pull.stalled_by = now + options_.stalled_timeout;
   }
   return anybody;
 }
@@ -490,7 +490,7 @@ void PullQueue::source_failed(Time now, Pull& pull, Source& source, Failure why,
   if (known) return;
   source.failed_at = now;
   if (++source.failures >= options_.source_failures) return close(pull, source, out);
-  source.due = now + options_.retry_pause * (1 << std::min(source.failures - 1, 8));
+  source.due = now + options_.retry_backoff * (1 << std::min(source.failures - 1, 8));
 }
 
 void PullQueue::close(Pull& pull, Source& source, std::vector<PullCommand>& out) {

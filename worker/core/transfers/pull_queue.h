@@ -3,7 +3,7 @@
 // `PullDone`.
 // Thread: owner (pure; one core). Units: sizes in bytes.
 // Errors: resource_exhausted above `max_waiting`; the last failure when all sources failed or the
-// pull stalled for `stalled_within`.
+// pull stalled for `stalled_timeout`.
 // Not: bytes, memory, and connections; the owner carries out the commands.
 #pragma once
 
@@ -28,7 +28,7 @@ class PullQueue {
 
   // Starts or joins the pull of the requested key. Fails with resource_exhausted if too many
   // requests wait, and with invalid_argument without a source.
-  Result<PullId> want(Time now, PullWish wish, std::vector<PullCommand>& out);
+  Result<PullId> want(Time now, ObjectRequest wish, std::vector<PullCommand>& out);
   // Withdraws one request. The last one ends the pull as cancelled, when no chunk is being written.
   void unwant(Time now, PullId pull, std::vector<PullCommand>& out);
   // A call waits for the pull now.
@@ -43,8 +43,8 @@ class PullQueue {
   void refused(Time now, PullId pull, Failure why, std::vector<PullCommand>& out);
 
   // A reply of a node that is no longer a source changes nothing.
-  void answered(Time now, NodeId from, const PullReady& ready, std::vector<PullCommand>& out);
-  void more_there(Time now, NodeId from, const ChunksThere& news, std::vector<PullCommand>& out);
+  void answered(Time now, NodeId from, const PullReply& ready, std::vector<PullCommand>& out);
+  void more_there(Time now, NodeId from, const ChunksAvailable& news, std::vector<PullCommand>& out);
   void fetched(Time now, ChunkId chunk, std::optional<Failure> failure,
                std::vector<PullCommand>& out);
   void completed(Time now, PullId pull, std::optional<Failure> failure,

@@ -34,20 +34,20 @@ struct PullOptions {
   std::size_t chunks_per_source = 8;                // in transit from one node, over all pulls
   std::size_t max_sources = 4;  // nodes that one pull reads from at the same time
   std::size_t max_waiting = 65536;
-  Duration answer_within = 10s;  // for the reply to a `PullRequest`
+  Duration answer_timeout = 10s;  // for the reply to a `PullRequest`
   // in addition to the transfer time, at `least_bytes_per_second`, of the bytes in transit from the
   // node
   Duration chunk_within = 5s;
   std::uint64_t least_bytes_per_second = std::uint64_t{4} << 20;
   // while the missing chunks exist only at nodes that still pull them
-  Duration stalled_within = 10s;
-  Duration retry_pause = 50ms;    // after the first failure of a source; doubles with each failure
+  Duration stalled_timeout = 10s;
+  Duration retry_backoff = 50ms;    // after the first failure of a source; doubles with each failure
   int source_failures = 5;        // consecutive failures before a source is given up
-  Duration busy_pause = 100ms;
+  Duration busy_backoff = 100ms;
   int busy_rounds = 100;
 };
 
-struct PullWish {
+struct ObjectRequest {
   PullKey key{};
   std::uint64_t size_bytes = 0;
   std::vector<NodeId> sources{};  // sources in the order in which they are asked
@@ -77,7 +77,7 @@ struct AskSource {
   PullKey key;
   friend bool operator==(const AskSource&, const AskSource&) = default;
 };
-// The source may release the object (`PullOver`).
+// The source may release the object (`PullComplete`).
 struct ReleaseSource {
   AskId ask = 0;
   NodeId from;

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 
 namespace mobula::internal::worker {
 namespace {
 
-const Mark mark_partial_offer("worker.offer_of_what_is_still_coming");
-const Mark mark_withheld("worker.failed_pull_waits_for_its_readers");
-const Mark mark_plain_refused("worker.plain_bytes_refused");
+const CoverageMark mark_partial_offer("worker.offer_of_what_is_still_coming");
+const CoverageMark mark_withheld("worker.failed_pull_waits_for_its_readers");
+const CoverageMark mark_plain_refused("worker.plain_bytes_refused");
 
 transfer::PullOptions pull_options(const WorkerOptions& options) {
   transfer::PullOptions out;
@@ -31,7 +31,7 @@ Transfers::Transfers(Outbox& outbox, const WorkerOptions& options, Peers& peers)
 Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t size_bytes,
                                                 const std::vector<NodeId>& sources, bool argument) {
   std::vector<transfer::PullCommand> commands;
-  transfer::PullWish wish{.key = {object, {}},
+  transfer::ObjectRequest wish{.key = {object, {}},
                           .size_bytes = size_bytes,
                           .sources = sources,
                           .argument = argument,
@@ -44,7 +44,7 @@ Result<transfer::PullId> Transfers::pull_object(ObjectId object, std::uint64_t s
 Result<transfer::PullId> Transfers::pull_file(const ProgramFile& file, NodeId source) {
   std::vector<transfer::PullCommand> commands;
   // All calls of the program wait for it.
-  transfer::PullWish wish{.key = {{}, file.hash},
+  transfer::ObjectRequest wish{.key = {{}, file.hash},
                           .size_bytes = static_cast<std::uint64_t>(file.size_bytes),
                           .sources = {source},
                           .argument = true};
@@ -84,10 +84,10 @@ void Transfers::add_source(transfer::PullId pull, NodeId node) {
   carry_out(std::move(commands));
 }
 
-void Transfers::answered(NodeId from, PullReady ready) {
+void Transfers::answered(NodeId from, PullReply ready) {
   if (!ready.failure && ready.key.empty() && !trusted_) {
     mark_plain_refused.hit();
-    peers_.send(from, PullOver{ready.pull, {}});
+    peers_.send(from, PullComplete{ready.pull, {}});
     ready.failure = failure(ErrorCode::permission_denied,
                             fmt::format("node {} would send bytes unsealed, and the fabric is not "
                                         "declared trusted",
@@ -98,7 +98,7 @@ void Transfers::answered(NodeId from, PullReady ready) {
   carry_out(std::move(commands));
 }
 
-void Transfers::more_there(NodeId from, const ChunksThere& news) {
+void Transfers::more_there(NodeId from, const ChunksAvailable& news) {
   std::vector<transfer::PullCommand> commands;
   queue_.more_there(outbox_.now(), from, news, commands);
   carry_out(std::move(commands));
@@ -139,7 +139,7 @@ void Transfers::carry_out(transfer::AskSource& ask) {
 }
 
 void Transfers::carry_out(transfer::ReleaseSource& release) {
-  peers_.send(release.from, PullOver{release.ask, release.key.object});
+  peers_.send(release.from, PullComplete{release.ask, release.key.object});
 }
 
 void Transfers::carry_out(transfer::FetchChunk& fetch) {
@@ -165,7 +165,7 @@ void Transfers::carry_out(transfer::ChunkThere& there) {
   if (there.key.object.empty()) return;
   for (const auto& [id, offer] : offers_) {
     const bool reads = offer.pull == there.pull && offer.answered && !offer.recalled && !offer.withdrawn;
-    if (reads) peers_.send(offer.reader, ChunksThere{offer.ask, {there.number}});
+    if (reads) peers_.send(offer.reader, ChunksAvailable{offer.ask, {there.number}});
   }
 }
 
@@ -201,7 +201,7 @@ void Transfers::carry_out(transfer::PullDone& done) {
 // ---- from this node -----------------------------------------------------------------------------
 
 void Transfers::refuse(NodeId reader, std::uint64_t ask, Failure why) {
-  PullReady answer;
+  PullReply answer;
   answer.pull = ask;
   answer.failure = std::move(why);
   peers_.send(reader, std::move(answer));
@@ -242,7 +242,7 @@ void Transfers::offered(const BulkOffered& offered) {
     return served(offered.offer);
   }
   if (offer->withdrawn) return;  // the shell ends it next
-  PullReady ready;
+  PullReply ready;
   ready.pull = offer->ask;
   ready.size_bytes = offered.size_bytes;
   ready.token = offered.token;
@@ -256,7 +256,7 @@ void Transfers::offered(const BulkOffered& offered) {
   peers_.send(offer->reader, std::move(ready));
 }
 
-// The reader's present read fails or completes; it then sends PullOver.
+// The reader's present read fails or completes; it then sends PullComplete.
 void Transfers::recall(Offer& offer, std::uint64_t id) {
   if (std::exchange(offer.recalled, true) || offer.withdrawn) return;
   refuse(offer.reader, offer.ask,

@@ -16,7 +16,7 @@
 #include "base/table.h"
 #include "store/core/slab_space.h"
 #include "worker/core/transfers/pull_queue.h"
-#include "protocol/transfer_books.h"
+#include "protocol/transfer_log.h"
 #include "worker/core/outbox.h"
 #include "worker/core/peers.h"
 
@@ -40,8 +40,8 @@ class Transfers {
   void hurry(transfer::PullId pull) { queue_.hurry(pull); }
   // Adds a node that is pulling the same object.
   void add_source(transfer::PullId pull, NodeId node);
-  void answered(NodeId from, PullReady ready);
-  void more_there(NodeId from, const ChunksThere& news);
+  void answered(NodeId from, PullReply ready);
+  void more_there(NodeId from, const ChunksAvailable& news);
   void fetched(const ChunkFetched& fetched);
   void finished(const PullFinished& finished);
 
@@ -61,7 +61,7 @@ class Transfers {
   void remember(const transfer::PullDone& done, JobId job);
   // Transfers in progress, if requested, and finished ones.
   using JobOf = std::function<JobId(ObjectId)>;
-  TransfersTold told(const AskTransfers& asked, const JobOf& job_of) const;
+  TransfersReply told(const TransfersRequest& asked, const JobOf& job_of) const;
   bool remembers() const { return !books_.empty(); }
   // Counters of all finished pulls since the start of the agent.
   std::vector<TransferCount> counts() const { return books_.counted().counts; }
@@ -116,7 +116,7 @@ class Transfers {
   std::vector<transfer::BeginPull> begun_;
   std::vector<transfer::PullDone> done_;
   std::vector<ObjectId> unread_;
-  transfer::TransferBooks books_;
+  transfer::TransferLog books_;
 };
 
 }  // namespace mobula::internal::worker

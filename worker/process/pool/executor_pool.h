@@ -23,7 +23,7 @@
 #include "base/id.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 #include "worker/process/watch/cgroup.h"
 #include "worker/process/pool/exit_cause.h"
 #include "worker/process/orphans.h"
@@ -187,7 +187,7 @@ class ExecutorPool {
   void make_room_for_nursery();
   void send_requests(Serial serial);
   void read_nursery(Serial serial);
-  void take_hello(Serial serial, const NurseryHello& hello);
+  void take_hello(Serial serial, const ForkServerHello& hello);
   void take_reply(Serial serial, const ForkReply& reply);
   void nursery_ended(Serial serial);
   void leave(Serial serial);

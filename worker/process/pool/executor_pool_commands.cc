@@ -6,7 +6,7 @@
 
 #include "worker/process/pool/executor_pool.h"
 #include "worker/process/watch/process_tree.h"
-#include "worker/process/warden.h"
+#include "worker/process/job_shim.h"
 
 namespace mobula::internal::worker {
 namespace {
@@ -46,7 +46,7 @@ void ExecutorPool::start_command(Serial serial) {
   std::vector<EnvironmentVariable> settings = marks_of(executor.slot, executor.process);
   auto of_warden = with_variables(options_.environment, settings);
   settings.insert(settings.end(), executor.environment.begin(), executor.environment.end());
-  WardenOrder order;
+  JobShimRequest order;
   order.environment = with_variables(options_.environment, settings);
   order.argv = executor.command->argv;
   order.program = found_in_path(order.argv.front(), value_of(order.environment, "PATH"));
@@ -78,7 +78,7 @@ void ExecutorPool::read_words(Serial serial) {
     executor.control.reset();
     return;
   }
-  for (const WardenWord& word : *words) {
+  for (const JobShimEvent& word : *words) {
     if (!word.ended && !executor.reported) {
       executor.stamp = ProcessStamp{word.pid, word.start_time};
       report_started(serial);

@@ -8,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 
 namespace mobula::internal::worker {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "base/fd.h"
 #include "device/host.h"
-#include "worker/core/worker_event.h"
+#include "worker/core/worker_events.h"
 
 namespace mobula::internal::worker {
 

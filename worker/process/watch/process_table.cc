@@ -13,7 +13,7 @@
 #include <sstream>
 #include <vector>
 
-#include "protocol/messages/nursery_wire.h"
+#include "protocol/messages/fork_server_wire.h"
 
 namespace mobula::internal::worker {
 namespace {

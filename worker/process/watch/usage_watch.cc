@@ -43,7 +43,7 @@ UsageWatch::UsageWatch(HostPaths paths)
     : paths_(std::move(paths)), page_bytes_(::sysconf(_SC_PAGESIZE)), ticks_per_second_(::sysconf(_SC_CLK_TCK)) {}
 
 // Ticks of user, nice, system, idle, iowait, irq, softirq, steal.
-void UsageWatch::look_at_machine(UsageTold& told) const {
+void UsageWatch::look_at_machine(UsageReply& told) const {
   Text buffer;
   std::string_view stat = read_small(paths_.proc + "/stat", buffer);
   if (stat.starts_with("cpu ")) {
@@ -107,8 +107,8 @@ void UsageWatch::add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_l
   }
 }
 
-const UsageTold& UsageWatch::look_now(Time now, const Executors& executors) {
-  UsageTold& told = last_.emplace();
+const UsageReply& UsageWatch::look_now(Time now, const Executors& executors) {
+  UsageReply& told = last_.emplace();
   told.at = now - Time();
   look_at_machine(told);
   for (const auto& gpu : gpus_.devices) told.devices.push_back({gpu.device, gpu.used_bytes});

@@ -11,7 +11,7 @@
 
 #include "base/time.h"
 #include "device/host.h"
-#include "protocol/messages/node_questions.h"
+#include "protocol/messages/node_queries.h"
 #include "worker/core/slots/memory_event.h"
 #include "worker/process/watch/memory_watch.h"
 
@@ -30,7 +30,7 @@ class UsageWatch {
 
   // `executors` is called only for a new sample. The result has no `request` and no store.
   template <class Look>
-  const UsageTold& look(Time now, Look&& executors) {
+  const UsageReply& look(Time now, Look&& executors) {
     if (last_ && now - looked_ < answers_serve) return *last_;
     looked_ = now;
     return look_now(now, executors());
@@ -39,8 +39,8 @@ class UsageWatch {
   void took(const GpuMemorySampled& sample) { gpus_ = sample; }
 
  private:
-  const UsageTold& look_now(Time now, const Executors& executors);
-  void look_at_machine(UsageTold& told) const;
+  const UsageReply& look_now(Time now, const Executors& executors);
+  void look_at_machine(UsageReply& told) const;
   bool add(pid_t pid, ExecutorUsage& usage) const;
   void add_below(pid_t pid, ExecutorUsage& usage, std::size_t& reads_left) const;
   // False: some processes were left out.
@@ -50,7 +50,7 @@ class UsageWatch {
   const std::int64_t page_bytes_;
   const std::int64_t ticks_per_second_;
   GpuMemorySampled gpus_;
-  std::optional<UsageTold> last_;
+  std::optional<UsageReply> last_;
   Time looked_{};
 };
 

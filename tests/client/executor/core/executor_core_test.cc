@@ -172,8 +172,8 @@ TEST_F(Executor, ArgumentsDoNotFitWithOthers_ReturnsCall) {
   push(owner, 2, true);
   const auto token = commanded<FetchArguments>().at(0).token;
   step(ArgumentsFetched{token, failure(ErrorCode::resource_exhausted, "the store is full")});
-  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
-  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  ASSERT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
   EXPECT_TRUE(told<CallReply>().empty());
 }
 
@@ -216,8 +216,8 @@ TEST_F(Executor, ForcedCancel_EndsProcessAndReturnsCalls) {
   say(owner, CancelCall{1, true, true});
   ASSERT_EQ(told<CallReply>().size(), 1u);
   EXPECT_EQ(told<CallReply>()[0].outcome, CallOutcome::cancelled);
-  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
-  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  ASSERT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
   acknowledge(owner, 3);
   ASSERT_EQ(commanded<Leave>().size(), 1u);
   EXPECT_EQ(commanded<Leave>()[0].kind, EndKind::killed);
@@ -230,15 +230,15 @@ TEST_F(Executor, RetiresAfterCallsAreAcknowledged) {
   push(owner, 3);
   finish(running_.at(0).token);
   finish(running_.at(1).token);
-  EXPECT_EQ(told<StreamRetires>().size(), 1u);
+  EXPECT_EQ(told<StreamClosing>().size(), 1u);
   EXPECT_EQ(told<CallReply>().size(), 1u);
-  // StreamRetires precedes the last reply, so the caller sends no further call.
+  // StreamClosing precedes the last reply, so the caller sends no further call.
   EXPECT_TRUE(std::holds_alternative<CallReply>(last_told(owner)));
-  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
-  EXPECT_EQ(told<CallHandedBack>()[0].number, 3u);
+  ASSERT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>()[0].number, 3u);
   EXPECT_TRUE(commanded<Leave>().empty());
   push(owner, 4);
-  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>().size(), 1u);
   acknowledge(owner, 5);
   ASSERT_EQ(commanded<Leave>().size(), 1u);
   EXPECT_EQ(told_agent<ExecutorRetires>().size(), 1u);
@@ -249,7 +249,7 @@ TEST_F(Executor, NoAcknowledgement_LeavesAfterTimeout) {
   push(owner, 1);
   finish(running_.at(0).token);
   EXPECT_TRUE(commanded<Leave>().empty());
-  pass(ExecutorOptions{}.leave_bound);
+  pass(ExecutorOptions{}.leave_timeout);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -261,7 +261,7 @@ TEST_F(Executor, StaysUntilTensorsAreElsewhere) {
   acknowledge(owner, 2);
   EXPECT_EQ(commanded<Evacuate>().size(), 1u);
   EXPECT_TRUE(told_agent<ExecutorRetires>().empty());
-  pass(ExecutorOptions{}.leave_bound * 20);
+  pass(ExecutorOptions{}.leave_timeout * 20);
   EXPECT_TRUE(commanded<Evacuate>().empty()) << "it is asked once";
   EXPECT_TRUE(commanded<Leave>().empty());
   step(Evacuated{});
@@ -275,7 +275,7 @@ TEST_F(Executor, TensorsCannotMove_LeavesAfterTimeout) {
   push(owner, 1);
   finish(running_.at(0).token);
   acknowledge(owner, 2);
-  pass(ExecutorOptions{}.evacuation_bound - Duration(1ms));
+  pass(ExecutorOptions{}.evacuation_timeout - Duration(1ms));
   EXPECT_TRUE(commanded<Leave>().empty());
   EXPECT_TRUE(core_.next_deadline().has_value());
   pass(Duration(1ms));
@@ -309,7 +309,7 @@ TEST_F(Executor, StaysUntilCallerHoldsReplyContents) {
   finish(running_.at(0).token, {inside});
   acknowledge(owner, 2);
   EXPECT_TRUE(commanded<Leave>().empty());
-  say(owner, ReplyHeld{1});
+  say(owner, ReplyClaimed{1});
   EXPECT_EQ(commanded<ReleasePins>().size(), 1u);
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
@@ -320,7 +320,7 @@ TEST_F(Executor, ReplyNeverHeld_ReleasesPinsAsUnheld) {
   RefRecord inside;
   inside.object = ObjectId::of(5);
   finish(running_.at(0).token, {inside});
-  say(owner, ReplyHeld{1, true});
+  say(owner, ReplyClaimed{1, true});
   ASSERT_EQ(commanded<ReleasePins>().size(), 1u);
   EXPECT_TRUE(commanded<ReleasePins>()[0].unheld);
 }
@@ -343,9 +343,9 @@ TEST_F(Executor, ReturnsQueueOnRequestAndContinues) {
   be_task_executor();
   push(owner, 1);
   push(owner, 2);
-  say(owner, TakeBackCalls{});
-  ASSERT_EQ(told<CallHandedBack>().size(), 1u);
-  EXPECT_EQ(told<CallHandedBack>()[0].number, 2u);
+  say(owner, ReturnCallsRequest{});
+  ASSERT_EQ(told<CallReturned>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>()[0].number, 2u);
   push(owner, 3);
   finish(running_.at(0).token);
   EXPECT_EQ(order().back(), TaskId::of(103));
@@ -357,13 +357,13 @@ TEST_F(Executor, CallBlocked_ReturnsQueueAndReleasesCpu) {
   push(owner, 2);
   const auto token = running_.at(0).token;
   step(CallBlocked{token, true});
-  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>().size(), 1u);
   EXPECT_TRUE(told_agent<ExecutorBlocked>().empty());
   pass(5ms);
   ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
   EXPECT_TRUE(told_agent<ExecutorBlocked>()[0].on);
   push(owner, 3);
-  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>().size(), 1u);
   step(CallBlocked{token, false});
   ASSERT_EQ(told_agent<ExecutorBlocked>().size(), 1u);
   EXPECT_FALSE(told_agent<ExecutorBlocked>()[0].on);
@@ -387,7 +387,7 @@ TEST_F(Executor, GracefulEnd_FinishesRunningCall) {
   push(owner, 1);
   push(owner, 2);
   step(EndAsked{true});
-  EXPECT_EQ(told<CallHandedBack>().size(), 1u);
+  EXPECT_EQ(told<CallReturned>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(0).token);
   EXPECT_EQ(told<CallReply>().size(), 1u);
@@ -404,7 +404,7 @@ TEST_F(Executor, AbruptEnd_LeavesAtOnce) {
 
 // ---- resident results -------------------------------------------------------------------------
 
-const Residence two_results{2, 200, ObjectId::of(7)};
+const ResidentResults two_results{2, 200, ObjectId::of(7)};
 
 }  // namespace
 }  // namespace mobula::internal::executor

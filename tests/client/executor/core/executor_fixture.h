@@ -22,14 +22,14 @@ class Executor : public testing::Test {
     AssignExecutor assignment;
     assignment.lessee = ProcessId::of(owner);
     assignment.demand_class.max_calls = max_calls;
-    assignment.lend_after = 5ms;
+    assignment.cpu_release_delay = 5ms;
     step(Assigned{assignment});
   }
   void be_actor(std::int32_t max_concurrency = 1) {
     AssignExecutor assignment;
     assignment.actor.actor = ActorId::of(1);
     assignment.actor.max_concurrency = max_concurrency;
-    assignment.lend_after = 5ms;
+    assignment.cpu_release_delay = 5ms;
     step(Assigned{assignment});
     ASSERT_EQ(started().size(), 1u);
     EXPECT_EQ(started()[0].call.form->kind, CallKind::construct_actor);
@@ -56,7 +56,7 @@ class Executor : public testing::Test {
     step(Tick{});
   }
   void say(std::uint64_t caller, CallerMessage message) {
-    CallerSaid said;
+    ReceivedFromCaller said;
     said.caller = ProcessId::of(caller);
     said.frame.sequence = ++sent_[caller];
     said.frame.message = std::move(message);
@@ -64,7 +64,7 @@ class Executor : public testing::Test {
   }
   // The caller has processed all messages through this number.
   void acknowledge(std::uint64_t caller, std::uint64_t through) {
-    CallerSaid said;
+    ReceivedFromCaller said;
     said.caller = ProcessId::of(caller);
     said.frame.acknowledged = through;
     step(said);
@@ -110,7 +110,7 @@ class Executor : public testing::Test {
   std::vector<M> told(std::uint64_t caller = owner) const {
     std::vector<M> found;
     for (const auto& each : out_) {
-      const auto* frame = std::get_if<TellCaller>(&each);
+      const auto* frame = std::get_if<SendToCaller>(&each);
       if (frame == nullptr || frame->caller != ProcessId::of(caller) || !frame->frame.message) continue;
       if (const auto* message = std::get_if<M>(&*frame->frame.message)) found.push_back(*message);
     }
@@ -119,7 +119,7 @@ class Executor : public testing::Test {
   ExecutorMessage last_told(std::uint64_t caller) const {
     ExecutorMessage last;
     for (const auto& each : out_) {
-      const auto* frame = std::get_if<TellCaller>(&each);
+      const auto* frame = std::get_if<SendToCaller>(&each);
       if (frame && frame->caller == ProcessId::of(caller) && frame->frame.message) {
         last = *frame->frame.message;
       }
@@ -130,7 +130,7 @@ class Executor : public testing::Test {
   std::vector<M> told_agent() const {
     std::vector<M> found;
     for (const auto& each : out_) {
-      const auto* agent = std::get_if<TellAgent>(&each);
+      const auto* agent = std::get_if<SendToAgent>(&each);
       const auto* message = agent == nullptr ? nullptr : std::get_if<M>(&agent->message);
       if (message != nullptr) found.push_back(*message);
     }

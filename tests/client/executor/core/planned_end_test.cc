@@ -20,7 +20,7 @@ TEST_F(PlannedEnd, AwaitsSubmittedCalls) {
   EXPECT_TRUE(departing[0].departing);
   EXPECT_FALSE(departing[0].on);
   EXPECT_EQ(departing[0].submitted, 3u);
-  pass(ExecutorOptions{}.leave_bound * 20);
+  pass(ExecutorOptions{}.leave_timeout * 20);
   EXPECT_TRUE(commanded<Leave>().empty());
   step(SubmittedDone{});
   ASSERT_EQ(commanded<Leave>().size(), 1u);
@@ -68,9 +68,9 @@ TEST_F(PlannedEnd, AwaitsNoAcknowledgementOfClosedCaller) {
   be_actor();
   push(2, 1);
   finish(running_.at(1).token);
-  say(2, ReplyHeld{0, false, true});
+  say(2, ReplyClaimed{0, false, true});
   step(EndAsked{true});
-  EXPECT_TRUE(told<StreamRetires>(2).empty());
+  EXPECT_TRUE(told<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
@@ -78,17 +78,17 @@ TEST_F(PlannedEnd, AwaitsNoCallerWithoutCalls) {
   be_actor();
   acknowledge(2, 0);
   step(EndAsked{true});
-  EXPECT_TRUE(told<StreamRetires>(2).empty());
+  EXPECT_TRUE(told<StreamClosing>(2).empty());
   EXPECT_EQ(commanded<Leave>().size(), 1u);
 }
 
 TEST_F(PlannedEnd, AwaitsReturnedCaller) {
   be_actor();
-  say(2, ReplyHeld{0, false, true});
+  say(2, ReplyClaimed{0, false, true});
   push(2, 1);
   finish(running_.at(1).token);
   step(EndAsked{true});
-  EXPECT_EQ(told<StreamRetires>(2).size(), 1u);
+  EXPECT_EQ(told<StreamClosing>(2).size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
 }
 
@@ -111,7 +111,7 @@ TEST_F(PlannedEnd, DestroysActorWhenJobEnds) {
   EXPECT_EQ(commanded<CancelRunning>().size(), 1u);
   EXPECT_TRUE(commanded<Leave>().empty());
   finish(running_.at(1).token);
-  EXPECT_TRUE(commanded<TellCaller>().empty()) << "the caller learns of the end from the head, not of a cancellation";
+  EXPECT_TRUE(commanded<SendToCaller>().empty()) << "the caller learns of the end from the head, not of a cancellation";
   EXPECT_EQ(commanded<DestroyActor>().size(), 1u);
   EXPECT_TRUE(commanded<AwaitSubmitted>().empty());
   ASSERT_EQ(commanded<Leave>().size(), 1u);

@@ -8,17 +8,17 @@ TEST_F(Executor, HoldingResults_StaysUntilFreed) {
   be_task_executor(1);
   push(owner, 1);
   step(ResultsHeld{two_results});
-  ASSERT_EQ(told<HoldsResults>().size(), 1u);
-  EXPECT_TRUE(told<HoldsResults>()[0].on);
+  ASSERT_EQ(told<ResidentStateChanged>().size(), 1u);
+  EXPECT_TRUE(told<ResidentStateChanged>()[0].on);
   finish(running_.at(0).token);
   EXPECT_EQ(told<CallReply>().size(), 1u);
-  EXPECT_TRUE(told<StreamRetires>().empty());
+  EXPECT_TRUE(told<StreamClosing>().empty());
   push(owner, 2);
   EXPECT_EQ(core_.running(), 1u) << "who needs the results comes here";
   finish(running_.at(1).token);
   EXPECT_FALSE(core_.leaving());
   step(ResultsHeld{});
-  EXPECT_FALSE(told<HoldsResults>().at(0).on);
+  EXPECT_FALSE(told<ResidentStateChanged>().at(0).on);
   EXPECT_TRUE(core_.leaving());
 }
 
@@ -27,17 +27,17 @@ TEST_F(Executor, NotifiesAgentOfResidentSlot) {
   push(owner, 1);
   step(ResultsHeld{two_results});
   finish(running_.at(0).token);
-  EXPECT_TRUE(told_agent<ExecutorResides>().empty()) << "the next call may be on its way";
+  EXPECT_TRUE(told_agent<ExecutorResident>().empty()) << "the next call may be on its way";
   EXPECT_EQ(core_.next_deadline(), now_ + 5ms);
   pass(5ms);
-  ASSERT_EQ(told_agent<ExecutorResides>().size(), 1u);
-  EXPECT_EQ(told_agent<ExecutorResides>()[0].residence, two_results);
+  ASSERT_EQ(told_agent<ExecutorResident>().size(), 1u);
+  EXPECT_EQ(told_agent<ExecutorResident>()[0].residence, two_results);
   step(ResultsHeld{{1, 100, ObjectId::of(8)}});
-  EXPECT_TRUE(told_agent<ExecutorResides>().empty()) << "of each ref that goes only now and then";
+  EXPECT_TRUE(told_agent<ExecutorResident>().empty()) << "of each ref that goes only now and then";
   pass(1s);
-  EXPECT_EQ(told_agent<ExecutorResides>().at(0).residence.results, 1);
+  EXPECT_EQ(told_agent<ExecutorResident>().at(0).residence.results, 1);
   push(owner, 2);
-  EXPECT_FALSE(told_agent<ExecutorResides>().at(0).residence.any()) << "it works";
+  EXPECT_FALSE(told_agent<ExecutorResident>().at(0).residence.any()) << "it works";
 }
 
 TEST_F(Executor, SlotReturned_StoresHeldResults) {
@@ -48,7 +48,7 @@ TEST_F(Executor, SlotReturned_StoresHeldResults) {
   finish(running_.at(0).token);
   step(EndAsked{false, true});
   EXPECT_EQ(commanded<Evacuate>().size(), 1u) << "without waiting for who has given it back";
-  EXPECT_EQ(told_agent<ExecutorResides>().size(), 1u) << "so that it is given the time";
+  EXPECT_EQ(told_agent<ExecutorResident>().size(), 1u) << "so that it is given the time";
   EXPECT_TRUE(commanded<Leave>().empty());
   step(Evacuated{});
   EXPECT_EQ(commanded<Leave>().size(), 1u);

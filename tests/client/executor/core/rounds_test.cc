@@ -19,7 +19,7 @@ class Rounds : public Executor {
   }
   std::vector<std::uint64_t> handed_back() const {
     std::vector<std::uint64_t> numbers;
-    for (const auto& each : told<CallHandedBack>(caller)) numbers.push_back(each.number);
+    for (const auto& each : told<CallReturned>(caller)) numbers.push_back(each.number);
     return numbers;
   }
 };
@@ -52,7 +52,7 @@ TEST_F(Rounds, CallsOfOtherCallers_Continue) {
   push(8, 2);
   elements_are_lost(lost);
   EXPECT_TRUE(handed_back().empty());
-  EXPECT_TRUE(told<CallHandedBack>(8).empty());
+  EXPECT_TRUE(told<CallReturned>(8).empty());
   step(ArgumentsFetched{beside, {}});
   push(caller, 3, false, true);
   EXPECT_TRUE(handed_back().empty()) << "they have no order";
@@ -104,11 +104,11 @@ TEST_F(Rounds, QueueFull_StartsRound) {
   EXPECT_EQ(core_.queued(), 2u);
   call(4, 1);
   ASSERT_EQ(handed_back(), std::vector<std::uint64_t>{4});
-  EXPECT_TRUE(told<CallHandedBack>(caller)[0].no_room);
+  EXPECT_TRUE(told<CallReturned>(caller)[0].no_room);
   finish(running_.at(1).token);
   call(5, 1);
   EXPECT_EQ(handed_back(), std::vector<std::uint64_t>{5}) << "or it would start before the fourth";
-  EXPECT_FALSE(told<CallHandedBack>(caller)[0].no_room);
+  EXPECT_FALSE(told<CallReturned>(caller)[0].no_room);
   push(caller, 6, false, true);
   EXPECT_TRUE(handed_back().empty()) << "beside the others";
   call(7, 2);
@@ -122,7 +122,7 @@ TEST_F(Rounds, Tasks_HaveNoOrder) {
   const auto lost = commanded<FetchArguments>().at(0).token;
   push(owner, 2);
   elements_are_lost(lost);
-  EXPECT_TRUE(told<CallHandedBack>().empty());
+  EXPECT_TRUE(told<CallReturned>().empty());
   EXPECT_EQ(order().back(), TaskId::of(102));
 }
 

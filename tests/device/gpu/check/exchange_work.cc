@@ -15,7 +15,7 @@
 namespace mobula::internal::gpu_check {
 namespace {
 
-using exchange::Arrival;
+using exchange::PullResult;
 using exchange::Elements;
 
 std::string hex_of(std::string_view bytes) {
@@ -62,7 +62,7 @@ class ExchangeWork::Impl {
   std::uint64_t wishes_ = 0;
   std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::map<std::uint64_t, Arrival> arrivals_;  // by request
+  std::map<std::uint64_t, PullResult> arrivals_;  // by request
   std::unique_ptr<exchange::TensorExchange> exchange_;  // last: it reports completions
 };
 
@@ -98,7 +98,7 @@ Result<void> ExchangeWork::Impl::start(const Json& order) {
   options.own_host = host;
   options.fabric = order.value("fabric", "gpu-check");
   options.gpus = gpus_;
-  const auto arrived = [this](Arrival arrival) {
+  const auto arrived = [this](PullResult arrival) {
     const std::scoped_lock lock(mutex_);
     const auto wish = arrival.wish;
     arrivals_.insert_or_assign(wish, std::move(arrival));
@@ -129,7 +129,7 @@ Result<Json> ExchangeWork::Impl::publish(const Json& order) {
   const std::span<const std::byte> there(taken->bytes, size);
   exchange_->publish(ObjectId::of(object), region_of(device.context->uuid(), there, *device.arena->file_of(taken->bytes)), taken->owner);
   RefRecord ref{ObjectId::of(object), node_, process_, {}};
-  const DirectWish wish{.direct = true};
+  const TransportPreference wish{.direct = true};
   ref.tensor = TensorRecord{static_cast<std::int64_t>(size), true, wish, exchange_->self(), 0, 0, device.uuid};
   const auto encoded = encode(ref);
   return Json{{"ref", hex_of({reinterpret_cast<const char*>(encoded.data()), encoded.size()})}};
@@ -166,7 +166,7 @@ Result<Json> ExchangeWork::Impl::pull(const Json& order) {
     exchange_->unwant(wish);
     return failure(ErrorCode::timed_out, fmt::format("nothing arrived within {} ms", within.count()));
   }
-  const Arrival arrival = std::move(arrivals_.extract(wish).mapped());
+  const PullResult arrival = std::move(arrivals_.extract(wish).mapped());
   lock.unlock();
   const double seconds = std::chrono::duration<double>(monotonic_now() - begin).count();
   const auto* elements = std::get_if<Elements>(&arrival.outcome);

@@ -23,7 +23,7 @@ GroupWorld::GroupWorld(std::uint64_t seed, const GroupPlan& plan, GroupMutation 
     auto process = std::make_unique<Process>();
     process->index = i;
     process->id = ProcessId::of(static_cast<unsigned>(i + 1));
-    process->exchange = std::make_unique<transfer::RegionExchange>(process->id);
+    process->exchange = std::make_unique<transfer::TensorExchangeCore>(process->id);
     processes_.push_back(std::move(process));
   }
   make_groups();
@@ -266,7 +266,7 @@ void GroupWorld::begin_round(Seat& seat) {
   step(seat, [&](MemberCore& core, Commands& out) { core.meet(now_, own, seat.input, deadline, out); });
   if (!mutation_.believes_that_all_have_come) return;
   for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
-    Word word;
+    ControlMessage word;
     word.number = static_cast<std::uint64_t>(std::count_if(group.rounds.begin(), group.rounds.begin() + static_cast<std::ptrdiff_t>(seat.round) + 1,
                                                            [](const Round& each) { return !each.pair && !each.opens; }));
     word.operation = own;
@@ -316,7 +316,7 @@ void GroupWorld::carry_out(Seat& seat, const Commands& commands) {
       if (!mutation_.nothing_is_closed) close(seat);
       continue;
     }
-    const auto& said = std::get<SayWord>(command);
+    const auto& said = std::get<SendControl>(command);
     for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
       if (rank != seat.rank && (!said.to || *said.to == rank)) say(seat, rank, said.word);
     }
@@ -331,10 +331,10 @@ void GroupWorld::deliver(Seat& from, Seat& to, std::function<void(Seat&)> what) 
   });
 }
 
-void GroupWorld::say(Seat& seat, std::uint32_t rank, const Word& word) {
-  Word said = word;
+void GroupWorld::say(Seat& seat, std::uint32_t rank, const ControlMessage& word) {
+  ControlMessage said = word;
   if (mutation_.word && !mutation_.word(seat.rank, said)) return;
-  if (mutation_.tells_nobody_else && said.kind == WordKind::let_go && seat.core->other() && *seat.core->other() != rank) return;
+  if (mutation_.tells_nobody_else && said.kind == ControlKind::let_go && seat.core->other() && *seat.core->other() != rank) return;
   const auto bytes = encode(said);
   if (bytes.size() > max_word_bytes) return violation("a word is longer than words are");
   deliver(seat, *seat.group->seats[rank], [this, from = seat.rank, bytes](Seat& to) {
@@ -351,8 +351,8 @@ void GroupWorld::say(Seat& seat, std::uint32_t rank, const Word& word) {
 // Mutation: a completion here counts as a completion at all members.
 void GroupWorld::believe_that_all_came(Seat& seat) {
   for (std::uint32_t rank = 0; rank < seat.group->size(); ++rank) {
-    Word word;
-    word.kind = WordKind::came;
+    ControlMessage word;
+    word.kind = ControlKind::came;
     step(seat, [&](MemberCore& core, Commands& out) { core.heard(now_, rank, word, out); });
   }
 }

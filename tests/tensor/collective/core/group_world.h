@@ -21,7 +21,7 @@
 #include "base/random.h"
 #include "tensor/collective/core/member_core.h"
 #include "tensor/collective/core/progress.h"
-#include "tensor/exchange/core/region_exchange.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::collective {
 
@@ -44,8 +44,8 @@ struct GroupPlan {
 
 // Deliberate fault, to prove that the checks detect it.
 struct GroupMutation {
-  std::function<bool(std::uint32_t from, Word&)> word{};  // false: the message is not sent
-  std::function<void(const Operation& own, Word&)> heard{};
+  std::function<bool(std::uint32_t from, ControlMessage&)> word{};  // false: the message is not sent
+  std::function<void(const Operation& own, ControlMessage&)> heard{};
   std::function<std::string(const std::string& process, int group)> order{};
   bool nothing_is_closed = false;
   bool keeps_turns = false;
@@ -92,7 +92,7 @@ class GroupWorld {
   void step(Seat& seat, const Act& act);
   void carry_out(Seat& seat, const Commands& commands);
   void follow(Seat& seat);
-  void say(Seat& seat, std::uint32_t to, const Word& word);
+  void say(Seat& seat, std::uint32_t to, const ControlMessage& word);
   void deliver(Seat& from, Seat& to, std::function<void(Seat&)> what);
   void believe_that_all_came(Seat& seat);
   void close(Seat& seat);
@@ -114,7 +114,7 @@ class GroupWorld {
   // ---- transfers
   void add_transfers();
   void act(int process, std::vector<transfer::RegionCommand> commands);
-  void issue_transfer(int process, const transfer::Issue& issue);
+  void issue_transfer(int process, const transfer::IssueStep& issue);
   void tick_exchange(int process);
 
   // ---- faults

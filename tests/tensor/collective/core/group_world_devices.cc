@@ -113,7 +113,7 @@ void GroupWorld::add_transfers() {
     at_process(to, 1ms, 60ms, [this, from, to, object, bytes] {
       auto& process = *processes_[static_cast<std::size_t>(to)];
       std::vector<RegionCommand> out;
-      transfer::RegionWish wish;
+      transfer::TensorRequest wish;
       wish.object = object;
       wish.size_bytes = bytes;
       wish.holders = {processes_[static_cast<std::size_t>(from)]->id};
@@ -151,11 +151,11 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
           act(to, std::move(out));
         });
       });
-    } else if (const auto* made = std::get_if<transfer::Export>(&command)) {
+    } else if (const auto* made = std::get_if<transfer::OfferTensor>(&command)) {
       tell_exchange(1ms, [this, operation = made->operation](auto& exchange, auto& out) { exchange.exported(now_, operation, std::string("here"), out); });
-    } else if (const auto* back = std::get_if<transfer::Unexport>(&command)) {
+    } else if (const auto* back = std::get_if<transfer::WithdrawOffer>(&command)) {
       tell_exchange(1ms, [this, operation = back->operation](auto& exchange, auto& out) { exchange.ended(now_, operation, std::nullopt, out); });
-    } else if (const auto* half = std::get_if<transfer::Issue>(&command)) {
+    } else if (const auto* half = std::get_if<transfer::IssueStep>(&command)) {
       issue_transfer(index, *half);
     } else if (const auto* stop = std::get_if<transfer::Cancel>(&command)) {
       const auto at = process.halves.find(stop->operation);
@@ -183,7 +183,7 @@ void GroupWorld::act(int index, std::vector<RegionCommand> commands) {
   tick_exchange(index);
 }
 
-void GroupWorld::issue_transfer(int index, const transfer::Issue& issue) {
+void GroupWorld::issue_transfer(int index, const transfer::IssueStep& issue) {
   auto& process = *processes_[static_cast<std::size_t>(index)];
   occupy(index, fmt::format("transfer {}", issue.operation));
   process.halves[issue.operation] = {.issue = issue};

@@ -71,12 +71,12 @@ struct GroupWorld::Process {
   ProcessId id;
   bool alive = true;
   Time stopped_until{};
-  std::unique_ptr<transfer::RegionExchange> exchange;
+  std::unique_ptr<transfer::TensorExchangeCore> exchange;
   std::string on_device;
   std::map<std::uint64_t, Seat*> claims;
   std::uint64_t last_claim = 0;
   struct Half {
-    transfer::Issue issue;
+    transfer::IssueStep issue;
     bool matched = false, cancelled = false;
   };
   std::map<transfer::OperationId, Half> halves;

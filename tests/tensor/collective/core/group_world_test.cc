@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/mark.h"
+#include "base/coverage_mark.h"
 #include "tensor/collective/core/group_world.h"
 
 namespace mobula::internal::collective {
@@ -107,26 +107,26 @@ std::vector<Mutated> mutations() {
     all.push_back({name, std::move(where), std::move(mutation)});
   };
   add("EndsAreNotSaid", {"Leaves"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) { return word.kind != WordKind::broken; };
+    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::broken; };
     m.nothing_is_closed = true;
   });
   add("WhoNoticesIsNamed", {"Absences"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t from, Word& word) {
-      if (word.kind == WordKind::broken) word.ranks = {from};
+    m.word = [](std::uint32_t from, ControlMessage& word) {
+      if (word.kind == ControlKind::broken) word.ranks = {from};
       return true;
     };
   });
   add("LaterEndsEndThisOne", {"Cancels"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) {
-      if (word.kind == WordKind::broken) word.number = 0;
+    m.word = [](std::uint32_t, ControlMessage& word) {
+      if (word.kind == ControlKind::broken) word.number = 0;
       return true;
     };
   });
   add("NothingIsClosed", {"Leaves"}, [](GroupMutation& m) { m.nothing_is_closed = true; });
   add("NobodyIsWaitedFor", {"Quiet"}, [](GroupMutation& m) { m.believes_that_all_have_come = true; });
   add("WantsAreNotCompared", {"Mismatches"}, [](GroupMutation& m) {
-    m.heard = [](const Operation& own, Word& word) {
-      if (word.kind != WordKind::meeting) return;
+    m.heard = [](const Operation& own, ControlMessage& word) {
+      if (word.kind != ControlKind::meeting) return;
       word.operation.kind = own.kind;
       word.operation.shape = own.shape;
     };
@@ -142,23 +142,23 @@ std::vector<Mutated> mutations() {
   add("TurnsAreKept", {"Devices"}, [](GroupMutation& m) { m.keeps_turns = true; });
   add("TurnsGoBackBeforeItIsQuiet", {"DevicesFaults"}, [](GroupMutation& m) { m.turns_back_before_quiet = true; });
   add("TurnsAreNotPassedOn", {"Devices"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) { return word.kind != WordKind::turn; };
+    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::turn; };
   });
   add("FailedOpeningsAreNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) { return word.kind != WordKind::opened || word.text.empty(); };
+    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::opened || word.text.empty(); };
   });
   add("FailedOpeningsAreSaidToBeOpen", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) {
-      if (word.kind == WordKind::opened) word.text.clear();
+    m.word = [](std::uint32_t, ControlMessage& word) {
+      if (word.kind == ControlKind::opened) word.text.clear();
       return true;
     };
   });
   add("LettingGoIsNotSaid", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) { return word.kind != WordKind::let_go; };
+    m.word = [](std::uint32_t, ControlMessage& word) { return word.kind != ControlKind::let_go; };
   });
   add("WhoLetsGoSaysThatItCame", {"BegunLibraries"}, [](GroupMutation& m) {
-    m.word = [](std::uint32_t, Word& word) {
-      if (word.kind == WordKind::let_go) word.kind = WordKind::came;
+    m.word = [](std::uint32_t, ControlMessage& word) {
+      if (word.kind == ControlKind::let_go) word.kind = ControlKind::came;
       return true;
     };
   });

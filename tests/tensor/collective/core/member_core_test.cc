@@ -16,8 +16,8 @@ struct Pair {
   Pair() : core({.rank = 0, .names = {"rank 0", "rank 1"}, .communication = Communication::useful}) {
     core.connected({.processes = {"a", "b"}, .hosts = {"host", "host"}, .no_communicator = {}});
   }
-  void hear(WordKind kind, const std::string& text = "") {
-    Word word;
+  void hear(ControlKind kind, const std::string& text = "") {
+    ControlMessage word;
     word.kind = kind;
     word.text = text;
     core.heard(start, 1, word, out);
@@ -31,7 +31,7 @@ struct Pair {
     own.device = "GPU-0";
     own.library = "2.28.9";
     core.meet(start, own, {}, std::nullopt, out);
-    Word word;
+    ControlMessage word;
     word.number = number;
     word.operation = own;
     word.operation.device = "GPU-1";
@@ -43,23 +43,23 @@ struct Pair {
     meet(said()->operation.library);
     core.begun(start, std::vector<std::byte>(128), out);
     core.turn_taken(start, std::nullopt, out);
-    hear(WordKind::turn);
+    hear(ControlKind::turn);
     core.opened(start, std::nullopt, out);
-    hear(WordKind::opened);
+    hear(ControlKind::opened);
     core.prepared(start, std::nullopt, out);
     core.turn_taken(start, std::nullopt, out);
     ASSERT_EQ(core.stage(), MemberCore::Stage::moving);
     ASSERT_EQ(core.way(), MemberCore::Way::device);
   }
   // Handshake message of a member of this release.
-  static const Word* said() {
+  static const ControlMessage* said() {
     static Pair other;
     if (other.out.empty()) other.meet("");
-    return &std::get<SayWord>(other.out.front()).word;
+    return &std::get<SendControl>(other.out.front()).word;
   }
-  std::ptrdiff_t count(WordKind kind) const {
+  std::ptrdiff_t count(ControlKind kind) const {
     return std::ranges::count_if(out, [kind](const MemberCommand& command) {
-      const auto* const word = std::get_if<SayWord>(&command);
+      const auto* const word = std::get_if<SendControl>(&command);
       return word != nullptr && word->word.kind == kind;
     });
   }
@@ -84,7 +84,7 @@ TEST(GroupMember, OthersReportCompletion_IsDone) {
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::hearing);
   EXPECT_EQ(pair.core.missing(), MemberCore::Ranks{1});
   EXPECT_FALSE(pair.core.needs_turn());
-  pair.hear(WordKind::came);
+  pair.hear(ControlKind::came);
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::idle);
   EXPECT_FALSE(pair.core.refused());
   EXPECT_TRUE(pair.core.has_communicator());
@@ -94,9 +94,9 @@ TEST(GroupMember, PeerReleasesCommunicator_UsesHostPath) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, std::nullopt, pair.out);
-  pair.hear(WordKind::let_go, "rank 1: its library fails");
+  pair.hear(ControlKind::let_go, "rank 1: its library fails");
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::closing);
-  EXPECT_EQ(pair.count(WordKind::let_go), 1);
+  EXPECT_EQ(pair.count(ControlKind::let_go), 1);
   pair.core.closed(start, std::nullopt, pair.out);
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::preparing);
   EXPECT_EQ(pair.core.way(), MemberCore::Way::plan);
@@ -106,11 +106,11 @@ TEST(GroupMember, PeerReleasesCommunicator_UsesHostPath) {
   EXPECT_FALSE(pair.core.over());
   EXPECT_EQ(pair.core.no_communicator(), "nccl: rank 1: its library fails");
   // A later release message has no effect.
-  pair.hear(WordKind::let_go, "something else");
+  pair.hear(ControlKind::let_go, "something else");
   pair.meet(Pair::said()->operation.library, 2);
   EXPECT_EQ(pair.core.way(), MemberCore::Way::plan);
   EXPECT_EQ(pair.core.no_communicator(), "nccl: rank 1: its library fails");
-  EXPECT_EQ(pair.count(WordKind::let_go), 1);
+  EXPECT_EQ(pair.count(ControlKind::let_go), 1);
 }
 
 // The library could still write memory that another path would read.
@@ -131,15 +131,15 @@ TEST(GroupMember, RemembersCommunicatorOfPeerRequest) {
   Pair pair;
   pair.begin();
   pair.core.moved(start, std::nullopt, pair.out);
-  pair.hear(WordKind::came);
+  pair.hear(ControlKind::came);
   Operation some;
   some.kind = OperationKind::send;
   some.shape = {1 << 20};
   some.device = "GPU-0";
   pair.core.send(start, 1, some, std::nullopt, pair.out);
-  pair.hear(WordKind::let_go, "rank 1: its library fails");
+  pair.hear(ControlKind::let_go, "rank 1: its library fails");
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::hearing);  // for the acceptance
-  pair.hear(WordKind::accept);
+  pair.hear(ControlKind::accept);
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::closing);
   pair.core.closed(start, std::nullopt, pair.out);
   EXPECT_EQ(pair.core.stage(), MemberCore::Stage::preparing);

@@ -11,8 +11,8 @@
 #include <memory>
 #include <queue>
 
-#include "tensor/exchange/core/region_exchange.h"
-#include "tensor/exchange/core/region_parts.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
+#include "tensor/exchange/core/tensor_chunks.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -37,7 +37,7 @@ class Links {
       nodes_.push_back(std::make_unique<Node>());
       RegionOptions options;
       if (plan.part_bytes > 0) options.part_bytes = plan.part_bytes;
-      nodes_.back()->exchange = std::make_unique<RegionExchange>(id(i), options);
+      nodes_.back()->exchange = std::make_unique<TensorExchangeCore>(id(i), options);
     }
   }
 
@@ -45,13 +45,13 @@ class Links {
   double copies() {
     const bool in_parts = plan_.part_bytes > 0;
     const std::uint32_t parts = in_parts ? parts_of(plan_.size_bytes, plan_.part_bytes) : 1;
-    tell(0, [&](RegionExchange& each, auto& out) { each.publish(now_, object, plan_.size_bytes, 0, out); });
+    tell(0, [&](TensorExchangeCore& each, auto& out) { each.publish(now_, object, plan_.size_bytes, 0, out); });
     for (int reader = 1; reader <= plan_.readers; ++reader) {
-      std::vector<RegionWish> together;
+      std::vector<TensorRequest> together;
       for (const auto part : in_parts ? order_of_parts(parts, id(reader)) : std::vector<std::uint32_t>{0}) {
         together.push_back({.object = object, .size_bytes = plan_.size_bytes, .holders = {id(0)}, .paths = {DirectPath::tcp}, .part = part, .keeps = in_parts});
       }
-      tell(reader, [&](RegionExchange& each, auto& out) {
+      tell(reader, [&](TensorExchangeCore& each, auto& out) {
         const auto order = together;
         const auto pulls = each.want(now_, std::move(together), true, out);
         ASSERT_TRUE(pulls.ok());
@@ -71,7 +71,7 @@ class Links {
 
  private:
   struct Node {
-    std::unique_ptr<RegionExchange> exchange;
+    std::unique_ptr<TensorExchangeCore> exchange;
     std::map<RegionPullId, std::uint32_t> parts{};
     bool sends = false, receives = false;
   };
@@ -99,7 +99,7 @@ class Links {
 
   void after(Duration span, std::function<void()> what) { events_.push({now_ + span, ++numbers_, std::move(what)}); }
 
-  void tell(int node, const std::function<void(RegionExchange&, std::vector<RegionCommand>&)>& what) {
+  void tell(int node, const std::function<void(TensorExchangeCore&, std::vector<RegionCommand>&)>& what) {
     std::vector<RegionCommand> out;
     what(*nodes_[static_cast<std::size_t>(node)]->exchange, out);
     for (auto& command : out) act(node, command);
@@ -108,24 +108,24 @@ class Links {
   void act(int node, RegionCommand& command) {
     if (const auto* said = std::get_if<SendRegions>(&command)) {
       after(plan_.message, [this, from = id(node), said = *said] {
-        tell(node_of(said.to), [&](RegionExchange& each, auto& out) { each.heard(now_, from, said.message, out); });
+        tell(node_of(said.to), [&](TensorExchangeCore& each, auto& out) { each.heard(now_, from, said.message, out); });
       });
-    } else if (const auto* made = std::get_if<Export>(&command)) {
+    } else if (const auto* made = std::get_if<OfferTensor>(&command)) {
       after(Duration(0), [this, node, made = *made] {
-        tell(node, [&](RegionExchange& each, auto& out) { each.exported(now_, made.operation, std::to_string(node), out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) { each.exported(now_, made.operation, std::to_string(node), out); });
       });
-    } else if (const auto* back = std::get_if<Unexport>(&command)) {
+    } else if (const auto* back = std::get_if<WithdrawOffer>(&command)) {
       after(Duration(0), [this, node, operation = back->operation] {
-        tell(node, [&](RegionExchange& each, auto& out) { each.ended(now_, operation, std::nullopt, out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) { each.ended(now_, operation, std::nullopt, out); });
       });
-    } else if (const auto* reads = std::get_if<Fetch>(&command)) {
+    } else if (const auto* reads = std::get_if<PullChunk>(&command)) {
       const auto part = nodes_[static_cast<std::size_t>(node)]->parts.at(reads->pull);
       const std::uint64_t size = span_of(plan_.size_bytes, plan_.part_bytes, part).size_bytes;
       flows_.push_back({node_of(reads->holder), node, reads->operation, size});
       go_on();
     } else if (const auto* keeper = std::get_if<Reach>(&command)) {
       after(2 * plan_.message, [this, node, keeper = *keeper] {
-        tell(node, [&](RegionExchange& each, auto& out) { each.reached(now_, keeper.pull, keeper.keeper, {DirectPath::tcp}, out); });
+        tell(node, [&](TensorExchangeCore& each, auto& out) { each.reached(now_, keeper.pull, keeper.keeper, {DirectPath::tcp}, out); });
       });
     } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
       EXPECT_TRUE(std::holds_alternative<RegionsHere>(ended->outcome));
@@ -155,7 +155,7 @@ class Links {
         if (flow.left > 0) {
           flows_.push_back(flow);
         } else {
-          tell(flow.to, [&](RegionExchange& each, auto& out) { each.ended(now_, flow.operation, std::nullopt, out); });
+          tell(flow.to, [&](TensorExchangeCore& each, auto& out) { each.ended(now_, flow.operation, std::nullopt, out); });
         }
         go_on();
       });

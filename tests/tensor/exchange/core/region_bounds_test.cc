@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tensor/exchange/core/region_exchange.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
 
 namespace mobula::internal::transfer {
 namespace {
@@ -26,11 +26,11 @@ class RegionBounds : public testing::Test {
     std::size_t ready = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
       const RegionCommand command = out[i];
-      if (const auto* exports = std::get_if<Export>(&command)) core.exported(now, exports->operation, std::string("ticket"), out);
-      if (const auto* unexport = std::get_if<Unexport>(&command)) core.ended(now, unexport->operation, std::nullopt, out);
+      if (const auto* exports = std::get_if<OfferTensor>(&command)) core.exported(now, exports->operation, std::string("ticket"), out);
+      if (const auto* unexport = std::get_if<WithdrawOffer>(&command)) core.ended(now, unexport->operation, std::nullopt, out);
       const auto* send = std::get_if<SendRegions>(&command);
-      if (send != nullptr && std::holds_alternative<RegionsReady>(send->message)) ++ready;
-      if (send != nullptr && std::holds_alternative<RegionsRefused>(send->message)) refused.push_back(send->to);
+      if (send != nullptr && std::holds_alternative<PullTensorReply>(send->message)) ++ready;
+      if (send != nullptr && std::holds_alternative<PullTensorRejected>(send->message)) refused.push_back(send->to);
     }
     out.clear();
     return ready;
@@ -38,17 +38,17 @@ class RegionBounds : public testing::Test {
   std::size_t pulls(std::uint64_t reader, std::uint64_t object) {
     return step([&] {
       core.heard(now, ProcessId::of(reader),
-                 PullRegions{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false}, out);
+                 PullTensorRequest{++transfer, ObjectId::of(object), DirectPath::shm, large, 0, false}, out);
     });
   }
   std::size_t takes(std::uint64_t reader, TransferId of) {
-    return step([&] { core.heard(now, ProcessId::of(reader), RegionsTaken{of, false}, out); });
+    return step([&] { core.heard(now, ProcessId::of(reader), PullTensorComplete{of, false}, out); });
   }
   std::size_t pass(Duration span) {
     return step([&] { core.tick(now = now + span, out); });
   }
 
-  RegionExchange core{ProcessId::of(99)};
+  TensorExchangeCore core{ProcessId::of(99)};
   Time now = Time::from_ns(1'000'000'000);
   TransferId transfer = 0;
   std::vector<RegionCommand> out;
@@ -85,7 +85,7 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   step([&] { core.publish(now, ObjectId::of(500), size, 0, out); });
   const auto asks = [&](std::uint64_t reader, std::uint32_t part) {
     return step([&] {
-      core.heard(now, ProcessId::of(reader), PullRegions{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part}, out);
+      core.heard(now, ProcessId::of(reader), PullTensorRequest{++transfer, ObjectId::of(500), DirectPath::tcp, size, 0, true, part}, out);
     });
   };
   std::size_t ready = 0;
@@ -96,8 +96,8 @@ TEST_F(RegionBounds, LimitsReadersPerChunkAndChunksPerReader) {
   EXPECT_EQ(asks(2, 11), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(2)}) << "there are ten";
   refused.clear();
-  EXPECT_GE(pass(options.serve_part_within), 1u) << "one that is stopped gives its place";
-  EXPECT_EQ(step([&] { core.heard(now, ProcessId::of(1), RegionsTaken{2, true}, out); }), 1u) << "its next one";
+  EXPECT_GE(pass(options.chunk_offer_quantum), 1u) << "one that is stopped gives its place";
+  EXPECT_EQ(step([&] { core.heard(now, ProcessId::of(1), PullTensorComplete{2, true}, out); }), 1u) << "its next one";
   EXPECT_EQ(asks(3, 2), 0u);
   EXPECT_EQ(refused, std::vector{ProcessId::of(3)}) << "is sent to who has it";
 }
@@ -132,7 +132,7 @@ TEST_F(RegionBounds, RejectsReaderBeyondLimit) {
 class RegionParts : public testing::Test {
  protected:
   void want(std::uint64_t object, std::uint64_t holder) {
-    std::vector<RegionWish> together;
+    std::vector<TensorRequest> together;
     const std::uint64_t size = 200 * RegionOptions().part_bytes;
     for (std::uint32_t part = 1; part <= 200; ++part) {
       together.push_back({.object = ObjectId::of(object), .size_bytes = size, .holders = {ProcessId::of(holder)},
@@ -143,12 +143,12 @@ class RegionParts : public testing::Test {
     pulls = *made;
   }
   // Requests to one holder since the last call.
-  std::vector<PullRegions> asked(std::uint64_t holder) {
-    std::vector<PullRegions> all;
+  std::vector<PullTensorRequest> asked(std::uint64_t holder) {
+    std::vector<PullTensorRequest> all;
     for (const auto& each : out) {
       const auto* send = std::get_if<SendRegions>(&each);
       if (send == nullptr || send->to != ProcessId::of(holder)) continue;
-      if (const auto* pull = std::get_if<PullRegions>(&send->message)) all.push_back(*pull);
+      if (const auto* pull = std::get_if<PullTensorRequest>(&send->message)) all.push_back(*pull);
     }
     out.clear();
     return all;
@@ -157,8 +157,8 @@ class RegionParts : public testing::Test {
   std::size_t count() const {
     return static_cast<std::size_t>(std::ranges::count_if(out, [](const auto& each) { return std::holds_alternative<Command>(each); }));
   }
-  RegionsRefused sends_to(const PullRegions& pull, std::vector<std::uint64_t> keepers) {
-    RegionsRefused refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
+  PullTensorRejected sends_to(const PullTensorRequest& pull, std::vector<std::uint64_t> keepers) {
+    PullTensorRejected refused{pull.transfer, RegionRefusal::redirected, {}, 0, {}, {}};
     for (const auto each : keepers) refused.others.push_back(ProcessId::of(each));
     return refused;
   }
@@ -168,7 +168,7 @@ class RegionParts : public testing::Test {
     all.max_receive_bytes = std::uint64_t{1} << 40;
     return all;
   }
-  RegionExchange core{ProcessId::of(99), options()};
+  TensorExchangeCore core{ProcessId::of(99), options()};
   Time now = Time::from_ns(1'000'000'000);
   std::vector<RegionCommand> out;
   std::vector<RegionPullId> pulls;
@@ -197,14 +197,14 @@ TEST_F(RegionParts, UnreachableHolder_IsAvoidedForAWhile) {
   core.heard(now, ProcessId::of(1), sends_to(all[0], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
   EXPECT_EQ(asked(1).size(), 0u);
-  core.tick(now = now + RegionOptions().keeper_within, out);
+  core.tick(now = now + RegionOptions().shim_timeout, out);
   const auto again = asked(1);
   ASSERT_EQ(again.size(), 1u) << "its holder is asked";
   EXPECT_FALSE(again[0].may_redirect);
   core.heard(now, ProcessId::of(1), sends_to(all[1], {5}), out);
   EXPECT_EQ(count<Reach>(), 0u) << "nobody is sent there";
   EXPECT_EQ(asked(1).size(), 1u);
-  core.heard(now + RegionOptions().keeper_pause, ProcessId::of(1), sends_to(all[2], {5}), out);
+  core.heard(now + RegionOptions().shim_backoff, ProcessId::of(1), sends_to(all[2], {5}), out);
   EXPECT_EQ(count<Reach>(), 1u);
 }
 
@@ -224,10 +224,10 @@ TEST_F(RegionParts, CircularRedirects_ReturnToProducer) {
   EXPECT_EQ(count<Reach>(), 0u);
   pull = asked(6)[0];
   EXPECT_FALSE(pull.may_redirect);
-  core.heard(now, ProcessId::of(6), RegionsRefused{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
+  core.heard(now, ProcessId::of(6), PullTensorRejected{pull.transfer, RegionRefusal::stored, {}, 0, {}, {}}, out);
   EXPECT_EQ(count<PullEnded>(), 0u) << "of that it knows nothing";
   pull = asked(5)[0];
-  core.heard(now, ProcessId::of(5), RegionsRefused{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
+  core.heard(now, ProcessId::of(5), PullTensorRejected{pull.transfer, RegionRefusal::gone, {}, 0, {}, {}}, out);
   pull = asked(1)[0];
   EXPECT_FALSE(pull.may_redirect);
 }

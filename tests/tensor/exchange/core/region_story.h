@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tensor/exchange/core/region_types.h"
+#include "tensor/exchange/core/tensor_exchange_types.h"
 
 namespace mobula::internal::transfer {
 

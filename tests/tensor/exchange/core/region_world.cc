@@ -12,9 +12,9 @@ RegionWorld::RegionWorld(std::uint64_t seed, const RegionPlan& plan, RegionMutat
   options_.chunk_bytes = 64 << 10;
   options_.redirect_from_bytes = 100 << 10;
   options_.part_bytes = 64 << 10;
-  options_.part_after = !plan.idles ? Duration(0) : faulty() ? Duration(60ms) : Duration(15ms);
+  options_.idle_timeout = !plan.idles ? Duration(0) : faulty() ? Duration(60ms) : Duration(15ms);
   options_.many_ties = 3;
-  options_.part_after_of_many = options_.part_after / 5;
+  options_.part_after_of_many = options_.idle_timeout / 5;
   if (plan.max_receive_bytes > 0) options_.max_receive_bytes = plan.max_receive_bytes;
   for (int i = 1; i <= plan.processes; ++i) start(ProcessId::of(static_cast<unsigned>(i)));
   add_work();
@@ -46,8 +46,8 @@ void RegionWorld::start(ProcessId id) {
   if (mutation_.options) mutation_.options(options);
   Process process;
   process.id = id;
-  process.exchange = std::make_unique<RegionExchange>(mutation_.self ? mutation_.self(id) : id, options);
-  for (int i = 1; i <= plan_.processes; ++i) process.exchange->may_part(ProcessId::of(static_cast<unsigned>(i)));
+  process.exchange = std::make_unique<TensorExchangeCore>(mutation_.self ? mutation_.self(id) : id, options);
+  for (int i = 1; i <= plan_.processes; ++i) process.exchange->supports_close(ProcessId::of(static_cast<unsigned>(i)));
   processes_.emplace(id, std::move(process));
 }
 
@@ -78,7 +78,7 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
   tell(id, describe(command));
   if (const auto* each = std::get_if<SendRegions>(&command)) {
     send(process, each->to, each->message);
-  } else if (const auto* wanted = std::get_if<Export>(&command)) {
+  } else if (const auto* wanted = std::get_if<OfferTensor>(&command)) {
     if (process.freed.contains(wanted->object)) violation("freed bytes are exported");
     bool fails = plan_.transport_faults && !quiet_ && random_.chance(100);
     if (object(wanted->object).maker != id) {
@@ -106,11 +106,11 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       }
       carry_out(again, std::move(out));
     });
-  } else if (const auto* back = std::get_if<Unexport>(&command)) {
+  } else if (const auto* back = std::get_if<WithdrawOffer>(&command)) {
     unexport(process, back->operation);
-  } else if (const auto* reads = std::get_if<Fetch>(&command)) {
+  } else if (const auto* reads = std::get_if<PullChunk>(&command)) {
     fetch(process, *reads);
-  } else if (const auto* half = std::get_if<Issue>(&command)) {
+  } else if (const auto* half = std::get_if<IssueStep>(&command)) {
     issue(process, *half);
   } else if (const auto* stop = std::get_if<Cancel>(&command)) {
     cancel(process, stop->operation);
@@ -137,8 +137,8 @@ void RegionWorld::act(Process& process, RegionCommand& command) {
       again.exchange->located(now_, which, answer, out);
       carry_out(again, std::move(out));
     });
-  } else if (const auto* parting = std::get_if<Part>(&command)) {
-    part(process, *parting);
+  } else if (const auto* closing = std::get_if<Part>(&command)) {
+    part(process, *closing);
   } else if (const auto* keeper = std::get_if<Reach>(&command)) {
     reach(process, *keeper);
   } else if (const auto* ended = std::get_if<PullEnded>(&command)) {
@@ -173,26 +173,26 @@ void RegionWorld::send(Process& from, ProcessId to, const RegionMessage& message
 // On the connection from a holder to a receiver, no message follows the request to close, except
 // the holder's reply. The next connection starts after that reply.
 void RegionWorld::check_way(const Process& from, ProcessId to, const RegionMessage& message) {
-  const auto* step = std::get_if<RegionStep>(&message);
+  const auto* step = std::get_if<TwoSidedStep>(&message);
   const bool of_receiver = step != nullptr ? step->from_receiver
-                                           : std::holds_alternative<PullRegions>(message) || std::holds_alternative<RegionsTaken>(message) ||
-                                                 std::holds_alternative<RegionsLeft>(message) || std::holds_alternative<RegionCopyGone>(message) ||
-                                                 std::holds_alternative<RegionsParting>(message);
+                                           : std::holds_alternative<PullTensorRequest>(message) || std::holds_alternative<PullTensorComplete>(message) ||
+                                                 std::holds_alternative<PullTensorCancelled>(message) || std::holds_alternative<ReplicaEvicted>(message) ||
+                                                 std::holds_alternative<CloseConnectionRequest>(message);
   Way& way = ways_[of_receiver ? std::pair(from.id, to) : std::pair(to, from.id)];
-  if (const auto* parting = std::get_if<RegionsParting>(&message)) {
-    if (std::exchange(way, Way::parting) != Way::open) violation("a connection is closed twice");
+  if (const auto* closing = std::get_if<CloseConnectionRequest>(&message)) {
+    if (std::exchange(way, Way::closing) != Way::open) violation("a connection is closed twice");
     for (const auto& [number, each] : from.operations) {
       if (each.pull != 0 && each.peer == to) violation("a connection is closed by which something comes");
     }
     if (!mutation_.parts_without_an_answer) return;
-    at_process(from.id, 0ms, 0ms, [this, to, round = parting->round](Process& process) {
+    at_process(from.id, 0ms, 0ms, [this, to, round = closing->round](Process& process) {
       std::vector<RegionCommand> out;
-      process.exchange->heard(now_, to, RegionsParted{round}, out);
+      process.exchange->heard(now_, to, CloseConnectionReply{round}, out);
       carry_out(process, std::move(out));
     });
-  } else if (std::holds_alternative<RegionsParted>(message)) {
+  } else if (std::holds_alternative<CloseConnectionReply>(message)) {
     // Also the last message of a link that broke before.
-    if (way == Way::parting) way = Way::parted;
+    if (way == Way::closing) way = Way::parted;
   } else if (of_receiver ? way != Way::open : way == Way::parted) {
     violation("something is said over a connection that is closed: " + describe(RegionCommand(SendRegions{to, message})));
   }
@@ -207,7 +207,7 @@ void RegionWorld::part(Process& process, const Part& command) {
 
 // ---- transports ---------------------------------------------------------------------------------
 
-void RegionWorld::fetch(Process& process, const Fetch& command) {
+void RegionWorld::fetch(Process& process, const PullChunk& command) {
   Operation reads;
   reads.pull = command.pull;
   reads.peer = command.holder;
@@ -242,7 +242,7 @@ void RegionWorld::fetch_done(Process& process, OperationId operation) {
   carry_out(process, std::move(out));
 }
 
-void RegionWorld::issue(Process& process, const Issue& command) {
+void RegionWorld::issue(Process& process, const IssueStep& command) {
   const auto device = command.pull == 0 ? process.device_of.at(command.object) : process.wanted.at(command.pull).device;
   for (const auto& [number, other] : process.operations) {
     const bool here = other.kind == Operation::Kind::issue && other.device == device;
@@ -487,7 +487,7 @@ void RegionWorld::break_link(ProcessId a, ProcessId b) {
     tell(one, "link to " + other.brief() + " breaks");
     std::vector<RegionCommand> out;
     process.exchange->peer_gone(now_, other, out);
-    process.exchange->may_part(other);
+    process.exchange->supports_close(other);
     ways_[{one, other}] = Way::open;
     carry_out(process, std::move(out));
     wake(process);

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tensor/exchange/core/region_exchange.h"
-#include "tensor/exchange/core/region_parts.h"
+#include "tensor/exchange/core/tensor_exchange_core.h"
+#include "tensor/exchange/core/tensor_chunks.h"
 
 namespace mobula::internal::transfer {
 
@@ -79,7 +79,7 @@ class RegionWorld {
     RegionPullId pull = 0;
     ProcessId peer;
     OperationId source = 0;  // fetch: the export at the peer
-    Issue issue{};
+    IssueStep issue{};
     std::uint32_t device = 0;
     std::uint64_t link = 0;  // fetch: generation of the link to the holder
     bool cancelled = false;
@@ -100,7 +100,7 @@ class RegionWorld {
   };
   struct Process {
     ProcessId id;
-    std::unique_ptr<RegionExchange> exchange;
+    std::unique_ptr<TensorExchangeCore> exchange;
     bool alive = true;
     Time stopped_until{};
     std::map<OperationId, Operation> operations{};
@@ -134,7 +134,7 @@ class RegionWorld {
   // Two devices, that of the lower process id first, a path, and an epoch.
   using End = std::pair<ProcessId, std::uint32_t>;
   using ChannelKey = std::tuple<End, End, DirectPath, std::uint64_t>;
-  static ChannelKey channel(const Process& process, const Issue& issue) {
+  static ChannelKey channel(const Process& process, const IssueStep& issue) {
     const End here(process.id, issue.lane), there(issue.peer, issue.peer_lane);
     return {std::min(here, there), std::max(here, there), issue.path, issue.epoch};
   }
@@ -152,9 +152,9 @@ class RegionWorld {
   void part(Process& process, const Part& command);
   void act(Process& process, RegionCommand& command);
   void send(Process& from, ProcessId to, const RegionMessage& message);
-  void fetch(Process& process, const Fetch& command);
+  void fetch(Process& process, const PullChunk& command);
   void fetch_done(Process& process, OperationId operation);
-  void issue(Process& process, const Issue& command);
+  void issue(Process& process, const IssueStep& command);
   void match(Process& process, OperationId operation);
   void issue_done(ProcessId id, OperationId operation);
   void cancel(Process& process, OperationId operation);
@@ -197,7 +197,7 @@ class RegionWorld {
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> link_;  // generations of links
   // each with its generation
   std::map<std::pair<ProcessId, ProcessId>, std::deque<std::pair<RegionMessage, std::uint64_t>>> said_;
-  enum class Way { open, parting, parted };
+  enum class Way { open, closing, parted };
   // state of the connection from a holder to a receiver (first)
   std::map<std::pair<ProcessId, ProcessId>, Way> ways_;
   std::map<ProcessId, std::uint64_t> served_;

@@ -63,7 +63,7 @@ void RegionWorld::add_work() {
 
 void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, bool arguments) {
   auto& process = this->process(reader);
-  std::vector<RegionWish> together;
+  std::vector<TensorRequest> together;
   std::uint64_t bytes = 0;
   for (const auto each : which) {
     auto& object = objects_.at(ObjectId::of(static_cast<unsigned>(1000 + each)));
@@ -71,7 +71,7 @@ void RegionWorld::want(ProcessId reader, const std::vector<std::size_t>& which, 
       ref_dropped(object);
       continue;
     }
-    RegionWish wish;
+    TensorRequest wish;
     wish.object = object.id;
     wish.size_bytes = object.size_bytes;
     if (random_.chance(700)) wish.holders = {object.maker};

@@ -1,0 +1,422 @@
+// Answers queries about single tasks: their state, the reason why they wait, and how they ended.
+// Reads the tables and changes nothing.
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "base/coverage_mark.h"
+#include "client/core/client_core.h"
+#include "protocol/codec/codec.h"
+
+namespace mobula::internal::client {
+
+namespace {
+
+const CoverageMark mark_asked("client.asked_about_its_tasks");
+
+constexpr std::size_t max_named_arguments = 8;
+constexpr std::size_t max_named_tensors = 256;
+constexpr std::uint64_t max_limit = 10'000;  // limit for one reply, for any request
+constexpr std::int64_t max_answer_error_bytes = 1 << 20;
+// Failures are reported to the head, which lists them after this process has ended.
+constexpr Duration failure_report_delay = 1s;
+constexpr std::size_t max_failures_reported = 100;
+constexpr std::int64_t max_report_error_bytes = 64 << 10;
+
+TaskPhase phase_of(const TaskRow& row) {
+  const bool actor_call = row.call.form->kind == CallKind::actor_call;
+  switch (row.state) {
+    case TaskState::waiting: return TaskPhase::waits_for_arguments;
+    case TaskState::queued:
+      return actor_call ? TaskPhase::waits_for_actor : TaskPhase::waits_for_slot;
+    case TaskState::sent: return row.started ? TaskPhase::runs : TaskPhase::at_executor;
+    case TaskState::finished: break;
+  }
+  return TaskPhase::finished;
+}
+
+// Compares the leading hex digits of an id.
+bool begins_with(const std::string& hex, const std::string& digits) {
+  return hex.compare(0, digits.size(), digits) == 0;
+}
+
+bool is_meant(const std::string& digits, TaskId task, std::uint32_t num_returns) {
+  if (begins_with(task.hex(), digits)) return true;
+  for (std::uint32_t i = 0; i < num_returns; ++i) {
+    if (begins_with(result_id(task, i).hex(), digits)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+class TaskReader {
+ public:
+  TaskReader(const ClientCore& core, const TasksRequest& asked)
+      : core_(core), asked_(asked), limit_(std::min(asked.limit, max_limit)) {}
+
+  TaskFact failure_of(const EndedTask& ended) const { return fact_of(ended); }
+
+  auto answer() {
+    for (const auto& [id, row] : core_.tasks_) {
+      if (row.state == TaskState::finished) continue;
+      const TaskPhase phase = phase_of(row);
+      if (!wanted(phase, row.call.form->name) || !meant(id, row.call.form->num_returns)) continue;
+      (row.state == TaskState::sent ? sent_ : waiting_).emplace_back(id, &row);
+      count(*row.call.form, phase);
+    }
+    for (const auto& [id, row] : core_.classes_) collect_line(row);
+    collect(core_.ended_.failed(), failed_);
+    collect(core_.ended_.finished(), finished_);
+    count_ended();
+    choose();
+    told_.request = asked_.request;
+    count_left_out();
+    return std::move(told_);
+  }
+
+ private:
+  using Unfinished = std::vector<std::pair<TaskId, const TaskRow*>>;
+  using Ended = std::vector<const EndedTask*>;
+
+  bool wanted(TaskPhase phase, const std::string& name) const {
+    if (!asked_.name.empty() && asked_.name != name) return false;
+    return asked_.phases.empty() || std::ranges::find(asked_.phases, phase) != asked_.phases.end();
+  }
+  bool meant(TaskId task, std::uint32_t num_returns) const {
+    return asked_.id.empty() || is_meant(asked_.id, task, num_returns);
+  }
+
+  // Successive tasks mostly share form and phase, so the lookup by name is cached.
+  void count(const CallForm& form, TaskPhase phase) {
+    if (!asked_.id.empty()) return;
+    if (&form != counted_form_ || phase != counted_phase_) {
+      counted_ = &counts_[{form.name, phase}];
+      counted_form_ = &form;
+      counted_phase_ = phase;
+    }
+    ++*counted_;
+  }
+
+  // Newest first. A recomputed task has ended more than once: only its last end counts, and none
+  // while it runs.
+  void collect(const Queue<EndedTask>& from, Ended& to) {
+    for (std::size_t i = from.size(); i-- > 0;) {
+      const EndedTask& each = from[i];
+      if (!wanted(each.failed ? TaskPhase::failed : TaskPhase::finished, each.form->name)) continue;
+      if (!meant(each.task, each.form->num_returns)) continue;
+      const auto* row = core_.tasks_.find(each.task);
+      if (row != nullptr && row->state != TaskState::finished) continue;
+      if (seen_.insert(each.task, true).second) to.push_back(&each);
+    }
+  }
+
+  // Compact tasks follow all tasks with rows. At most as many are read as the reply can hold.
+  void collect_line(const ClassRow& demand) {
+    std::uint64_t ahead = demand.queue.size();
+    core_.backlog_.for_each(demand.line, [&](TaskId task, CompactQueue::Place place, bool small) {
+      const auto* row = small ? nullptr : core_.tasks_.find(task);
+      if (!small && (row == nullptr || row->state != TaskState::queued)) return;
+      const std::uint64_t before = ahead++;
+      if (!small) {
+        places_.insert(task, before);
+        return;
+      }
+      const CallForm& form = core_.backlog_.form(place);
+      if (!wanted(TaskPhase::waits_for_slot, form.name) || !meant(task, form.num_returns)) return;
+      count(form, TaskPhase::waits_for_slot);
+      if (waiting_.size() < limit_) {
+        waiting_.emplace_back(task, &looked_at_.emplace_back(core_.backlog_.look(place)));
+        places_.insert(task, before);
+      } else {
+        ++not_looked_at_;
+      }
+    });
+  }
+
+  void count_ended() {
+    if (!asked_.id.empty()) return;
+    for (const auto& [name, counts] : core_.ended_.counts()) {
+      if (counts.finished > 0 && wanted(TaskPhase::finished, name)) {
+        counts_[{name, TaskPhase::finished}] += counts.finished;
+      }
+      if (counts.failed > 0 && wanted(TaskPhase::failed, name)) {
+        counts_[{name, TaskPhase::failed}] += counts.failed;
+      }
+    }
+  }
+
+  // Failures come first, but leave half of the limit to unfinished tasks.
+  void choose() {
+    const std::size_t failures = std::min<std::size_t>(failed_.size(), (limit_ + 1) / 2);
+    take(sent_, limit_ - failures);
+    take(waiting_, limit_ - failures);
+    take(failed_, limit_);
+    take(finished_, limit_);
+  }
+  void take(const Unfinished& from, std::size_t room) {
+    for (const auto& [id, row] : from) {
+      if (told_.tasks.size() >= room) return;
+      told_.tasks.push_back(fact_of(id, *row));
+    }
+  }
+  void take(const Ended& from, std::size_t room) {
+    for (const EndedTask* each : from) {
+      if (told_.tasks.size() >= room) return;
+      TaskFact fact = fact_of(*each);
+      error_bytes_ += each->error_bytes;
+      if (error_bytes_ > max_answer_error_bytes) fact.error = {};
+      told_.tasks.push_back(std::move(fact));
+    }
+  }
+
+  void count_left_out() {
+    std::uint64_t all = sent_.size() + waiting_.size() + not_looked_at_ + failed_.size() + finished_.size();
+    std::uint64_t counted = 0;
+    for (const auto& [key, count] : counts_) {
+      told_.counts.push_back({key.first, key.second, count});
+      counted += count;
+    }
+    all = std::max(all, counted);
+    told_.left_out = all - told_.tasks.size();
+  }
+
+  TaskFact fact_of(const EndedTask& ended) const {
+    TaskFact fact;
+    fact.task = ended.task;
+    fact.kind = ended.form->kind;
+    fact.actor = ended.form->actor;
+    fact.name = ended.form->name;
+    fact.phase = ended.failed ? TaskPhase::failed : TaskPhase::finished;
+    fact.since = core_.now_ - ended.at;
+    fact.attempt = ended.attempt;
+    fact.retries_left = ended.retries_left;
+    fact.cancelled = ended.cancelled;
+    fact.preemptions = ended.preemptions;
+    fact.demand_class = ended.demand_class;
+    fact.error = *ended.error;
+    fact.run_time = ended.run_time;
+    fact.executor = ended.executor;
+    fact.node = ended.node;
+    return fact;
+  }
+
+  TaskFact fact_of(TaskId id, const TaskRow& row) {
+    TaskFact fact;
+    fact.task = id;
+    fact.kind = row.call.form->kind;
+    fact.actor = row.call.form->actor;
+    fact.name = row.call.form->name;
+    fact.phase = phase_of(row);
+    const bool sent = row.state == TaskState::sent;
+    fact.since = core_.now_ - (sent ? row.started.value_or(row.since) : row.since);
+    fact.attempt = row.call.attempt;
+    fact.retries_left = row.retries_left;
+    fact.cancelled = row.cancelled;
+    fact.preemptions = row.preemptions;
+    if (row.call.form->kind == CallKind::task) fact.demand_class = row.demand_class;
+    for (std::uint32_t i = 0; i < row.call.form->num_returns && !core_.blocked_on_.empty(); ++i) {
+      if (std::ranges::find(core_.blocked_on_, result_id(id, i)) != core_.blocked_on_.end()) fact.awaited = true;
+    }
+    if (!asked_.id.empty()) add_tensors(row, fact);
+    switch (row.state) {
+      case TaskState::waiting: tell_arguments(row, fact); break;
+      case TaskState::queued: tell_queue(id, row, fact); break;
+      case TaskState::sent: tell_executor(id, row, fact); break;
+      case TaskState::finished: break;
+    }
+    return fact;
+  }
+
+  void add_tensors(const TaskRow& row, TaskFact& fact) const {
+    for (const Argument& argument : *row.call.arguments) {
+      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      const RefRecords& contained = object != nullptr ? object->value->contained : argument.value.contained;
+      for (const RefRecord& ref : contained) {
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+      }
+      add_tensors_inside(contained, fact);
+    }
+  }
+  // Adds the tensors of values that an argument refers to, one level deep.
+  void add_tensors_inside(const RefRecords& contained, TaskFact& fact) const {
+    for (const RefRecord& outer : contained) {
+      const auto* object = outer.tensor.is_empty() ? core_.objects_.find(outer.object) : nullptr;
+      if (object == nullptr) continue;
+      for (const RefRecord& ref : object->value->contained) {
+        if (!ref.tensor.is_empty() && fact.tensors.size() < max_named_tensors) fact.tensors.push_back(ref.object);
+      }
+    }
+  }
+
+  void tell_arguments(const TaskRow& row, TaskFact& fact) const {
+    if (row.retry_at && row.awaits_owner) {
+      fact.reason = "the home of an argument, which another process owns, cannot be reached, and it is asked again";
+    } else if (row.retry_at) {
+      fact.reason = "it was ended for lack of memory, so far " + std::to_string(row.memory_deaths) +
+                    " times, and is tried again after a pause";
+    }
+    for (const auto& argument : *row.call.arguments) {
+      const auto* object = argument.is_ref ? core_.objects_.find(argument.ref.object) : nullptr;
+      if (object == nullptr || object->ready) continue;
+      ++fact.missing;
+      if (fact.arguments.size() >= max_named_arguments) continue;
+      MissingArgument missing;
+      missing.object = argument.ref.object;
+      const RefRecord ref = core_.ref_of(argument.ref.object);
+      missing.owner = ref.owner;
+      missing.home = ref.home;
+      if (object->owned) missing.task = object->creator;
+      if (const auto* maker = core_.tasks_.find(missing.task)) missing.task_name = maker->call.form->name;
+      fact.arguments.push_back(std::move(missing));
+    }
+  }
+
+  void tell_queue(TaskId id, const TaskRow& row, TaskFact& fact) {
+    fact.ahead = place_of(id);
+    if (row.call.form->kind == CallKind::actor_call) {
+      const auto* actor = core_.actors_.find(row.call.form->actor);
+      if (actor == nullptr) return;
+      fact.waiting = actor->queue.size();
+      if (actor->state != ActorState::alive) {
+        fact.reason = "the actor is " + std::string(to_string(actor->state));
+        if (!actor->waiting_reason.empty()) fact.reason += "; " + actor->waiting_reason;
+      } else {
+        fact.reason = core_.why_nothing_leaves(*actor);
+      }
+      return;
+    }
+    const auto* demand = core_.classes_.find(row.demand_class);
+    if (demand == nullptr) return;
+    fact.waiting = demand->waiting();
+    fact.slots = demand->slots.size();
+    fact.reason = demand->waiting_reason;
+  }
+
+  void tell_executor(TaskId id, const TaskRow& row, TaskFact& fact) {
+    fact.executor = row.executor;
+    const auto* stream = core_.streams_.find(row.executor);
+    if (stream == nullptr) return;
+    const auto* slot = core_.slots_.find(stream->slot);
+    fact.node = slot != nullptr ? slot->node : stream->endpoint.node;
+    fact.waiting = stream->in_flight.size();
+    if (gone_through_.insert(row.executor, true).second) {
+      std::uint64_t ahead = 0;
+      for (const auto& [number, task] : stream->in_flight) places_.insert(task, ahead++);
+    }
+    const auto* ahead = places_.find(id);
+    fact.ahead = ahead == nullptr ? 0 : *ahead;
+    if (row.preempted) fact.reason = "it is being ended for work of a higher priority, and runs again";
+    if (stream->ending) fact.reason = "its executor " + to_string(*stream->ending);
+  }
+
+  // Queue positions are computed once per reply, for queues here and for the streams of executors.
+  std::uint64_t place_of(TaskId id) {
+    if (!placed_) {
+      placed_ = true;
+      const auto place = [&](const TaskQueue& queue) {
+        std::uint64_t ahead = 0;
+        for (const TaskId each : queue) places_.insert(each, ahead++);
+      };
+      for (const auto& [key, row] : core_.classes_) place(row.queue);
+      for (const auto& [key, row] : core_.actors_) place(row.queue);
+    }
+    const auto* place = places_.find(id);
+    return place == nullptr ? 0 : *place;
+  }
+
+  const ClientCore& core_;
+  const TasksRequest& asked_;
+  const std::uint64_t limit_;
+  Unfinished sent_;
+  Unfinished waiting_;
+  std::deque<TaskRow> looked_at_;  // rows built for compact tasks
+  std::uint64_t not_looked_at_ = 0;
+  Ended failed_;
+  Ended finished_;
+  Table<TaskId, bool> seen_;
+  std::map<std::pair<std::string, TaskPhase>, std::uint64_t> counts_;
+  const CallForm* counted_form_ = nullptr;  // form counted last, with its counter
+  TaskPhase counted_phase_ = TaskPhase::finished;
+  std::uint64_t* counted_ = nullptr;
+  bool placed_ = false;
+  Table<ProcessId, bool> gone_through_;  // executors whose streams have positions already
+  Table<TaskId, std::uint64_t> places_;
+  std::int64_t error_bytes_ = 0;
+  TasksReply told_;
+};
+
+void ClientCore::head_says(const TasksRequest& message) {
+  mark_asked.hit();
+  tell_head(TaskReader(*this, message).answer());
+}
+
+FailureReport ClientCore::unreported_failures() const {
+  const auto& failed = ended_.failed();
+  const std::uint64_t fresh = ended_.failures() - reported_failures_;
+  FailureReport report;
+  std::int64_t bytes = 0;
+  const TasksRequest none;
+  const TaskReader reader(*this, none);
+  for (std::size_t i = failed.size(); i-- > 0 && failed.size() - i <= fresh;) {
+    if (report.tasks.size() >= max_failures_reported) break;
+    TaskFact fact = reader.failure_of(failed[i]);
+    bytes += failed[i].error_bytes;
+    if (bytes > max_report_error_bytes) fact.error = {};
+    report.tasks.push_back(std::move(fact));
+  }
+  report.left_out = fresh - report.tasks.size();
+  return report;
+}
+
+void ClientCore::report_failures() {
+  failures_due_.reset();
+  auto report = unreported_failures();
+  reported_failures_ = ended_.failures();
+  if (!report.tasks.empty()) tell_head(std::move(report));
+}
+
+// For queries alone. The new owner reports the end of a task that was handed over.
+void ClientCore::remember_end(TaskId task, const TaskRow& row,
+                              const Results& results) {
+  const bool is_sent = row.state == TaskState::sent;
+  const bool is_error = !results.empty() && results.front().is_error;
+  // A reply clears the executor of the row; otherwise the executor died.
+  const Answered by = !is_sent               ? Answered()
+                      : row.executor.empty() ? answered_
+                                             : Answered{row.executor, {}, {}, 0};
+  owned_calls_.add({task, row.call.form, row.submitted(), is_sent ? row.since : now_, now_, is_error, by});
+  if (row.call.form->num_returns == 0) return;
+  EndedTask ended;
+  ended.task = task;
+  ended.form = row.call.form;
+  if (row.call.form->kind == CallKind::task) ended.demand_class = row.demand_class;
+  ended.attempt = row.call.attempt;
+  ended.retries_left = row.retries_left;
+  ended.preemptions = row.preemptions;
+  ended.cancelled = row.cancelled;
+  ended.at = now_;
+  if (is_sent && row.executor.empty()) ended.run_time = answered_.run_time;
+  ended.executor = by.executor;
+  ended.node = by.node;
+  if (is_error) {
+    if (!failures_due_) failures_due_ = now_ + failure_report_delay;
+    ended.failed = true;
+    if (ended.node.empty() && !results.front().bytes.empty()) {
+      const auto error = decode<ErrorRecord>(results.front().bytes.bytes());
+      if (error) ended.node = error->node;
+    }
+    ended.error = results.front().bytes;
+    ended.error_bytes = results.front().size_bytes;
+  }
+  ended_.add(std::move(ended));
+}
+
+// A call that ended in between needs no report.
+void ClientCore::executor_says(ProcessId executor, CallStarted message) {
+  const auto& stream = streams_.at(executor);
+  const TaskId* task = stream.in_flight.find(message.number);
+  if (task != nullptr) tasks_.at(*task).started = now_ - message.run_time;
+}
+
+}  // namespace mobula::internal::client

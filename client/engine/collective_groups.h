@@ -1,0 +1,15 @@
+// The registry of collective groups, a type that the public library declares without defining.
+// Thread: any.
+#pragma once
+
+#include "tensor/collective/group_registry.h"
+#include "mobula/detail/runtime.h"
+
+namespace mobula::detail {
+
+class CollectiveGroups final : public internal::collective::GroupRegistry {
+ public:
+  using GroupRegistry::GroupRegistry;
+};
+
+}  // namespace mobula::detail

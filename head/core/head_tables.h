@@ -1,0 +1,104 @@
+// Tables of one head core and their shared state: options, and the time and commands of the current
+// step. Tables reach each other through this struct and refer to rows by id.
+// Thread: owner (one HeadCore). Not: for code outside this directory.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "head/core/actor_table.h"
+#include "head/core/event_log.h"
+#include "head/core/failed_tasks.h"
+#include "head/core/group_table.h"
+#include "head/core/job_table.h"
+#include "head/core/query/job_log_query.h"
+#include "head/core/journal.h"
+#include "head/core/slots/last_use.h"
+#include "head/core/link_table.h"
+#include "head/core/query/node_query.h"
+#include "head/core/node_table.h"
+#include "head/core/replica_directory.h"
+#include "head/core/query/object_query.h"
+#include "head/core/options.h"
+#include "head/core/process_table.h"
+#include "head/core/query/query_rate_limiter.h"
+#include "head/core/rejection_log.h"
+#include "head/core/slots/slot_table.h"
+#include "head/core/query/span_query.h"
+#include "head/core/query/state_reader.h"
+#include "head/core/submission_table.h"
+#include "head/core/query/task_query.h"
+#include "head/core/token_table.h"
+#include "head/core/query/transfer_counts.h"
+#include "head/core/query/transfer_query.h"
+#include "scheduler/scheduler.h"
+
+namespace mobula::internal::head {
+
+inline scheduler::SchedulerSettings settings_of(const HeadOptions& options) {
+  scheduler::SchedulerSettings settings;
+  settings.preemption.after = options.preempt_after;
+  return settings;
+}
+
+struct HeadTables {
+  explicit HeadTables(HeadOptions settings)
+      : options(std::move(settings)), journal(options.persist_again) {}
+  HeadTables(const HeadTables&) = delete;
+  HeadTables& operator=(const HeadTables&) = delete;
+
+  const HeadOptions options;
+  Time now;
+  std::vector<Command> commands;  // commands of this step
+
+  std::uint64_t epoch = 0;
+  // Epoch that was written to the journal to replace `epoch`; 0: none.
+  std::uint64_t raised_epoch = 0;
+  Hash128 epoch_id;
+  Time started_at;
+  std::int64_t wall_at_start_ms = 0;
+  bool serving = false;           // the epoch is durable
+  std::string asking_user;        // user id of the tool whose request is handled; empty: none
+  std::optional<Time> epoch_due;  // next attempt to make the epoch durable
+  std::uint64_t changes = 0;      // steps of this epoch that may have changed a list or the status
+
+  scheduler::Scheduler scheduler{settings_of(options)};
+  Journal journal;
+  EventLog events{*this};
+  NodeTable nodes{*this};
+  ProcessTable processes{*this};
+  JobTable jobs{*this};
+  SlotTable slots{*this};
+  LinkTable links{*this};
+  ActorTable actors{*this};
+  GroupTable groups{*this};
+  ReplicaDirectory copies{*this};
+  ObjectQuery objects{*this};
+  LastUse last_use;
+  TaskQuery tasks{*this};
+  FailedTasks failed_tasks{*this};
+  TransferQuery transfers{*this};
+  SpanQuery spans{*this};
+  TransferCounts transfer_counts;
+  SubmissionTable submissions{*this};
+  JobLogQuery job_logs{*this};
+  NodeQuery node_questions{*this};
+  TokenTable tokens{*this};
+  RejectionLog refusals;
+  QueryRateLimiter rates{options.questions_at_once, options.questions_per_second};
+  StateReader reader{*this};
+};
+
+// Wall clock of this step, in milliseconds since 1970.
+inline std::int64_t wall_ms(const HeadTables& parts, Time now) {
+  return parts.wall_at_start_ms + (now - parts.started_at) / std::chrono::milliseconds(1);
+}
+
+// Returns the earlier of two optional deadlines.
+inline std::optional<Time> earlier(std::optional<Time> a, std::optional<Time> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::min(*a, *b);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,27 @@
+// Dispatches messages of agents, and of processes through their agents, to the tables, after it has
+// checked that the sender may send them. Stateless.
+// Thread: owner (one HeadCore).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/id.h"
+#include "base/model/principal.h"
+#include "protocol/messages/agent_control.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+// Returns the text for a principal that may not use the verb, with the remedy.
+std::string may_not(std::string_view verb, const Principal& principal);
+
+// Counts a rejection and logs it, at most once per minute and source. Returns whether it was
+// logged.
+bool note_refusal(HeadTables& parts, const Principal& principal, const std::string& what);
+
+// Handles the next message of the agent that is registered for `node`.
+void take_agent_message(HeadTables& parts, NodeId node, AgentMessage message);
+
+}  // namespace mobula::internal::head

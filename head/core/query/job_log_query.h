@@ -1,0 +1,48 @@
+// Queries of tools for the output of submitted jobs. Each query goes to the agent of the node where
+// the job ran last. The reply contains the job's row at that time, so a reply that shows the job as
+// ended covers all output up to `end`.
+// Thread: owner (one HeadCore). Not: state between queries.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/time.h"
+#include "head/core/head_events.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+class JobLogQuery {
+ public:
+  explicit JobLogQuery(HeadTables& parts) : parts_(parts) {}
+
+  // `kind` of the request is the offset of the first byte.
+  void ask(LinkId link, const ToolRequest& request);
+  void told(NodeId node, ReadJobLogReply&& part);
+  void node_died(NodeId node);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 1024;
+
+  struct Question {
+    LinkId link = 0;
+    std::uint64_t request = 0;
+    JobId job;
+    NodeId node;
+    Time until;
+  };
+  void refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why);
+  void answer(const Question& question, ReadJobLogReply&& part);
+
+  HeadTables& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+};
+
+}  // namespace mobula::internal::head

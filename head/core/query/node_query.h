@@ -1,0 +1,103 @@
+// Queries of tools that agents answer: lists of logs, contents of logs, and usage of nodes. A reply
+// is sent when all agents have answered, or after `list_timeout` with the names of the missing ones.
+// Thread: owner (one HeadCore).
+// Not: state of log readers. A reader requests one chunk after another, each by the position that
+// the previous reply returned, so a slow reader delays no other query.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "head/core/head_events.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+struct NodeUsage {
+  UsageReply usage;
+  std::int64_t head_ms = 0;  // wall clock of the head when it received the usage
+};
+
+class NodeQuery {
+ public:
+  explicit NodeQuery(HeadTables& parts) : parts_(parts) {}
+
+  // Lists logs. `argument` is "head", "agent", the id or id prefix of a node, slot, actor,
+  // executor, or job, or empty for all logs.
+  void ask_logs(LinkId link, const ToolRequest& request);
+  // Reads a chunk of a log. `argument` is {"node_id", "log"} as in an item of the list, and `kind`
+  // is the position.
+  void ask_log(LinkId link, const ToolRequest& request);
+  // Returns the usage of nodes and executors. `argument` is the id of a node or empty.
+  void ask_usage(LinkId link, const ToolRequest& request);
+
+  void told(NodeId node, LogsReply&& listed);
+  void told(NodeId node, ReadLogReply&& part);
+  void told(NodeId node, const UsageReply& usage);
+  void node_died(NodeId node);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_gathering = 64;  // lists of logs and usage
+  static constexpr std::size_t max_reading = 128;
+  static constexpr std::uint64_t part_bytes = 128u << 10;
+  static constexpr std::uint64_t max_logs = 4'000;  // logs per node and per reply
+  static constexpr std::uint64_t max_usages = 10'000;  // executors per reply
+
+  // Location and subject of a log.
+  struct Source {
+    NodeId node;
+    std::string log;
+    JobId job{};
+    ActorId actor{};
+    ProcessId process{};
+    bool open = false;  // its slot or agent exists now
+    std::string fault{};  // reason why it cannot be read
+  };
+  struct Question {
+    enum class About : std::uint8_t { logs, usage };
+    About about = About::logs;
+    LinkId link = 0;
+    std::uint64_t request = 0;
+    std::string subject;               // subject of a list of logs; empty: all
+    bool by_job = false;               // the agents received a query for the logs of this job only
+    std::vector<Source> sources;       // known before the query
+    std::set<NodeId> missing;
+    std::map<NodeId, LogsReply> logs;
+    std::map<NodeId, NodeUsage> usages;
+    std::vector<std::string> warnings;
+    Time until;
+  };
+  struct Reading {
+    LinkId link = 0;
+    std::uint64_t request = 0;
+    NodeId node;
+    Time until;
+  };
+
+  void refuse(LinkId link, std::uint64_t request, ErrorCode code, std::string why);
+  std::vector<Source> sources_of(const std::string& subject) const;
+  void add_source(std::vector<Source>& sources, Source source) const;
+  void add_past(std::vector<Source>& sources, const std::string& subject) const;
+  void ask_nodes(std::uint64_t number, Question question, const HeadMessage& message);
+  Question* awaited(std::uint64_t number, NodeId node);
+  void settle(std::uint64_t number);
+  void settle_logs(Question& question);
+  bool is_live(const Question& question, const nlohmann::ordered_json& items) const;
+  void settle_usage(Question& question);
+
+  HeadTables& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+  std::map<std::uint64_t, Reading> readings_;
+};
+
+}  // namespace mobula::internal::head

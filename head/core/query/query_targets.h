@@ -1,0 +1,30 @@
+// Selects the processes and agents that a query is sent to, and writes warnings about those that do
+// not reply. Drivers and executors answer for themselves, agents for the stores of their nodes.
+// Thread: owner (one HeadCore).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+using QueryTargets = std::map<ProcessId, std::string>;  // each with a human-readable name
+
+// Returns the processes of the job, or of all jobs, up to a limit. `only` restricts them to one
+// node. `warnings` name the processes that are left out.
+QueryTargets processes_to_ask(const HeadTables& parts, JobId job, std::vector<std::string>& warnings, NodeId only = {});
+// Adds the agents that know the transfers into the stores of their nodes, by their incarnations.
+void add_agents(const HeadTables& parts, QueryTargets& asked, std::vector<std::string>& warnings, NodeId only = {});
+// Sends `question` to each process or agent.
+template <class Question>
+void ask_each(HeadTables& parts, const std::vector<ProcessId>& asked, const Question& question);
+// Warns that these did not reply in time, so that `unknown` ("what it owns") is not known.
+void warn_of_silent(const HeadTables& parts, const QueryTargets& silent, const std::string& unknown,
+                    std::vector<std::string>& warnings);
+
+}  // namespace mobula::internal::head

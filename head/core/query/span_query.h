@@ -1,0 +1,86 @@
+// Queries of tools for the times of calls. A query goes to the processes that own and run calls,
+// and to the agents of nodes that received objects. The reply is sent when all have answered, or
+// after `list_timeout` with the names of the missing ones. Results are forwarded
+// unchanged.
+// Thread: owner (one HeadCore).
+// Not: live state. It keeps only the last results of exited processes, up to a limit.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "head/core/query/query_targets.h"
+#include "head/core/head_events.h"
+#include "protocol/messages/span_facts.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+class SpanQuery {
+ public:
+  explicit SpanQuery(HeadTables& parts) : parts_(parts) {}
+
+  // `argument` of the request is the id of a job in hexadecimal or empty. `kind` is the id of a
+  // task or empty.
+  void ask(LinkId link, const ToolRequest& request);
+  // `teller` is a process of the node or the incarnation of its agent.
+  void told(ProcessId teller, NodeId node, const SpansReply& message);
+  // The spans of the process ended with it, so queries no longer wait for it.
+  void process_ended(ProcessId process);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 16;
+  static constexpr std::uint64_t max_spans = 100'000;  // requested from all processes together
+  static constexpr std::uint64_t min_limit = 256;      // requested from one process
+  static constexpr std::uint64_t max_limit = 8192;
+  static constexpr std::size_t max_bytes = 12u << 20;  // size limit of one reply
+  static constexpr std::size_t max_ended_bytes = 8u << 20;  // for all exited processes
+  static constexpr std::size_t max_ended_each = 1u << 20;   // for one exited process
+  static constexpr std::size_t max_ended = 4096;
+
+  struct Teller {
+    Role role = Role::unproven;
+    std::int64_t pid = 0;
+    JobId job{};
+    NodeId node{};
+    std::string host{};
+    bool ended = false;
+  };
+  struct Ended {
+    ProcessId process{};
+    Teller teller{};
+    SpansReply spans{};
+    std::size_t bytes = 0;  // approximate
+  };
+  struct Question {
+    LinkId link = 0;
+    std::uint64_t request = 0;
+    QueryTargets missing;
+    JobId job;                    // empty: all jobs
+    TaskId task;                  // empty: all tasks
+    std::map<ProcessId, std::pair<Teller, SpansReply>> told;
+    std::size_t bytes = 0;  // approximate
+    std::uint64_t left_out = 0;  // processes, because of the size limit of a reply
+    std::vector<std::string> warnings;
+    Time until;
+  };
+  void settle(std::uint64_t number);
+  void keep(ProcessId process, NodeId node, const SpansReply& message);
+  Teller teller_of(ProcessId process, NodeId node) const;
+
+  HeadTables& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+  std::deque<Ended> ended_;  // oldest first
+  std::size_t ended_bytes_ = 0;
+  std::uint64_t ended_forgotten_ = 0;  // removed processes
+};
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,151 @@
+#include "head/core/query/task_query.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/coverage_mark.h"
+#include "head/core/query/id_prefix.h"
+#include "head/core/head_tables.h"
+#include "head/core/view/task_json.h"
+
+namespace mobula::internal::head {
+namespace {
+
+const CoverageMark mark_asked("head.asked_owners_about_tasks");
+const CoverageMark mark_late("head.task_answer_without_an_owner");
+
+constexpr std::size_t id_digits = 32;
+
+}  // namespace
+
+Result<void> TaskQuery::ask(QuerySource asker, TaskPurpose purpose,
+                                const std::string& argument) {
+  if (questions_.size() >= max_open) {
+    return failure(
+        ErrorCode::resource_exhausted,
+        fmt::format("{} questions about tasks are open; ask again in a moment", questions_.size()));
+  }
+  TasksRequest asked;
+  asked.limit = purpose == TaskPurpose::count ? 0 : parts_.options.max_tasks_per_owner;
+  JobId job;
+  std::uint64_t most = parts_.options.max_listed;
+  if (purpose == TaskPurpose::list || purpose == TaskPurpose::count) {
+    const auto filters = task_filters(argument);
+    if (!filters) return filters.error();
+    asked.name = filters->name;
+    asked.phases = filters->phases;
+    job = filters->job;
+    if (filters->limit) most = std::min(*filters->limit, parts_.options.max_listed);
+    asked.limit = std::min(asked.limit, most);
+  } else if (is_id_prefix(argument)) {
+    asked.id = argument;
+  } else {
+    return failure(ErrorCode::invalid_argument,
+                   fmt::format("'{}' is not the id of a task or of its result, nor at least four "
+                               "digits of the beginning of one",
+                               argument));
+  }
+  mark_asked.hit();
+  const std::uint64_t number = ++last_;
+  asked.request = number;
+  Question question;
+  question.asker = asker;
+  question.purpose = purpose;
+  question.asked = asked;
+  question.job = job;
+  question.answers.limit = most;
+  question.until = parts_.now + parts_.options.list_timeout;
+  question.missing = processes_to_ask(parts_, job, question.answers.warnings);
+  std::vector<ProcessId> owners;
+  for (const auto& [process, name] : question.missing) owners.push_back(process);
+  questions_.emplace(number, std::move(question));
+  for (const auto owner : owners) parts_.processes.tell(owner, asked);
+  if (owners.empty()) settle(number);
+  return {};
+}
+
+void TaskQuery::told(ProcessId owner, const TasksReply& message) {
+  if (message.request == 0) {
+    const Process* row = parts_.processes.find(owner);
+    if (row != nullptr) parts_.failed_tasks.reported(owner, row->principal.job, message.tasks);
+    return;
+  }
+  const auto at = questions_.find(message.request);
+  if (at == questions_.end() || at->second.missing.erase(owner) == 0) return;
+  TaskAnswers& answers = at->second.answers;
+  const JobId job = parts_.processes.find(owner)->principal.job;
+  answers.left_out += message.left_out;
+  for (const auto& fact : message.tasks) {
+    if (answers.items.size() < answers.limit) {
+      answers.items.push_back({owner, job, fact});
+    } else {
+      ++answers.left_out;
+    }
+  }
+  for (const auto& each : message.counts) {
+    const auto key = std::pair(each.name, each.phase);
+    const bool room = answers.counts.size() < parts_.options.max_listed;
+    if (room || answers.counts.contains(key)) answers.counts[key] += each.count;
+  }
+  if (complete(at->second)) settle(message.request);
+}
+
+// A full id has one owner, so its reply completes the query.
+bool TaskQuery::complete(const Question& question) const {
+  if (question.missing.empty()) return true;
+  return question.asked.id.size() == id_digits && !question.answers.items.empty();
+}
+
+void TaskQuery::process_ended(ProcessId process) {
+  std::vector<std::uint64_t> answered;
+  for (auto& [number, question] : questions_) {
+    const bool awaited = question.missing.erase(process) != 0;
+    if (awaited && question.missing.empty()) answered.push_back(number);
+  }
+  for (const auto number : answered) settle(number);
+}
+
+void TaskQuery::tick() {
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, question] : questions_) {
+    if (question.until <= parts_.now) late.push_back(number);
+  }
+  for (const auto number : late) {
+    mark_late.hit();
+    Question& question = questions_.at(number);
+    warn_of_silent(parts_, question.missing, "what it owns", question.answers.warnings);
+    settle(number);
+  }
+}
+
+std::optional<Time> TaskQuery::next_deadline() const {
+  std::optional<Time> due;
+  for (const auto& [number, question] : questions_) due = earlier(due, question.until);
+  return due;
+}
+
+void TaskQuery::settle(std::uint64_t number) {
+  const auto at = questions_.find(number);
+  Question question = std::move(at->second);
+  questions_.erase(at);
+  parts_.failed_tasks.add_to(question.answers, question.asked, question.job);
+  std::vector<TaskError> errors;
+  for (const auto& item : question.answers.items) {
+    if (item.fact.error.empty() || errors.size() >= max_errors) continue;
+    errors.push_back({item.fact.task, item.fact.error});
+  }
+  answer(parts_, question.asker, document(question), std::move(errors));
+}
+
+Result<std::string> TaskQuery::document(const Question& question) const {
+  switch (question.purpose) {
+    case TaskPurpose::list: return tasks_json(parts_, question.answers);
+    case TaskPurpose::count: return task_counts_json(parts_, question.answers);
+    case TaskPurpose::get: return task_json(parts_, question.asked.id, question.answers);
+    case TaskPurpose::explain: break;
+  }
+  return explain_task_json(parts_, question.asked.id, question.answers);
+}
+
+}  // namespace mobula::internal::head

@@ -1,0 +1,65 @@
+// Queries for finished and running transfers of tensors and objects. A query goes to the receiving
+// processes and agents. The reply is sent when all have answered, or after `list_timeout` with the
+// results so far and the names of the missing ones.
+// Thread: owner (one HeadCore). Not: state between queries.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "head/core/query/query_targets.h"
+#include "head/core/query/query_source.h"
+
+namespace mobula::internal::head {
+
+struct HeadTables;
+
+struct TransferItem {
+  ProcessId process;  // receiver
+  NodeId node;        // node of the receiver
+  JobId job;
+  TransferFact fact;
+};
+struct TransferAnswers {
+  std::vector<TransferItem> items;
+  std::uint64_t left_out = 0;
+  std::vector<std::string> warnings;
+};
+
+class TransferQuery {
+ public:
+  explicit TransferQuery(HeadTables& parts) : parts_(parts) {}
+
+  // `filters` is empty or a JSON object for transfer_filters(). Fails for bad filters or too many
+  // open queries.
+  Result<void> ask(QuerySource asker, const std::string& filters);
+  // `teller` is a process of the node or the incarnation of its agent.
+  void told(ProcessId teller, NodeId node, const TransfersReply& message);
+  // The transfers of the process ended with it, so queries no longer wait for it.
+  void process_ended(ProcessId process);
+  void tick();
+  std::optional<Time> next_deadline() const;
+
+ private:
+  static constexpr std::size_t max_open = 64;
+
+  struct Question {
+    QuerySource asker;
+    QueryTargets missing;
+    TransferAnswers answers;
+    TransfersRequest asked;
+    std::uint64_t older = 0;  // replies of older releases, which do not report running transfers
+    Time until;
+  };
+  void keep_latest(TransferAnswers& answers) const;
+  void settle(std::uint64_t number);
+
+  HeadTables& parts_;
+  std::uint64_t last_ = 0;
+  std::map<std::uint64_t, Question> questions_;
+};
+
+}  // namespace mobula::internal::head

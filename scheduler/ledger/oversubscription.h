@@ -1,0 +1,48 @@
+// Oversubscription: nodes and bundles whose CPUs are in use twice, because a blocked task continued
+// while others ran on the CPU that it had released. Nothing new starts there, but a granted slot
+// still gets tasks from its lessee. After a delay, the excess slots are recalled, the latest
+// granted first. Running tasks finish first.
+// Thread: owner (one core).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "scheduler/queues/recall.h"
+#include "scheduler/ledger/slot_accounting.h"
+
+namespace mobula::internal::scheduler {
+
+class Oversubscription {
+ public:
+  // `recall_after` is the duration of oversubscription before slots are recalled; idle ones return
+  // without a recall.
+  Oversubscription(const ClusterView& cluster, SlotAccounting& books, Duration recall_after)
+      : cluster_(cluster), books_(books), recall_after_(recall_after) {}
+
+  // The slot has reacquired its CPU.
+  void resumed(const Slot& slot);
+  void run(Time now, std::vector<Recall>& out);
+  // Time of the next action of `run`; in the past for a place that is new to it.
+  std::optional<Time> due() const;
+
+ private:
+  // A separate ledger: of a node, or of a bundle.
+  struct Place {
+    NodeId node;
+    GroupId group;  // empty: the node
+    std::int32_t bundle = -1;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  // Below 0 if oversubscribed; empty if the place no longer exists.
+  std::optional<Quantity> free_cpus(const Place& place) const;
+  void recall_in(const Place& place, Time now, std::vector<Recall>& out);
+
+  const ClusterView& cluster_;
+  SlotAccounting& books_;
+  Duration recall_after_;
+  std::map<Place, std::optional<Time>> over_;  // start of the oversubscription; empty: the next run
+};
+
+}  // namespace mobula::internal::scheduler

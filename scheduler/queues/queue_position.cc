@@ -1,0 +1,95 @@
+#include "scheduler/queues/queue_position.h"
+
+#include <limits>
+
+namespace mobula::internal::scheduler {
+namespace {
+
+constexpr std::int64_t most_demands = 200'000;  // demands counted for one reply: some 10 ms
+
+constexpr auto last_time = Time::from_ns(std::numeric_limits<std::int64_t>::max());
+constexpr auto last_sequence = std::numeric_limits<std::uint64_t>::max();
+
+class Count {
+ public:
+  explicit Count(const PendingDemands& pending) : pending_(pending) {}
+
+  // Slots that a class still needs; 0 if it can never get one.
+  std::int64_t of(const PendingClass& each) {
+    if (!pending_.feasible(*each.ask) || pending_.never_allowed(each)) return 0;
+    std::int64_t slots = 0;
+    for (const auto& [rank, demand] : each.waiting) {
+      if (is_spent()) break;
+      ++looked_at_;
+      slots += demand->wanted - rank.held;
+    }
+    return slots;
+  }
+  // Slots that the job of the queue may get; for the requester's job, only those before `rank`.
+  std::int64_t of(const WaitQueues::Line& line, const LineRank* before = nullptr) {
+    std::int64_t slots = 0;
+    for (const auto& [lane, bucket] : line.buckets) {
+      if (before == nullptr && lane.kind == Lane::Kind::quota) continue;
+      for (const auto& [rank, each] : bucket.classes) {
+        if (is_spent() || (before != nullptr && rank >= *before)) break;
+        ++looked_at_;
+        slots += of(*each);
+      }
+    }
+    return slots;
+  }
+  bool is_spent() const { return looked_at_ >= most_demands; }
+
+ private:
+  const PendingDemands& pending_;
+  std::int64_t looked_at_ = 0;
+};
+
+// Counts requests of jobs whose turn is before `turn`.
+QueuePosition place_before(const JobTurn& turn, JobId job, const LineRank* rank,
+                        const PendingDemands& pending) {
+  QueuePosition place;
+  Count count(pending);
+  pending.lines().for_each([&](const WaitQueues::Line& line) {
+    if (line.job == job) {
+      if (rank != nullptr) place.own_job += count.of(line, rank);
+    } else if (line.turn < turn) {
+      const bool higher = line.turn.minus_priority < turn.minus_priority;
+      (higher ? place.higher_priority : place.smaller_share) += count.of(line);
+    }
+    return !count.is_spent();
+  });
+  place.at_least = count.is_spent();
+  return place;
+}
+
+}  // namespace
+
+QueuePosition place_of(const ClassKey& key, std::int32_t priority, const PendingDemands& pending,
+                    const Groups& groups, const SlotAccounting& books) {
+  const JobId job = key.first;
+  const auto* line = pending.lines().find(job);
+  const auto* waiting = pending.waiting_class(key);
+  JobTurn turn{-std::int64_t{books.terms(job).priority}, books.present_share(job), last_time,
+               last_sequence};
+  if (line != nullptr && line->in_turn) turn = line->turn;
+  LineRank rank{-std::int64_t{priority}, {0, last_time, last_sequence}};
+  if (waiting != nullptr) rank = waiting->rank;
+  auto place = place_before(turn, job, &rank, pending);
+  place.groups = groups.waiting_before(books.terms(job).priority);
+  return place;
+}
+
+QueuePosition place_of(const GroupSpec& spec, const PendingDemands& pending, const Groups& groups,
+                    const SlotAccounting& books) {
+  // Groups precede other work of equal job priority.
+  const JobTurn turn{-std::int64_t{books.terms(spec.job).priority},
+                     std::numeric_limits<std::int64_t>::min(),
+                     {},
+                     0};
+  auto place = place_before(turn, spec.job, nullptr, pending);
+  place.groups = groups.waiting_before(spec);
+  return place;
+}
+
+}  // namespace mobula::internal::scheduler

@@ -1,0 +1,47 @@
+// Tracks idle connections to tensor holders and closes them after `idle_timeout`. The receiver
+// decides, because the connection carries only its requests. It sends `CloseConnectionRequest`, sends
+// nothing more, and closes when the holder has replied. New requests wait for the reply.
+// Thread: owner (part of `TensorExchangeCore`).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "tensor/exchange/core/two_sided_steps.h"
+
+namespace mobula::internal::transfer {
+
+class IdleConnections {
+ public:
+  explicit IdleConnections(RegionContext& context) : context_(context) {}
+
+  // The holder supports closing; connections to other holders stay open.
+  void supports_close(ProcessId holder) { may_.insert(holder); }
+  // Restarts the idle time of the connection.
+  void used(ProcessId holder);
+  // True from the close request to `parted`; nothing may be sent to the holder then.
+  bool is_parting(ProcessId holder) const;
+  // Returns false if the reply matches no request.
+  bool parted(ProcessId holder, std::uint64_t round);
+  void gone(ProcessId holder);
+  // `is_busy`: a pull from the holder is in progress, or its chunks are relayed here.
+  void tick(const std::function<bool(ProcessId)>& is_busy);
+  std::optional<Time> next_deadline() const;
+  std::size_t size() const { return ties_.size(); }
+
+ private:
+  struct Connection {
+    Time used{};
+    std::uint64_t closing = 0;  // number of the close request; 0: none
+  };
+  std::optional<Time> due(ProcessId holder, const Connection& tie) const;
+
+  RegionContext& context_;
+  std::map<ProcessId, Connection> ties_;
+  std::set<ProcessId> may_;
+  std::uint64_t last_round_ = 0;
+};
+
+}  // namespace mobula::internal::transfer

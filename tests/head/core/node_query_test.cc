@@ -1,0 +1,230 @@
+// Tests queries of tools for logs and usage, to the agents and back.
+#include <nlohmann/json.hpp>
+
+#include "head/core/small_cluster.h"
+
+namespace mobula::internal::head {
+namespace {
+
+using Json = nlohmann::json;
+
+class NodeQuery : public testing::Test {
+ protected:
+  NodeQuery() { cluster.driver_starts_job(agent, 1); }
+
+  void ask(const std::string& verb, const std::string& argument = "", const std::string& kind = "", Role role = Role::observer) {
+    ToolRequest request;
+    request.request = ++asked;
+    request.verb = verb;
+    request.kind = kind;
+    request.argument = argument;
+    cluster.replies.clear();
+    cluster.step(ReceivedFromTool{77, Principal{role, "tool", {}}, request});
+  }
+  Json document() {
+    EXPECT_EQ(cluster.replies.size(), 1u);
+    if (cluster.replies.empty()) return {};
+    EXPECT_EQ(cluster.replies[0].request, asked);
+    EXPECT_TRUE(cluster.replies[0].ok) << cluster.replies[0].text;
+    return Json::parse(cluster.replies[0].json);
+  }
+  ErrorCode refusal() {
+    EXPECT_EQ(cluster.replies.size(), 1u);
+    EXPECT_FALSE(cluster.replies.empty() || cluster.replies[0].ok);
+    return cluster.replies.empty() ? ErrorCode::corrupt : cluster.replies[0].code;
+  }
+  void lists(TestAgent& of, std::vector<LogFact> logs) {
+    const auto questions = cluster.take<LogsRequest>(of);
+    ASSERT_EQ(questions.size(), 1u);
+    LogsReply listed;
+    listed.request = questions[0].request;
+    listed.logs = std::move(logs);
+    cluster.says(of, listed);
+  }
+  // Starts a slot of job 1 on `agent` with an executor that answers calls.
+  Endpoint executor() {
+    cluster.wants(agent, cluster.demand_class(1, 1, {}), 1);
+    slot = cluster.expect_start_slot(agent).slot;
+    StartSlot start;
+    start.slot = slot;
+    return cluster.executor_ready(agent, start);
+  }
+  static std::string place(const Json& item) { return item["node_id"].get<std::string>() + "/" + item["log"].get<std::string>(); }
+
+  SmallCluster cluster;
+  TestAgent& agent = cluster.node_joins(11, SmallCluster::shape(2));
+  TestAgent& other = cluster.node_joins(12, SmallCluster::shape(2));
+  SlotId slot;
+  std::uint64_t asked = 100;
+};
+
+TEST_F(NodeQuery, FindsExecutorLogDuringAndAfterLife) {
+  const Endpoint endpoint = executor();
+  for (const std::string& subject : {endpoint.process.hex(), slot.hex(), slot.hex().substr(0, 10)}) {
+    ask("logs", subject);
+    const Json list = document();
+    ASSERT_EQ(list["items"].size(), 1u) << subject << list;
+    EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
+    EXPECT_EQ(list["items"][0]["open"], true);
+    EXPECT_EQ(list["live"], true);
+  }
+  EndCause crash;
+  crash.kind = EndKind::signalled;
+  cluster.says(agent, ProcessEnded{endpoint.process, crash});
+  cluster.slot_gone(agent, slot);
+  ask("logs", endpoint.process.hex());
+  const Json list = document();
+  ASSERT_EQ(list["items"].size(), 1u) << "events remember where it was: " << list;
+  EXPECT_EQ(place(list["items"][0]), agent.node.hex() + "/" + log_of_slot(slot));
+}
+
+TEST_F(NodeQuery, CollectsLogsOfJobFromAllNodes) {
+  executor();
+  ask("logs", JobId::of(1).hex());
+  EXPECT_TRUE(cluster.replies.empty());
+  lists(agent, {{log_of_slot(slot), JobId::of(1), 10, 5, true}});
+  EXPECT_TRUE(cluster.replies.empty()) << "one has not answered";
+  lists(other, {{"slot-0badcafe", JobId::of(1), 7, 4, false}});
+  const Json list = document();
+  ASSERT_EQ(list["items"].size(), 2u) << list;
+  EXPECT_EQ(list["items"][0]["size_bytes"], 10);
+  EXPECT_EQ(list["items"][1]["log"], "slot-0badcafe");
+  EXPECT_EQ(list["live"], true);
+}
+
+TEST_F(NodeQuery, NodeDead_LogListedWithReason) {
+  const Endpoint endpoint = executor();
+  agent.silent = true;
+  cluster.pass(30s);
+  ask("logs", endpoint.process.hex());
+  Json list = document();
+  ASSERT_EQ(list["items"].size(), 1u) << list;
+  EXPECT_NE(list["items"][0]["reason"].get<std::string>().find("is dead"), std::string::npos) << list;
+  ask("logs", agent.node.hex());
+  list = document();
+  ASSERT_EQ(list["items"].size(), 1u);
+  EXPECT_FALSE(list["items"][0]["reason"].is_null());
+  ask("log", Json{{"node_id", agent.node.hex()}, {"log", "agent"}}.dump());
+  EXPECT_EQ(refusal(), ErrorCode::not_found);
+}
+
+TEST_F(NodeQuery, ReadsLogInChunksAtPositionFromAgent) {
+  const std::string of = Json{{"node_id", other.node.hex()}, {"log", "slot-0badcafe"}}.dump();
+  ask("log", of, "0:-500");
+  const auto reads = cluster.take<ReadLogRequest>(other);
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(reads[0].log, "slot-0badcafe");
+  EXPECT_EQ(reads[0].from, -500);
+  EXPECT_LE(reads[0].limit, 1u << 20);
+  ReadLogReply part;
+  part.request = reads[0].request;
+  part.bytes = Payload(Bytes(3, std::byte{'x'}));
+  part.next_file = 12;
+  part.next_from = 34;
+  part.left = 9;
+  cluster.says(agent, part);
+  EXPECT_TRUE(cluster.replies.empty()) << "another node was asked";
+  cluster.says(other, part);
+  EXPECT_EQ(document()["next"], "12:34");
+  EXPECT_EQ(cluster.replies[0].bytes.size(), 3u);
+  cluster.says(other, part);  // repeated: the query is complete
+  ask("log", of);
+  ReadLogReply none;
+  none.request = cluster.take<ReadLogRequest>(other)[0].request;
+  none.fault = "there is no such log";
+  cluster.says(other, none);
+  EXPECT_EQ(refusal(), ErrorCode::not_found);
+}
+
+TEST_F(NodeQuery, RejectsPathsInLogNames) {
+  for (const std::string& log : {std::string("../../etc/passwd"), std::string("slot-a/b"), std::string("a.log"), std::string(), std::string(65, 'a')}) {
+    ask("log", Json{{"node_id", other.node.hex()}, {"log", log}}.dump());
+    EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << log;
+  }
+  for (const char* wrong : {"", "[]", "{}", "{\"node_id\": 1}", "no json"}) {
+    ask("log", wrong);
+    EXPECT_EQ(refusal(), ErrorCode::invalid_argument) << wrong;
+  }
+  ask("log", Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump(), "12:x");
+  EXPECT_EQ(refusal(), ErrorCode::invalid_argument);
+  EXPECT_TRUE(cluster.take<ReadLogRequest>(other).empty());
+}
+
+TEST_F(NodeQuery, LimitsConcurrentReadsAndReportsTimeout) {
+  const std::string of = Json{{"node_id", other.node.hex()}, {"log", "agent"}}.dump();
+  for (int i = 0; i < 128; ++i) ask("log", of);
+  EXPECT_TRUE(cluster.replies.empty());
+  ask("log", of);
+  EXPECT_EQ(refusal(), ErrorCode::resource_exhausted);
+  cluster.replies.clear();
+  cluster.pass(3s);
+  ASSERT_EQ(cluster.replies.size(), 128u);
+  EXPECT_EQ(cluster.replies[0].code, ErrorCode::timed_out);
+  ask("logs");
+  lists(agent, {});
+  cluster.pass(3s);
+  EXPECT_FALSE(document()["warnings"].empty());
+}
+
+TEST_F(NodeQuery, ReportsUsageOfAllNodesWithTasks) {
+  executor();
+  ask("usage");
+  for (TestAgent* each : {&agent, &other}) {
+    const auto questions = cluster.take<UsageRequest>(*each);
+    ASSERT_EQ(questions.size(), 1u);
+    UsageReply told;
+    told.request = questions[0].request;
+    told.at = 5s;
+    told.cpu = 2s;
+    told.cpus = 4;
+    told.wall_ms = each == &agent ? 7'000 : 0;
+    if (each == &agent) told.executors.push_back({slot, 4242, "f", 1500ms, 100, 60, 3, {{0, 7}}, true});
+    cluster.says(*each, told);
+  }
+  const Json usage = document();
+  ASSERT_EQ(usage["nodes"].size(), 2u);
+  EXPECT_EQ(usage["nodes"][0]["cpu_s"], 2.0);
+  EXPECT_EQ(usage["nodes"][0]["clock_ms"], 7'000);
+  EXPECT_TRUE(usage["nodes"][0]["head_clock_ms"].is_number());
+  EXPECT_TRUE(usage["nodes"][1]["clock_ms"].is_null()) << "an agent of an earlier release";
+  ASSERT_EQ(usage["items"].size(), 1u);
+  EXPECT_EQ(usage["items"][0]["job_id"], JobId::of(1).hex());
+  EXPECT_EQ(usage["items"][0]["cpu_s"], 1.5);
+  EXPECT_EQ(usage["items"][0]["gpus"][0]["used_bytes"], 7);
+  EXPECT_EQ(usage["items"][0]["partial"], true);
+  ASSERT_EQ(usage["warnings"].size(), 1u) << usage["warnings"];
+  EXPECT_NE(usage["warnings"][0].get<std::string>().find("of 1 executors not all"), std::string::npos) << usage["warnings"];
+  ask("usage", "no-such-node");
+  EXPECT_EQ(refusal(), ErrorCode::not_found);
+}
+
+TEST_F(NodeQuery, RejectsRolesWithoutReadAccess) {
+  for (const char* verb : {"logs", "log", "usage", "changes"}) {
+    ask(verb, "", "", Role::metrics);
+    EXPECT_EQ(refusal(), ErrorCode::permission_denied) << verb;
+  }
+}
+
+TEST_F(NodeQuery, CountsOnlyVisibleChanges) {
+  const auto count = [&] {
+    ask("changes");
+    return document()["number"].get<std::uint64_t>();
+  };
+  const auto at_rest = count();
+  EXPECT_EQ(count(), at_rest) << "asking is no change";
+  cluster.pass(2s);
+  EXPECT_EQ(count(), at_rest) << "heartbeats are none";
+  ask("logs");
+  lists(agent, {});
+  lists(other, {});
+  EXPECT_EQ(count(), at_rest) << "nor are answers";
+  executor();
+  const auto with_executor = count();
+  EXPECT_GT(with_executor, at_rest);
+  agent.silent = true;
+  cluster.pass(30s);
+  EXPECT_GT(count(), with_executor) << "a node has died";
+}
+
+}  // namespace
+}  // namespace mobula::internal::head
